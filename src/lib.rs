@@ -1,0 +1,4 @@
+//! Leasehold.
+pub mod lock;
+pub mod store;
+pub mod time;

@@ -1,0 +1,151 @@
+//! What a caller asks for: function, scope and mode.
+
+use std::fmt;
+
+/// Bytes a function or a scope has at the most.
+pub const MAX_NAME_BYTES: usize = 1_024;
+
+/// What a lock is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LockMode {
+    /// Held while a function runs.
+    #[default]
+    Function,
+    /// Held while a listener listens.
+    Listener,
+}
+
+impl LockMode {
+    /// `FUNCTION` or `LISTENER`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Function => "FUNCTION",
+            Self::Listener => "LISTENER",
+        }
+    }
+}
+
+impl fmt::Display for LockMode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// The name of a lock within a host id. A `LockKey` that exists keeps the limits (S19).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockKey {
+    function: String,
+    scope: String,
+    mode: LockMode,
+}
+
+/// Why a function and a scope make no key (S19).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Neither was given.
+    #[error("function and scope are both empty; give at least one of them")]
+    Empty,
+    /// One is over the limit.
+    #[error("{field} has {length} bytes; at most {MAX_NAME_BYTES} are allowed")]
+    TooLong {
+        /// `function` or `scope`.
+        field: &'static str,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// One has a control character.
+    #[error("{field} has the control character {character:?}; printable text is allowed")]
+    ControlCharacter {
+        /// `function` or `scope`.
+        field: &'static str,
+        /// The first such character.
+        character: char,
+    },
+}
+
+impl KeyError {
+    /// The field that is wrong.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Empty => "function",
+            Self::TooLong { field, .. } | Self::ControlCharacter { field, .. } => field,
+        }
+    }
+}
+
+impl LockKey {
+    /// Checks function and scope: at most 1,024 bytes each, no control characters, not both empty.
+    ///
+    /// # Errors
+    /// Names the field and the limit.
+    pub fn new(function: &str, scope: &str, mode: LockMode) -> Result<Self, KeyError> {
+        if function.is_empty() && scope.is_empty() {
+            return Err(KeyError::Empty);
+        }
+        for (field, text) in [("function", function), ("scope", scope)] {
+            if text.len() > MAX_NAME_BYTES {
+                return Err(KeyError::TooLong {
+                    field,
+                    length: text.len(),
+                });
+            }
+            if let Some(character) = text.chars().find(|character| character.is_control()) {
+                return Err(KeyError::ControlCharacter { field, character });
+            }
+        }
+        Ok(Self {
+            function: function.to_owned(),
+            scope: scope.to_owned(),
+            mode,
+        })
+    }
+
+    /// The function; empty for a host-wide lock.
+    #[must_use]
+    pub fn function(&self) -> &str {
+        &self.function
+    }
+
+    /// The part that splits a function's lock; may be empty.
+    #[must_use]
+    pub fn scope(&self) -> &str {
+        &self.scope
+    }
+
+    /// What the lock is for.
+    #[must_use]
+    pub const fn mode(&self) -> LockMode {
+        self.mode
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s19_keys_have_limits() {
+        let key = |function: &str, scope: &str| LockKey::new(function, scope, LockMode::Function);
+        assert_eq!(key("", ""), Err(KeyError::Empty));
+        assert!(key("f", "").is_ok());
+        assert!(key("", "s").is_ok());
+        assert!(key(&"f".repeat(1_024), &"s".repeat(1_024)).is_ok());
+        assert_eq!(
+            key(&"f".repeat(1_025), ""),
+            Err(KeyError::TooLong {
+                field: "function",
+                length: 1_025
+            })
+        );
+        assert_eq!(
+            key("f", "a\u{0}b"),
+            Err(KeyError::ControlCharacter {
+                field: "scope",
+                character: '\u{0}'
+            })
+        );
+        assert_eq!(key("a\u{85}", "").unwrap_err().field(), "function");
+    }
+}

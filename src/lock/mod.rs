@@ -1,0 +1,20 @@
+//! What a lock is called. Values only: parse, order, display; no IO, no clock, no randomness.
+//!
+//! Rules: S5 (what a token is), S19 (limits of names), and the whole of the paths design: equal [`LockPath`]s
+//! exclude each other, and nothing else does.
+//! May import: std, uuid, sha2. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
+
+mod encoding;
+mod host_id;
+mod key;
+mod lease_id;
+mod path;
+mod record;
+mod token;
+
+pub use host_id::{HostId, HostIdError, HostType, HostTypeError};
+pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};
+pub use lease_id::{LeaseFingerprint, LeaseId};
+pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
+pub use record::{Fields, Labels, LabelsError, Record};
+pub use token::FencingToken;

@@ -1,0 +1,236 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn key(function: &str, scope: &str, mode: LockMode) -> LockKey {
+    LockKey::new(function, scope, mode).unwrap()
+}
+
+fn path_in(
+    layout: Layout,
+    function: &str,
+    scope: &str,
+    mode: LockMode,
+) -> Result<LockPath, PathError> {
+    let namespace = Namespace {
+        container: Container::parse("leasehold").unwrap(),
+        prefix: Prefix::parse("locks").unwrap(),
+        layout,
+    };
+    let host_id = HostId::parse("739df1faf6c08e78a883736d006f2964").unwrap();
+    let host_type = HostType::parse("Keeper-A").unwrap();
+    namespace.lock_path(&host_id, &host_type, &key(function, scope, mode))
+}
+
+fn name_in(layout: Layout, function: &str, scope: &str, mode: LockMode) -> String {
+    let path = path_in(layout, function, scope, mode).unwrap();
+    path.name()
+        .strip_prefix("locks/739df1faf6c08e78a883736d006f2964/")
+        .unwrap()
+        .to_owned()
+}
+
+fn readable(function: &str, scope: &str) -> String {
+    name_in(Layout::Readable, function, scope, LockMode::Function)
+}
+
+#[test]
+fn a_path_is_container_prefix_host_id_and_name() {
+    let path = path_in(Layout::Readable, "Job.Run", "", LockMode::Function).unwrap();
+    assert_eq!(
+        path.to_string(),
+        "leasehold/locks/739df1faf6c08e78a883736d006f2964/Job.Run/~/FUNCTION"
+    );
+    assert_eq!(path.container(), "leasehold");
+    assert_eq!(path.to_string().parse::<LockPath>(), Ok(path));
+}
+
+#[test]
+fn readable_names_encode_each_part() {
+    assert_eq!(readable("Job", "a/b c"), "Job/a%2Fb%20c/FUNCTION");
+    assert_eq!(readable("", "Zürich~"), "~/Z%C3%BCrich%7E/FUNCTION");
+    assert_eq!(readable(".", ".."), "%2E/.%2E/FUNCTION");
+    assert_eq!(readable("a.", "a.b"), "a%2E/a.b/FUNCTION");
+    assert_eq!(
+        name_in(Layout::Readable, "f", "", LockMode::Listener),
+        "f/~/LISTENER"
+    );
+}
+
+#[test]
+fn readable_names_of_long_parts_are_cut_and_told_apart_by_their_hash() {
+    let kept = "x".repeat(200);
+    assert_eq!(readable(&kept, ""), format!("{kept}/~/FUNCTION"));
+    let long = "x".repeat(201);
+    let name = readable(&long, "");
+    let part = name.split('/').next().unwrap();
+    assert_eq!(part.len(), 150 + 1 + 32);
+    assert_ne!(name, readable(&"x".repeat(202), ""));
+    // 3 bytes an escape, after one letter: the cut at 150 would split the fiftieth escape.
+    let part = readable(&format!("x{}", "/".repeat(100)), "");
+    assert!(
+        part.starts_with(&format!("x{}~", "%2F".repeat(49))),
+        "{part}"
+    );
+}
+
+#[test]
+fn hashed_names_are_the_digest_of_each_part_preceded_by_its_length() {
+    let name = name_in(Layout::Hashed, "Job", "s", LockMode::Function);
+    // By Python's hashlib over each length as eight bytes, big-endian, and the part.
+    assert_eq!(
+        name,
+        "fdbb3f27255b1fca7a4761c6311f6fe6c1acf10bbe05df9f43660c1c6f064fbc"
+    );
+}
+
+#[test]
+fn webjobs_names_are_raw() {
+    let name = |function, scope, mode| name_in(Layout::WebJobs, function, scope, mode);
+    assert_eq!(
+        name("Keeper.ScheduledJob.Run", "", LockMode::Listener),
+        "Keeper.ScheduledJob.Run.Listener"
+    );
+    assert_eq!(
+        name("A.B+C.Run", "scope", LockMode::Function),
+        "A.B+C.Run.scope"
+    );
+    assert_eq!(name("", "testscope", LockMode::Function), "testscope");
+    assert_eq!(
+        name("A", "B", LockMode::Function),
+        name("A.B", "", LockMode::Function)
+    );
+}
+
+#[test]
+fn s19_webjobs_names_that_are_no_blob_names_are_refused() {
+    for (function, scope) in [
+        ("a/../b", ""),
+        ("..", ""),
+        ("", "a."),
+        ("/a", ""),
+        ("a/", ""),
+        ("a//b", ""),
+        ("a\\b", ""),
+    ] {
+        let refused = path_in(Layout::WebJobs, function, scope, LockMode::Function);
+        assert!(
+            matches!(refused, Err(PathError::Name { .. })),
+            "{function:?} {scope:?} {refused:?}"
+        );
+    }
+    let long = path_in(Layout::WebJobs, &"f".repeat(1_024), "s", LockMode::Function);
+    assert!(matches!(long, Err(PathError::Name { .. })));
+    let deep = path_in(
+        Layout::WebJobs,
+        &format!("{}a", "a/".repeat(260)),
+        "",
+        LockMode::Function,
+    );
+    assert!(matches!(deep, Err(PathError::Name { .. })));
+}
+
+#[test]
+fn s19_locks_of_the_webjobs_platform_are_refused() {
+    for (function, scope, mode) in [
+        ("host", "", LockMode::Function),
+        ("", "host", LockMode::Function),
+        ("WebJobs.Internal.Blobs", "", LockMode::Listener),
+        ("WebJobs.Internal.Blobs", "Listener", LockMode::Function),
+    ] {
+        let refused = path_in(Layout::WebJobs, function, scope, mode);
+        assert!(
+            matches!(refused, Err(PathError::Reserved { .. })),
+            "{refused:?}"
+        );
+        assert!(path_in(Layout::Readable, function, scope, mode).is_ok());
+    }
+}
+
+#[test]
+fn s19_containers_and_prefixes_have_rules() {
+    for good in ["abc", "azure-webjobs-hosts", "0-9"] {
+        assert!(Container::parse(good).is_ok(), "{good}");
+    }
+    for bad in [
+        "",
+        "ab",
+        "Abc",
+        "-abc",
+        "abc-",
+        "a--b",
+        "a_b",
+        "a/b",
+        &"a".repeat(64),
+    ] {
+        assert!(Container::parse(bad).is_err(), "{bad}");
+    }
+    for good in ["", "locks", "a/b.c/d_e-f"] {
+        assert!(Prefix::parse(good).is_ok(), "{good}");
+    }
+    for bad in [
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        "..",
+        "a/.",
+        "a.",
+        "ä",
+        "a b",
+        &"a".repeat(201),
+    ] {
+        assert!(Prefix::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn an_empty_prefix_leaves_no_slash() {
+    let namespace = Namespace {
+        container: Container::parse("locks").unwrap(),
+        prefix: Prefix::parse("").unwrap(),
+        layout: Layout::Readable,
+    };
+    assert_eq!(namespace.host_prefix(&HostId::parse("a").unwrap()), "a/");
+}
+
+/// Parts that are likely to collide: letters that the encoding uses itself, dots, and long runs.
+fn part() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a.%~/2EF]{0,4}",
+        "[a/]{195,205}",
+        "\\PC{0,12}",
+        (150_usize..260).prop_map(|length| "x".repeat(length)),
+        (45_usize..75).prop_map(|length| "ä/".repeat(length)),
+    ]
+}
+
+fn mode() -> impl Strategy<Value = LockMode> {
+    prop_oneof![Just(LockMode::Function), Just(LockMode::Listener)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn readable_and_hashed_names_are_injective(
+        one in (part(), part(), mode()), two in (part(), part(), mode()),
+    ) {
+        prop_assume!(one != two);
+        prop_assume!(!(one.0.is_empty() && one.1.is_empty()) && !(two.0.is_empty() && two.1.is_empty()));
+        for layout in [Layout::Readable, Layout::Hashed] {
+            prop_assert_ne!(
+                name_in(layout, &one.0, &one.1, one.2), name_in(layout, &two.0, &two.1, two.2)
+            );
+        }
+    }
+
+    #[test]
+    fn readable_names_are_always_blob_names(function in part(), scope in part(), mode in mode()) {
+        prop_assume!(!(function.is_empty() && scope.is_empty()));
+        let path = path_in(Layout::Readable, &function, &scope, mode).unwrap();
+        prop_assert!(check_raw_name(path.name()).is_ok(), "{}", path);
+        prop_assert!(path.name().is_ascii());
+        prop_assert_eq!(path.name().split('/').count(), 5);
+    }
+}

@@ -1,0 +1,342 @@
+//! What is stored with a lock, and how it is written: string fields of header-safe ASCII.
+
+use std::collections::BTreeMap;
+
+use super::encoding::{cut, decode, encode};
+use super::{FencingToken, LeaseFingerprint, LockKey};
+use crate::time::UnixMillis;
+
+/// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of others
+/// (WebJobs' `FunctionInstance`) are in it too, and are kept.
+pub type Fields = BTreeMap<String, String>;
+
+/// Free key/value pairs that a caller gives to its hold, for people and tools to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels(BTreeMap<String, String>);
+
+/// Why labels are refused (S19).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LabelsError {
+    /// More labels than allowed.
+    #[error("{count} labels were given; at most 16 are allowed")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// Keys and values together are over the limit.
+    #[error("labels have {length} bytes in all; at most 1,024 are allowed")]
+    TooLong {
+        /// Bytes of all keys and values.
+        length: usize,
+    },
+    /// A key breaks the rule.
+    #[error("label key {key:?} must have 1 to 63 characters of A-Z a-z 0-9 . _ - /")]
+    Key {
+        /// The key.
+        key: String,
+    },
+    /// A value has a control character.
+    #[error("the value of label {key:?} has a control character")]
+    Value {
+        /// Its key.
+        key: String,
+    },
+}
+
+impl Labels {
+    /// Checks `labels`: at most 16, keys of 1 to 63 characters `A-Z a-z 0-9 . _ - /`, values without control
+    /// characters, 1,024 bytes in all.
+    ///
+    /// # Errors
+    /// Names the label and the limit.
+    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, LabelsError> {
+        if labels.len() > 16 {
+            return Err(LabelsError::TooMany {
+                count: labels.len(),
+            });
+        }
+        let length = labels
+            .iter()
+            .map(|(key, value)| key.len() + value.len())
+            .sum();
+        if length > 1_024 {
+            return Err(LabelsError::TooLong { length });
+        }
+        let key_byte =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/');
+        for (key, value) in &labels {
+            if !(1..=63).contains(&key.len()) || !key.bytes().all(key_byte) {
+                return Err(LabelsError::Key { key: key.clone() });
+            }
+            if value.chars().any(char::is_control) {
+                return Err(LabelsError::Value { key: key.clone() });
+            }
+        }
+        Ok(Self(labels))
+    }
+
+    /// The pairs.
+    #[must_use]
+    pub const fn as_map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+/// What a grant writes with its lock, in the domain's words (S5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The token of the latest grant that was stored.
+    pub token: Option<FencingToken>,
+    /// Who took it, for people.
+    pub holder: String,
+    /// The host type of who took it: a differing one shows an accidental host-id collision.
+    pub host_type: String,
+    /// The function of the key.
+    pub function: String,
+    /// The scope of the key.
+    pub scope: String,
+    /// `FUNCTION` or `LISTENER`.
+    pub mode: String,
+    /// When the grant was stored, by the store's clock.
+    pub acquired_at: Option<UnixMillis>,
+    /// Until when nobody gets the lock, because of `min_hold`, by the store's clock (S11).
+    pub resting_until: Option<UnixMillis>,
+    /// Callers were waiting at the sidecar that wrote this: it will hand the lock on (S10).
+    pub handed_on: bool,
+    /// Whose lease it was written under: tells a sidecar a write of its own.
+    pub lease: Option<LeaseFingerprint>,
+    /// The holder's labels.
+    pub labels: Labels,
+}
+
+const TOKEN: &str = "leasehold_token";
+const HOLDER: &str = "leasehold_holder";
+const HOST_TYPE: &str = "leasehold_host_type";
+const FUNCTION: &str = "leasehold_function";
+const SCOPE: &str = "leasehold_scope";
+const MODE: &str = "leasehold_mode";
+const ACQUIRED: &str = "leasehold_acquired";
+const RESTING: &str = "leasehold_resting_until";
+const HANDED_ON: &str = "leasehold_handed_on";
+const LEASE: &str = "leasehold_lease";
+const LABELS: &str = "leasehold_labels";
+
+/// Every field that is ours: replaced as a whole at each grant, while fields of others stay.
+const OURS: [&str; 11] = [
+    TOKEN, HOLDER, HOST_TYPE, FUNCTION, SCOPE, MODE, ACQUIRED, RESTING, HANDED_ON, LEASE, LABELS,
+];
+
+/// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
+const MAX_STORED_NAME: usize = 1_200;
+
+impl Record {
+    /// Sets the parts that come from the key.
+    #[must_use]
+    pub fn for_key(key: &LockKey) -> Self {
+        Self {
+            function: key.function().to_owned(),
+            scope: key.scope().to_owned(),
+            mode: key.mode().as_str().to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Reads the fields that are ours; those that are missing or unreadable are empty.
+    #[must_use]
+    pub fn from_fields(fields: &Fields) -> Self {
+        let text = |name: &str| {
+            fields
+                .get(name)
+                .map(|value| decode(value))
+                .unwrap_or_default()
+        };
+        let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
+        Self {
+            token: number(TOKEN).and_then(FencingToken::from_u64),
+            holder: text(HOLDER),
+            host_type: text(HOST_TYPE),
+            function: text(FUNCTION),
+            scope: text(SCOPE),
+            mode: text(MODE),
+            acquired_at: number(ACQUIRED).map(UnixMillis),
+            resting_until: number(RESTING).map(UnixMillis),
+            handed_on: fields.contains_key(HANDED_ON),
+            lease: fields.get(LEASE).cloned(),
+            labels: Labels(
+                fields
+                    .get(LABELS)
+                    .map(|value| labels_from(value))
+                    .unwrap_or_default(),
+            ),
+        }
+    }
+
+    /// Writes this record over `fields`, keeping the fields of others.
+    #[must_use]
+    pub fn into_fields(self, mut fields: Fields) -> Fields {
+        fields.retain(|name, _| !OURS.contains(&name.as_str()));
+        let mut put = |name: &str, value: String| {
+            if !value.is_empty() {
+                fields.insert(name.to_owned(), value);
+            }
+        };
+        put(
+            TOKEN,
+            self.token
+                .map(|token| token.to_string())
+                .unwrap_or_default(),
+        );
+        put(HOLDER, encode(&self.holder));
+        put(HOST_TYPE, encode(&self.host_type));
+        put(FUNCTION, stored_name(&self.function));
+        put(SCOPE, stored_name(&self.scope));
+        put(MODE, encode(&self.mode));
+        put(
+            ACQUIRED,
+            self.acquired_at
+                .map(|at| at.0.to_string())
+                .unwrap_or_default(),
+        );
+        put(
+            RESTING,
+            self.resting_until
+                .map(|at| at.0.to_string())
+                .unwrap_or_default(),
+        );
+        put(
+            HANDED_ON,
+            if self.handed_on {
+                "1".to_owned()
+            } else {
+                String::new()
+            },
+        );
+        put(LEASE, self.lease.unwrap_or_default());
+        put(LABELS, labels_to(&self.labels.0));
+        fields
+    }
+}
+
+fn stored_name(name: &str) -> String {
+    let encoded = encode(name);
+    if encoded.len() <= MAX_STORED_NAME {
+        return encoded;
+    }
+    format!("{}~", cut(&encoded, MAX_STORED_NAME))
+}
+
+fn labels_to(labels: &BTreeMap<String, String>) -> String {
+    let pairs: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
+        .collect();
+    pairs.join("&")
+}
+
+fn labels_from(text: &str) -> BTreeMap<String, String> {
+    text.split('&')
+        .filter_map(|pair| pair.split_once('='))
+        .map(|(key, value)| (decode(key), decode(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fullest() -> Record {
+        let labels = (0..16)
+            .map(|n| (format!("key-{n:02}"), "日".repeat(19)))
+            .collect();
+        Record {
+            token: FencingToken::from_u64((1 << 53) - 1),
+            holder: "日".repeat(85),
+            host_type: "日".repeat(85),
+            function: "日".repeat(341),
+            scope: "日".repeat(341),
+            mode: "LISTENER".to_owned(),
+            acquired_at: Some(UnixMillis(u64::MAX)),
+            resting_until: Some(UnixMillis(u64::MAX)),
+            handed_on: true,
+            lease: Some("0123456789abcdef".to_owned()),
+            labels: Labels::new(labels).unwrap(),
+        }
+    }
+
+    #[test]
+    fn the_fullest_record_fits_azures_metadata() {
+        let fields = fullest().into_fields(Fields::new());
+        let size: usize = fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        assert!(
+            size < 8_192 - 256,
+            "{size} bytes leave no room for fields of others"
+        );
+        assert!(fields.values().all(|value| value.is_ascii()));
+    }
+
+    #[test]
+    fn fields_of_others_are_kept_and_ours_replaced() {
+        let before = Fields::from([
+            ("FunctionInstance".to_owned(), "guid".to_owned()),
+            (HOLDER.to_owned(), "old".to_owned()),
+            (RESTING.to_owned(), "5".to_owned()),
+        ]);
+        let record = Record {
+            holder: "new".to_owned(),
+            ..Record::default()
+        };
+        let after = record.into_fields(before);
+        assert_eq!(
+            after.get("FunctionInstance").map(String::as_str),
+            Some("guid")
+        );
+        assert_eq!(after.get(HOLDER).map(String::as_str), Some("new"));
+        assert_eq!(after.get(RESTING), None);
+    }
+
+    #[test]
+    fn s19_labels_have_limits() {
+        let one = |key: &str, value: &str| {
+            Labels::new(BTreeMap::from([(key.to_owned(), value.to_owned())]))
+        };
+        assert!(one("app.kubernetes.io/name", "Zürich 日本").is_ok());
+        assert!(matches!(one("", "v"), Err(LabelsError::Key { .. })));
+        assert!(matches!(one("a b", "v"), Err(LabelsError::Key { .. })));
+        assert!(matches!(
+            one(&"k".repeat(64), "v"),
+            Err(LabelsError::Key { .. })
+        ));
+        assert!(matches!(one("k", "a\nb"), Err(LabelsError::Value { .. })));
+        assert!(matches!(
+            one("k", &"v".repeat(1_024)),
+            Err(LabelsError::TooLong { .. })
+        ));
+        let many = (0..17).map(|n| (n.to_string(), String::new())).collect();
+        assert_eq!(Labels::new(many), Err(LabelsError::TooMany { count: 17 }));
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_reads_back_as_it_was_written(
+            holder in "\\PC{0,60}", host_type in "\\PC{1,60}", function in "\\PC{0,100}", token in 1_u64..1 << 53,
+            labels in prop::collection::btree_map("[a-z./_-]{1,9}", "\\PC{0,20}", 0..5),
+            handed_on: bool,
+        ) {
+            let record = Record {
+                token: FencingToken::from_u64(token), holder, host_type, function,
+                handed_on, labels: Labels::new(labels).unwrap(), ..Record::default()
+            };
+            prop_assert_eq!(Record::from_fields(&record.clone().into_fields(Fields::new())), record);
+        }
+
+        #[test]
+        fn any_fields_can_be_read(fields in prop::collection::btree_map("leasehold_[a-z]{4,9}", ".*", 0..6)) {
+            Record::from_fields(&fields);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What went wrong in a store, said as what the caller can do about it.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+/// The cause of a [`StoreError`]: what happened, in the backend's words, without secrets (S20).
+pub type Source = Box<dyn Error + Send + Sync>;
+
+/// What a store answers when it does not do what was asked. Each variant says what the caller can do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The lock is leased under another id. An answer, not a fault: try later (S12).
+    #[error("the lock is leased by another")]
+    Contended,
+    /// The lease id given does not hold the lock, or no longer. Definitive: not retried (S8).
+    #[error("the lease is lost: {how}")]
+    LeaseLost {
+        /// What became of it, as far as the store tells.
+        how: LeaseEnd,
+    },
+    /// The record is not the one whose ETag was given: read it again (S5, S6).
+    #[error("the lock's record has changed since it was read")]
+    Changed,
+    /// The lock does not exist, or no longer (S8). An acquire makes it instead of answering this.
+    #[error("the lock does not exist")]
+    NotFound,
+    /// A break found no lease to break.
+    #[error("the lock is not leased")]
+    NotHeld,
+    /// The container does not exist and may not be made by this sidecar (S18). Not retried by an acquire.
+    #[error("the container {container:?} does not exist: {advice}")]
+    ContainerMissing {
+        /// Its name.
+        container: String,
+        /// What the operator can do.
+        advice: String,
+    },
+    /// The store refuses the credentials. Refreshed and retried for a hold (S8), told to a caller that acquires.
+    #[error("the store refuses to {operation} with these credentials: {advice}")]
+    Denied {
+        /// The operation that was refused, as a verb with its object.
+        operation: &'static str,
+        /// The role or right that is needed.
+        advice: String,
+        /// What the store said.
+        #[source]
+        source: Source,
+    },
+    /// The store asks for patience. Retried, after the delay if one was given (S8).
+    #[error("the store is throttling requests")]
+    Throttled {
+        /// When to come again, if the store said so.
+        retry_after: Option<Duration>,
+        /// What the store said.
+        #[source]
+        source: Source,
+    },
+    /// The store could not be reached or did not answer in time: whether the operation was done is unknown
+    /// unless `sent` is false. Retried (S6, S8, S18).
+    #[error("the store is unavailable")]
+    Unavailable {
+        /// False when the request certainly never left.
+        sent: bool,
+        /// What happened.
+        #[source]
+        source: Source,
+    },
+    /// Trying again will not help: the store is misconfigured, damaged or full, or answers what no store of this kind may.
+    #[error("the store has failed: {advice}")]
+    Fatal {
+        /// What the operator can do.
+        advice: String,
+        /// What happened.
+        #[source]
+        source: Source,
+    },
+}
+
+/// What became of a lease that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseEnd {
+    /// The lock is leased by another, or by nobody, or was written since this lease ran out.
+    Taken,
+    /// The lease was broken.
+    Broken,
+}
+
+impl fmt::Display for LeaseEnd {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Taken => "another has it or had it since",
+            Self::Broken => "it was broken",
+        })
+    }
+}
+
+impl StoreError {
+    /// A stable name of the kind, for metrics and logs.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Contended => "contended",
+            Self::LeaseLost { .. } => "lease_lost",
+            Self::Changed => "changed",
+            Self::NotFound => "not_found",
+            Self::NotHeld => "not_held",
+            Self::ContainerMissing { .. } => "container_missing",
+            Self::Denied { .. } => "denied",
+            Self::Throttled { .. } => "throttled",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Fatal { .. } => "fatal",
+        }
+    }
+
+    /// The error and its causes in one line, outermost first.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}

@@ -1,0 +1,271 @@
+//! Where a lock is kept: the contract of every store, and the stores themselves.
+//!
+//! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores and
+//! containers). May import: lock, time's value. To add a backend: a file or folder here, an arm in `config`, one
+//! line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
+
+mod error;
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::time::UnixMillis;
+
+pub use error::{LeaseEnd, Source, StoreError};
+
+/// Keeps locks: at most one lease each, and a record beside it.
+///
+/// # Contract
+/// States × operations, where A is the lease id that the lock has or had last, and B any other:
+///
+/// | operation | available | leased by A | breaking (A) | broken (A) | expired (A) |
+/// | --- | --- | --- | --- | --- | --- |
+/// | acquire(A) | granted | granted, duration restarts (idempotent) | Contended | granted | granted |
+/// | acquire(B) | granted | Contended | Contended | granted | granted |
+/// | renew(A) | LeaseLost | renewed | LeaseLost | LeaseLost | renewed, only if nobody leased or wrote since; else LeaseLost |
+/// | renew(B) | LeaseLost | LeaseLost | LeaseLost | LeaseLost | LeaseLost |
+/// | release(A) | LeaseLost | available | available | available | available |
+/// | release(B) | LeaseLost | LeaseLost | LeaseLost | LeaseLost | LeaseLost |
+/// | break, no period or > 0 | NotHeld | breaking | breaking | broken | broken |
+/// | break, period 0 | NotHeld | broken | broken | broken | broken |
+/// | write record with A | LeaseLost | written | written | LeaseLost | LeaseLost |
+/// | write record with B | LeaseLost | LeaseLost | LeaseLost | LeaseLost | LeaseLost |
+/// | time passes | available | expired | broken | broken | expired |
+///
+/// - A lock that does not exist is made by acquire, and is `NotFound` to everything else.
+/// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes the ETag.
+/// - Where `if_match` is given and is not the record's ETag, the operation is not done. It answers
+///   [`StoreError::Changed`], or what it would have answered without the condition if that is no success either.
+/// - An operation that answers `Unavailable { sent: true }` may have been done, or may be done later.
+/// - Nothing but `delete` ever deletes a lock, and nothing overwrites one that exists.
+/// - Each operation is one try: no retrying inside (S7). Dropping the future may or may not undo it.
+#[async_trait]
+pub trait LeaseStore: Send + Sync + fmt::Debug {
+    /// Leases the lock under the proposed id, making the lock first if it is not there.
+    ///
+    /// # Errors
+    /// `Contended`, `Changed`, `ContainerMissing`, and the faults of the store.
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError>;
+
+    /// Restarts the lease's duration. Only this proves that a hold went on (S6).
+    ///
+    /// # Errors
+    /// `LeaseLost`, `NotFound`, and the faults of the store.
+    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError>;
+
+    /// Gives the lease back.
+    ///
+    /// # Errors
+    /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError>;
+
+    /// Ends the lease without knowing its id, and keeps the note for the holder to read (S17).
+    ///
+    /// # Errors
+    /// `NotHeld`, `NotFound`, and the faults of the store.
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError>;
+
+    /// Replaces all fields of the record, under the lease.
+    ///
+    /// # Errors
+    /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError>;
+
+    /// Reads the record and the lease's state.
+    ///
+    /// # Errors
+    /// `NotFound`, and the faults of the store.
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError>;
+
+    /// The note of the latest break of this lock; `None` if it was never broken through this contract.
+    ///
+    /// # Errors
+    /// The faults of the store.
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError>;
+
+    /// One page of the locks whose names in the container begin with `prefix`, in the order of their names.
+    ///
+    /// # Errors
+    /// The faults of the store. A container that is missing has no locks.
+    async fn list(&self, request: List) -> Result<Listing, StoreError>;
+
+    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note.
+    ///
+    /// # Errors
+    /// `Contended` when it is leased, `Changed`, `NotFound`, and the faults of the store.
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
+
+    /// One cheap read that shows whether the store can be reached and lets us in (S18). A missing container that
+    /// may be made on first use is no error.
+    ///
+    /// # Errors
+    /// Why the store cannot be used now.
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError>;
+
+    /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
+    fn kind(&self) -> &'static str;
+}
+
+/// The version of a lock's record: changes with every write, compares for equality only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ETag(pub String);
+
+/// The store's clock at an answer. Its resolution may be a second.
+pub type StoreTime = UnixMillis;
+
+/// The shortest lease of the contract: Azure's.
+pub const MIN_LEASE_DURATION: Duration = Duration::from_secs(15);
+/// The longest lease of the contract: Azure's.
+pub const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
+
+/// Asks for a lease.
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// The proposed id, random and of this acquisition only (S6).
+    pub lease_id: LeaseId,
+    /// Whole seconds from 15 to 60.
+    pub duration: Duration,
+    /// Only if the record still has this ETag, so that a late duplicate fails (S6).
+    pub if_match: Option<ETag>,
+}
+
+/// A lease was given.
+#[derive(Clone, Debug)]
+pub struct Acquired {
+    /// The record's ETag.
+    pub etag: ETag,
+    /// The store's clock.
+    pub time: StoreTime,
+    /// The lock was made by this acquire: it has no fields yet.
+    pub created: bool,
+}
+
+/// A lease was renewed.
+#[derive(Clone, Debug)]
+pub struct Renewed {
+    /// The store's clock.
+    pub time: StoreTime,
+}
+
+/// How a break ends the lease (S17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakPeriod {
+    /// It runs out as it would have: nobody else gets it before. Safe.
+    RunOut,
+    /// It ends at once: the old holder may not know yet.
+    Now,
+}
+
+/// Why and by whom a lock was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakNote {
+    /// The operator's reason.
+    pub reason: String,
+    /// Who broke it, for people.
+    pub by: String,
+    /// The token of the record when it was broken: the note is for that grant and its hand-offs only.
+    pub token: Option<crate::lock::FencingToken>,
+    /// When, by the breaker's wall clock, for people.
+    pub at: UnixMillis,
+}
+
+/// A lease is ending or has ended by a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseBroken {
+    /// How long until the lock is free.
+    pub remaining: Duration,
+}
+
+/// Replaces a record.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// The lease under which it is written.
+    pub lease_id: LeaseId,
+    /// Only if the record still has this ETag.
+    pub if_match: Option<ETag>,
+    /// All its fields.
+    pub fields: Fields,
+}
+
+/// A record was replaced.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its new ETag.
+    pub etag: ETag,
+}
+
+/// A lock as the store has it.
+#[derive(Clone, Debug)]
+pub struct StoredLock {
+    /// The record's ETag.
+    pub etag: ETag,
+    /// The record's fields, those of others included.
+    pub fields: Fields,
+    /// What the lease is doing.
+    pub lease: LeaseState,
+    /// When the record was last written, by the store's clock.
+    pub written_at: StoreTime,
+    /// The store's clock.
+    pub time: StoreTime,
+}
+
+/// What the lease of a lock is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseState {
+    /// Never leased, or given back.
+    Available,
+    /// Somebody has it.
+    Leased,
+    /// Broken, and running out.
+    Breaking,
+    /// Broken, and free.
+    Broken,
+    /// Run out, and free.
+    Expired,
+}
+
+impl LeaseState {
+    /// Whether nobody can acquire the lock under another id.
+    #[must_use]
+    pub const fn is_held(self) -> bool {
+        match self {
+            Self::Leased | Self::Breaking => true,
+            Self::Available | Self::Broken | Self::Expired => false,
+        }
+    }
+}
+
+/// Asks for a page of locks.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The container.
+    pub container: Container,
+    /// What the names in the container begin with.
+    pub prefix: String,
+    /// Where the page before ended; `None` for the first.
+    pub continuation: Option<String>,
+    /// Locks a page has at the most, 1 to 1,000.
+    pub limit: usize,
+}
+
+/// A page of locks.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The locks, in the order of their names.
+    pub locks: Vec<(LockPath, StoredLock)>,
+    /// Where the next page begins; `None` at the end.
+    pub continuation: Option<String>,
+}
