@@ -77,10 +77,7 @@ impl Add<Duration> for UnixMillis {
     type Output = Self;
 
     fn add(self, span: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -127,10 +124,7 @@ impl BootClock {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
             .map(|text| text.trim().to_owned())
             .unwrap_or_default();
-        Self {
-            boot_id,
-            correction: Mutex::new(Correction::default()),
-        }
+        Self { boot_id, correction: Mutex::new(Correction::default()) }
     }
 
     /// The kernel's boot id, which says whose readings may be compared.
@@ -140,9 +134,7 @@ impl BootClock {
     }
 
     fn correction(&self) -> MutexGuard<'_, Correction> {
-        self.correction
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.correction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-/// `text` with every byte outside `A-Z a-z 0-9 . _ -` as `%XX` in upper case.
-pub(super) fn encode(text: &str) -> String {
+/// `text` with every byte outside `A-Z a-z 0-9 . _ -` as `%XX` in upper case: safe in a
+/// path, in a header and in a record's field.
+#[must_use]
+pub fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') {
@@ -51,12 +53,10 @@ pub(super) fn cut(encoded: &str, limit: usize) -> &str {
 
 /// `bytes` in lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 const fn hex_digit(byte: u8) -> Option<u8> {

@@ -35,13 +35,7 @@ impl HostId {
             && !text.starts_with('-')
             && !text.ends_with('-')
             && !text.contains("--");
-        if good {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(HostIdError {
-                text: text.to_owned(),
-            })
-        }
+        if good { Ok(Self(text.to_owned())) } else { Err(HostIdError { text: text.to_owned() }) }
     }
 
     /// The host id as text.
@@ -116,20 +110,11 @@ mod tests {
     #[test]
     fn s19_host_ids_keep_the_rule_of_webjobs() {
         let longest = "a".repeat(32);
-        for good in [
-            "a",
-            "0",
-            "a-b",
-            "keeper-a",
-            "4b0611c2b06a92981657b5b4d45d8231",
-            &longest,
-        ] {
+        for good in ["a", "0", "a-b", "keeper-a", "4b0611c2b06a92981657b5b4d45d8231", &longest] {
             assert!(HostId::parse(good).is_ok(), "{good}");
         }
         let too_long = "a".repeat(33);
-        for bad in [
-            "", "-", "-a", "a-", "a--b", "A", "a_b", "a.b", "ä", "a b", "a/b", &too_long,
-        ] {
+        for bad in ["", "-", "-a", "a-", "a--b", "A", "a_b", "a.b", "ä", "a b", "a/b", &too_long] {
             assert!(HostId::parse(bad).is_err(), "{bad}");
         }
     }
@@ -138,14 +123,8 @@ mod tests {
     fn s19_host_types_have_limits() {
         assert!(HostType::parse("Zürich-日本").is_ok());
         assert_eq!(HostType::parse(""), Err(HostTypeError::Empty));
-        assert_eq!(
-            HostType::parse("a\nb"),
-            Err(HostTypeError::ControlCharacter)
-        );
+        assert_eq!(HostType::parse("a\nb"), Err(HostTypeError::ControlCharacter));
         assert!(HostType::parse(&"x".repeat(256)).is_ok());
-        assert_eq!(
-            HostType::parse(&"x".repeat(257)),
-            Err(HostTypeError::TooLong { length: 257 })
-        );
+        assert_eq!(HostType::parse(&"x".repeat(257)), Err(HostTypeError::TooLong { length: 257 }));
     }
 }

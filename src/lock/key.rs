@@ -86,20 +86,13 @@ impl LockKey {
         }
         for (field, text) in [("function", function), ("scope", scope)] {
             if text.len() > MAX_NAME_BYTES {
-                return Err(KeyError::TooLong {
-                    field,
-                    length: text.len(),
-                });
+                return Err(KeyError::TooLong { field, length: text.len() });
             }
             if let Some(character) = text.chars().find(|character| character.is_control()) {
                 return Err(KeyError::ControlCharacter { field, character });
             }
         }
-        Ok(Self {
-            function: function.to_owned(),
-            scope: scope.to_owned(),
-            mode,
-        })
+        Ok(Self { function: function.to_owned(), scope: scope.to_owned(), mode })
     }
 
     /// The function; empty for a host-wide lock.
@@ -134,17 +127,11 @@ mod tests {
         assert!(key(&"f".repeat(1_024), &"s".repeat(1_024)).is_ok());
         assert_eq!(
             key(&"f".repeat(1_025), ""),
-            Err(KeyError::TooLong {
-                field: "function",
-                length: 1_025
-            })
+            Err(KeyError::TooLong { field: "function", length: 1_025 })
         );
         assert_eq!(
             key("f", "a\u{0}b"),
-            Err(KeyError::ControlCharacter {
-                field: "scope",
-                character: '\u{0}'
-            })
+            Err(KeyError::ControlCharacter { field: "scope", character: '\u{0}' })
         );
         assert_eq!(key("a\u{85}", "").unwrap_err().field(), "function");
     }

@@ -38,9 +38,7 @@ impl LeaseId {
     /// 16 hex digits of the id's SHA-256: stored with the lock, to know a write of one's own (S5).
     #[must_use]
     pub fn fingerprint(&self) -> LeaseFingerprint {
-        hex(Sha256::digest(self.0.as_bytes())
-            .get(..8)
-            .unwrap_or_default())
+        hex(Sha256::digest(self.0.as_bytes()).get(..8).unwrap_or_default())
     }
 }
 
@@ -65,10 +63,7 @@ mod tests {
         let id = LeaseId::from_uuid(Uuid::from_u128(7));
         let shown = format!("{id:?}");
         assert!(!shown.contains(&id.to_string()), "{shown}");
-        assert!(
-            !shown.contains(&id.as_uuid().simple().to_string()),
-            "{shown}"
-        );
+        assert!(!shown.contains(&id.as_uuid().simple().to_string()), "{shown}");
     }
 
     #[test]

@@ -62,10 +62,7 @@ pub enum PathError {
 
 impl LockPath {
     fn new(container: &Container, name: &str) -> Self {
-        Self {
-            text: format!("{container}/{name}"),
-            slash: container.0.len(),
-        }
+        Self { text: format!("{container}/{name}"), slash: container.0.len() }
     }
 
     /// The path of the blob `name` in `container`, as a store that lists its locks found it.
@@ -130,9 +127,7 @@ impl Container {
         if good {
             Ok(Self(text.to_owned()))
         } else {
-            Err(PathError::Container {
-                text: text.to_owned(),
-            })
+            Err(PathError::Container { text: text.to_owned() })
         }
     }
 
@@ -169,9 +164,7 @@ impl Prefix {
         if text.is_empty() || (text.len() <= 200 && text.split('/').all(good_segment)) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(PathError::Prefix {
-                text: text.to_owned(),
-            })
+            Err(PathError::Prefix { text: text.to_owned() })
         }
     }
 
@@ -253,11 +246,7 @@ impl Namespace {
 
 fn readable_name(key: &LockKey) -> String {
     let mode = key.mode();
-    format!(
-        "{}/{}/{mode}",
-        readable_part(key.function()),
-        readable_part(key.scope())
-    )
+    format!("{}/{}/{mode}", readable_part(key.function()), readable_part(key.scope()))
 }
 
 /// Bytes of an encoded part that stay as they are.
@@ -275,9 +264,7 @@ fn readable_part(part: &str) -> String {
         encoded.push_str("%2E");
     }
     if encoded.len() > MAX_PART {
-        let digest = hex(Sha256::digest(part.as_bytes())
-            .get(..16)
-            .unwrap_or_default());
+        let digest = hex(Sha256::digest(part.as_bytes()).get(..16).unwrap_or_default());
         encoded = format!("{}~{digest}", cut(&encoded, CUT_PART));
     }
     encoded
@@ -285,12 +272,7 @@ fn readable_part(part: &str) -> String {
 
 fn hashed_name(host_type: &HostType, key: &LockKey) -> String {
     let mut digest = Sha256::new();
-    for part in [
-        host_type.as_str(),
-        key.function(),
-        key.scope(),
-        key.mode().as_str(),
-    ] {
+    for part in [host_type.as_str(), key.function(), key.scope(), key.mode().as_str()] {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part.as_bytes());
     }
@@ -307,10 +289,7 @@ fn webjobs_name(key: &LockKey) -> Result<String, PathError> {
         name.push_str(".Listener");
     }
     if name.starts_with('/') {
-        return Err(PathError::Name {
-            name,
-            problem: "it begins with a slash",
-        });
+        return Err(PathError::Name { name, problem: "it begins with a slash" });
     }
     if name == "host" || name == "WebJobs.Internal.Blobs.Listener" {
         return Err(PathError::Reserved { name });
@@ -336,10 +315,7 @@ fn check_raw_name(name: &str) -> Result<(), PathError> {
     } else {
         return Ok(());
     };
-    Err(PathError::Name {
-        name: name.to_owned(),
-        problem,
-    })
+    Err(PathError::Name { name: name.to_owned(), problem })
 }
 
 #[cfg(test)]

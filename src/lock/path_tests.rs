@@ -24,10 +24,7 @@ fn path_in(
 
 fn name_in(layout: Layout, function: &str, scope: &str, mode: LockMode) -> String {
     let path = path_in(layout, function, scope, mode).unwrap();
-    path.name()
-        .strip_prefix("locks/739df1faf6c08e78a883736d006f2964/")
-        .unwrap()
-        .to_owned()
+    path.name().strip_prefix("locks/739df1faf6c08e78a883736d006f2964/").unwrap().to_owned()
 }
 
 fn readable(function: &str, scope: &str) -> String {
@@ -51,10 +48,7 @@ fn readable_names_encode_each_part() {
     assert_eq!(readable("", "Zürich~"), "~/Z%C3%BCrich%7E/FUNCTION");
     assert_eq!(readable(".", ".."), "%2E/.%2E/FUNCTION");
     assert_eq!(readable("a.", "a.b"), "a%2E/a.b/FUNCTION");
-    assert_eq!(
-        name_in(Layout::Readable, "f", "", LockMode::Listener),
-        "f/~/LISTENER"
-    );
+    assert_eq!(name_in(Layout::Readable, "f", "", LockMode::Listener), "f/~/LISTENER");
 }
 
 #[test]
@@ -68,20 +62,14 @@ fn readable_names_of_long_parts_are_cut_and_told_apart_by_their_hash() {
     assert_ne!(name, readable(&"x".repeat(202), ""));
     // 3 bytes an escape, after one letter: the cut at 150 would split the fiftieth escape.
     let part = readable(&format!("x{}", "/".repeat(100)), "");
-    assert!(
-        part.starts_with(&format!("x{}~", "%2F".repeat(49))),
-        "{part}"
-    );
+    assert!(part.starts_with(&format!("x{}~", "%2F".repeat(49))), "{part}");
 }
 
 #[test]
 fn hashed_names_are_the_digest_of_each_part_preceded_by_its_length() {
     let name = name_in(Layout::Hashed, "Job", "s", LockMode::Function);
     // By Python's hashlib over each length as eight bytes, big-endian, and the part.
-    assert_eq!(
-        name,
-        "fdbb3f27255b1fca7a4761c6311f6fe6c1acf10bbe05df9f43660c1c6f064fbc"
-    );
+    assert_eq!(name, "fdbb3f27255b1fca7a4761c6311f6fe6c1acf10bbe05df9f43660c1c6f064fbc");
 }
 
 #[test]
@@ -91,28 +79,16 @@ fn webjobs_names_are_raw() {
         name("Keeper.ScheduledJob.Run", "", LockMode::Listener),
         "Keeper.ScheduledJob.Run.Listener"
     );
-    assert_eq!(
-        name("A.B+C.Run", "scope", LockMode::Function),
-        "A.B+C.Run.scope"
-    );
+    assert_eq!(name("A.B+C.Run", "scope", LockMode::Function), "A.B+C.Run.scope");
     assert_eq!(name("", "testscope", LockMode::Function), "testscope");
-    assert_eq!(
-        name("A", "B", LockMode::Function),
-        name("A.B", "", LockMode::Function)
-    );
+    assert_eq!(name("A", "B", LockMode::Function), name("A.B", "", LockMode::Function));
 }
 
 #[test]
 fn s19_webjobs_names_that_are_no_blob_names_are_refused() {
-    for (function, scope) in [
-        ("a/../b", ""),
-        ("..", ""),
-        ("", "a."),
-        ("/a", ""),
-        ("a/", ""),
-        ("a//b", ""),
-        ("a\\b", ""),
-    ] {
+    for (function, scope) in
+        [("a/../b", ""), ("..", ""), ("", "a."), ("/a", ""), ("a/", ""), ("a//b", ""), ("a\\b", "")]
+    {
         let refused = path_in(Layout::WebJobs, function, scope, LockMode::Function);
         assert!(
             matches!(refused, Err(PathError::Name { .. })),
@@ -121,12 +97,7 @@ fn s19_webjobs_names_that_are_no_blob_names_are_refused() {
     }
     let long = path_in(Layout::WebJobs, &"f".repeat(1_024), "s", LockMode::Function);
     assert!(matches!(long, Err(PathError::Name { .. })));
-    let deep = path_in(
-        Layout::WebJobs,
-        &format!("{}a", "a/".repeat(260)),
-        "",
-        LockMode::Function,
-    );
+    let deep = path_in(Layout::WebJobs, &format!("{}a", "a/".repeat(260)), "", LockMode::Function);
     assert!(matches!(deep, Err(PathError::Name { .. })));
 }
 
@@ -139,10 +110,7 @@ fn s19_locks_of_the_webjobs_platform_are_refused() {
         ("WebJobs.Internal.Blobs", "Listener", LockMode::Function),
     ] {
         let refused = path_in(Layout::WebJobs, function, scope, mode);
-        assert!(
-            matches!(refused, Err(PathError::Reserved { .. })),
-            "{refused:?}"
-        );
+        assert!(matches!(refused, Err(PathError::Reserved { .. })), "{refused:?}");
         assert!(path_in(Layout::Readable, function, scope, mode).is_ok());
     }
 }
@@ -152,34 +120,13 @@ fn s19_containers_and_prefixes_have_rules() {
     for good in ["abc", "azure-webjobs-hosts", "0-9"] {
         assert!(Container::parse(good).is_ok(), "{good}");
     }
-    for bad in [
-        "",
-        "ab",
-        "Abc",
-        "-abc",
-        "abc-",
-        "a--b",
-        "a_b",
-        "a/b",
-        &"a".repeat(64),
-    ] {
+    for bad in ["", "ab", "Abc", "-abc", "abc-", "a--b", "a_b", "a/b", &"a".repeat(64)] {
         assert!(Container::parse(bad).is_err(), "{bad}");
     }
     for good in ["", "locks", "a/b.c/d_e-f"] {
         assert!(Prefix::parse(good).is_ok(), "{good}");
     }
-    for bad in [
-        "/",
-        "/a",
-        "a/",
-        "a//b",
-        "..",
-        "a/.",
-        "a.",
-        "ä",
-        "a b",
-        &"a".repeat(201),
-    ] {
+    for bad in ["/", "/a", "a/", "a//b", "..", "a/.", "a.", "ä", "a b", &"a".repeat(201)] {
         assert!(Prefix::parse(bad).is_err(), "{bad}");
     }
 }

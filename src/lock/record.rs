@@ -10,6 +10,10 @@ use crate::time::UnixMillis;
 /// (WebJobs' `FunctionInstance`) are in it too, and are kept.
 pub type Fields = BTreeMap<String, String>;
 
+/// The version of a lock's record in its store: changes with every write, compares for equality only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ETag(pub String);
+
 /// Free key/value pairs that a caller gives to its hold, for people and tools to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(BTreeMap<String, String>);
@@ -51,14 +55,9 @@ impl Labels {
     /// Names the label and the limit.
     pub fn new(labels: BTreeMap<String, String>) -> Result<Self, LabelsError> {
         if labels.len() > 16 {
-            return Err(LabelsError::TooMany {
-                count: labels.len(),
-            });
+            return Err(LabelsError::TooMany { count: labels.len() });
         }
-        let length = labels
-            .iter()
-            .map(|(key, value)| key.len() + value.len())
-            .sum();
+        let length = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
         if length > 1_024 {
             return Err(LabelsError::TooLong { length });
         }
@@ -122,9 +121,8 @@ const LEASE: &str = "leasehold_lease";
 const LABELS: &str = "leasehold_labels";
 
 /// Every field that is ours: replaced as a whole at each grant, while fields of others stay.
-const OURS: [&str; 11] = [
-    TOKEN, HOLDER, HOST_TYPE, FUNCTION, SCOPE, MODE, ACQUIRED, RESTING, HANDED_ON, LEASE, LABELS,
-];
+const OURS: [&str; 11] =
+    [TOKEN, HOLDER, HOST_TYPE, FUNCTION, SCOPE, MODE, ACQUIRED, RESTING, HANDED_ON, LEASE, LABELS];
 
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
 const MAX_STORED_NAME: usize = 1_200;
@@ -144,12 +142,7 @@ impl Record {
     /// Reads the fields that are ours; those that are missing or unreadable are empty.
     #[must_use]
     pub fn from_fields(fields: &Fields) -> Self {
-        let text = |name: &str| {
-            fields
-                .get(name)
-                .map(|value| decode(value))
-                .unwrap_or_default()
-        };
+        let text = |name: &str| fields.get(name).map(|value| decode(value)).unwrap_or_default();
         let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
         Self {
             token: number(TOKEN).and_then(FencingToken::from_u64),
@@ -162,12 +155,7 @@ impl Record {
             resting_until: number(RESTING).map(UnixMillis),
             handed_on: fields.contains_key(HANDED_ON),
             lease: fields.get(LEASE).cloned(),
-            labels: Labels(
-                fields
-                    .get(LABELS)
-                    .map(|value| labels_from(value))
-                    .unwrap_or_default(),
-            ),
+            labels: Labels(fields.get(LABELS).map(|value| labels_from(value)).unwrap_or_default()),
         }
     }
 
@@ -180,37 +168,15 @@ impl Record {
                 fields.insert(name.to_owned(), value);
             }
         };
-        put(
-            TOKEN,
-            self.token
-                .map(|token| token.to_string())
-                .unwrap_or_default(),
-        );
+        put(TOKEN, self.token.map(|token| token.to_string()).unwrap_or_default());
         put(HOLDER, encode(&self.holder));
         put(HOST_TYPE, encode(&self.host_type));
         put(FUNCTION, stored_name(&self.function));
         put(SCOPE, stored_name(&self.scope));
         put(MODE, encode(&self.mode));
-        put(
-            ACQUIRED,
-            self.acquired_at
-                .map(|at| at.0.to_string())
-                .unwrap_or_default(),
-        );
-        put(
-            RESTING,
-            self.resting_until
-                .map(|at| at.0.to_string())
-                .unwrap_or_default(),
-        );
-        put(
-            HANDED_ON,
-            if self.handed_on {
-                "1".to_owned()
-            } else {
-                String::new()
-            },
-        );
+        put(ACQUIRED, self.acquired_at.map(|at| at.0.to_string()).unwrap_or_default());
+        put(RESTING, self.resting_until.map(|at| at.0.to_string()).unwrap_or_default());
+        put(HANDED_ON, if self.handed_on { "1".to_owned() } else { String::new() });
         put(LEASE, self.lease.unwrap_or_default());
         put(LABELS, labels_to(&self.labels.0));
         fields
@@ -226,10 +192,8 @@ fn stored_name(name: &str) -> String {
 }
 
 fn labels_to(labels: &BTreeMap<String, String>) -> String {
-    let pairs: Vec<String> = labels
-        .iter()
-        .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
-        .collect();
+    let pairs: Vec<String> =
+        labels.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
     pairs.join("&")
 }
 
@@ -247,9 +211,7 @@ mod tests {
     use super::*;
 
     fn fullest() -> Record {
-        let labels = (0..16)
-            .map(|n| (format!("key-{n:02}"), "日".repeat(19)))
-            .collect();
+        let labels = (0..16).map(|n| (format!("key-{n:02}"), "日".repeat(19))).collect();
         Record {
             token: FencingToken::from_u64((1 << 53) - 1),
             holder: "日".repeat(85),
@@ -268,14 +230,8 @@ mod tests {
     #[test]
     fn the_fullest_record_fits_azures_metadata() {
         let fields = fullest().into_fields(Fields::new());
-        let size: usize = fields
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
-        assert!(
-            size < 8_192 - 256,
-            "{size} bytes leave no room for fields of others"
-        );
+        let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(size < 8_192 - 256, "{size} bytes leave no room for fields of others");
         assert!(fields.values().all(|value| value.is_ascii()));
     }
 
@@ -286,15 +242,9 @@ mod tests {
             (HOLDER.to_owned(), "old".to_owned()),
             (RESTING.to_owned(), "5".to_owned()),
         ]);
-        let record = Record {
-            holder: "new".to_owned(),
-            ..Record::default()
-        };
+        let record = Record { holder: "new".to_owned(), ..Record::default() };
         let after = record.into_fields(before);
-        assert_eq!(
-            after.get("FunctionInstance").map(String::as_str),
-            Some("guid")
-        );
+        assert_eq!(after.get("FunctionInstance").map(String::as_str), Some("guid"));
         assert_eq!(after.get(HOLDER).map(String::as_str), Some("new"));
         assert_eq!(after.get(RESTING), None);
     }
@@ -307,15 +257,9 @@ mod tests {
         assert!(one("app.kubernetes.io/name", "Zürich 日本").is_ok());
         assert!(matches!(one("", "v"), Err(LabelsError::Key { .. })));
         assert!(matches!(one("a b", "v"), Err(LabelsError::Key { .. })));
-        assert!(matches!(
-            one(&"k".repeat(64), "v"),
-            Err(LabelsError::Key { .. })
-        ));
+        assert!(matches!(one(&"k".repeat(64), "v"), Err(LabelsError::Key { .. })));
         assert!(matches!(one("k", "a\nb"), Err(LabelsError::Value { .. })));
-        assert!(matches!(
-            one("k", &"v".repeat(1_024)),
-            Err(LabelsError::TooLong { .. })
-        ));
+        assert!(matches!(one("k", &"v".repeat(1_024)), Err(LabelsError::TooLong { .. })));
         let many = (0..17).map(|n| (n.to_string(), String::new())).collect();
         assert_eq!(Labels::new(many), Err(LabelsError::TooMany { count: 17 }));
     }

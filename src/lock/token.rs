@@ -18,11 +18,7 @@ impl FencingToken {
     /// The token with this value; `None` for zero and for values of 2^53 and more, which are never tokens.
     #[must_use]
     pub const fn from_u64(value: u64) -> Option<Self> {
-        if value == 0 || value / HANDOFFS > MAX_EPOCH {
-            None
-        } else {
-            Some(Self(value))
-        }
+        if value == 0 || value / HANDOFFS > MAX_EPOCH { None } else { Some(Self(value)) }
     }
 
     /// The token of a storage acquisition: its epoch is the greater of the stored one plus one and the store's
@@ -31,21 +27,13 @@ impl FencingToken {
     pub fn after_acquisition(stored: Option<Self>, store_unix_seconds: u64) -> Option<Self> {
         let next = stored.map_or(1, |token| token.epoch() + 1);
         let epoch = next.max(store_unix_seconds);
-        if epoch > MAX_EPOCH {
-            None
-        } else {
-            Some(Self(epoch * HANDOFFS))
-        }
+        if epoch > MAX_EPOCH { None } else { Some(Self(epoch * HANDOFFS)) }
     }
 
     /// The token of the next holder under the same lease (S10); `None` when the hand-offs of this epoch are used up.
     #[must_use]
     pub const fn after_hand_off(self) -> Option<Self> {
-        if self.0 % HANDOFFS == HANDOFFS - 1 {
-            None
-        } else {
-            Some(Self(self.0 + 1))
-        }
+        if self.0 % HANDOFFS == HANDOFFS - 1 { None } else { Some(Self(self.0 + 1)) }
     }
 
     /// The part that moves with each storage acquisition.

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::time::UnixMillis;
 
+pub use crate::lock::ETag;
 pub use error::{LeaseEnd, Source, StoreError};
 
 /// Keeps locks: at most one lease each, and a record beside it.
@@ -118,10 +119,6 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
     fn kind(&self) -> &'static str;
 }
-
-/// The version of a lock's record: changes with every write, compares for equality only.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ETag(pub String);
 
 /// The store's clock at an answer. Its resolution may be a second.
 pub type StoreTime = UnixMillis;

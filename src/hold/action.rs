@@ -1,0 +1,252 @@
+//! What the machine asks for: plain data, imperative. The coordinator does it.
+
+use std::time::Duration;
+
+use super::event::{CallerId, Request, Trouble};
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::time::{Instant, UnixMillis};
+
+/// Something to do, in the order in which it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Acquire the lease; beside it, read the record if `read` says so.
+    SendAcquire {
+        /// The answer quotes it.
+        request: Request,
+        /// The proposed id.
+        lease_id: LeaseId,
+        /// D.
+        duration: Duration,
+        /// Only if the record has this version (S6).
+        if_match: Option<ETag>,
+        /// Whether to read the record side by side.
+        read: bool,
+        /// How long the answer is waited for.
+        timeout: Duration,
+    },
+    /// Read the record.
+    SendRead {
+        /// The answer quotes it.
+        request: Request,
+        /// How long the answer is waited for.
+        timeout: Duration,
+    },
+    /// Write the record under the lease (S5).
+    SendWrite {
+        /// The answer quotes it.
+        request: Request,
+        /// The lease.
+        lease_id: LeaseId,
+        /// Only if the record has this version.
+        if_match: ETag,
+        /// All its fields.
+        fields: Fields,
+        /// How long the answer is waited for.
+        timeout: Duration,
+    },
+    /// Renew the lease.
+    SendRenew {
+        /// The answer quotes it.
+        request: Request,
+        /// The lease.
+        lease_id: LeaseId,
+        /// How long the answer is waited for (S7).
+        timeout: Duration,
+    },
+    /// Give the lease back.
+    SendRelease {
+        /// The answer quotes it.
+        request: Request,
+        /// The lease.
+        lease_id: LeaseId,
+        /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
+        if_match: Option<ETag>,
+        /// How long the answer is waited for.
+        timeout: Duration,
+    },
+    /// Tell a caller its place in the queue.
+    TellWaiting {
+        /// Whom.
+        caller: CallerId,
+        /// One for the next to be served.
+        place: usize,
+    },
+    /// Tell a caller that it holds the lock.
+    TellGranted {
+        /// Whom.
+        caller: CallerId,
+        /// The grant.
+        grant: Granted,
+    },
+    /// Answer a repeated call with the grant that its first had.
+    TellSameGrant {
+        /// Whom.
+        caller: CallerId,
+        /// Whose grant.
+        holder: CallerId,
+    },
+    /// Tell a caller that somebody else has the lock.
+    TellBusy {
+        /// Whom.
+        caller: CallerId,
+        /// Who has it.
+        busy: Busy,
+    },
+    /// Tell a waiting caller that it cannot be served.
+    TellFailed {
+        /// Whom.
+        caller: CallerId,
+        /// Why.
+        trouble: Trouble,
+    },
+    /// Tell a waiting caller that a repeated call has taken its place.
+    TellSuperseded {
+        /// Whom.
+        caller: CallerId,
+    },
+    /// Tell a holder its new validity.
+    TellRenewed {
+        /// Whom.
+        caller: CallerId,
+        /// Its end.
+        valid_until: Instant,
+    },
+    /// Tell a holder that renewals fail (S9).
+    TellAtRisk {
+        /// Whom.
+        caller: CallerId,
+        /// When the hold will be lost.
+        valid_until: Instant,
+        /// Why renewals fail.
+        cause: String,
+    },
+    /// Tell a holder that renewals work again (S9).
+    TellRecovered {
+        /// Whom.
+        caller: CallerId,
+        /// The end of its validity.
+        valid_until: Instant,
+    },
+    /// Tell a holder that the sidecar is shutting down (S15).
+    TellDraining {
+        /// Whom.
+        caller: CallerId,
+        /// When its hold ends at the latest.
+        ends: Instant,
+    },
+    /// Tell a holder that its hold is over (S4). Nothing else is told to it after that.
+    TellLost {
+        /// Whom.
+        caller: CallerId,
+        /// Why.
+        reason: LossReason,
+        /// More for people.
+        detail: String,
+    },
+    /// Answer a release.
+    TellReleased {
+        /// Whom.
+        caller: CallerId,
+        /// Until when nobody gets the lock, because of `min_hold` (S11).
+        resting_until: Option<Instant>,
+    },
+    /// Tell the operator that two host types share this path.
+    ReportCollision {
+        /// The host type in the record.
+        stored: String,
+        /// The host type of who acquires.
+        ours: String,
+    },
+    /// Tell the operator that this path's token did not grow (S5).
+    ReportTokenNotGrowing {
+        /// The greatest token seen so far.
+        seen: FencingToken,
+        /// The one that was to be granted.
+        next: Option<FencingToken>,
+    },
+    /// Tell the operator how a renewal went.
+    ReportRenewal {
+        /// From the send to the answer; none if none came.
+        latency: Option<Duration>,
+        /// How long after it was due it was sent.
+        lateness: Duration,
+        /// Why it failed, if it did.
+        failure: Option<super::event::Failure>,
+    },
+}
+
+/// A grant, as the machine gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Granted {
+    /// The token (S5).
+    pub token: FencingToken,
+    /// The storage lease that backs it; for the resume token only (S16).
+    pub lease_id: LeaseId,
+    /// D of that lease.
+    pub lease_duration: Duration,
+    /// The end of the holder's validity (S2).
+    pub valid_until: Instant,
+    /// When the lease runs out unless it is renewed, for people.
+    pub expires_at: Instant,
+    /// When the lock was granted, by the store's clock, for people.
+    pub acquired_at: UnixMillis,
+    /// The hold went on: it was had before and resumed (S16).
+    pub resumed: bool,
+}
+
+/// Who has the lock instead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Busy {
+    /// What is stored with the lock, as last read; the default if it could not be read.
+    pub record: Record,
+    /// A good time to come again.
+    pub retry_after: Duration,
+    /// Nobody holds it: it rests because of `min_hold` (S11).
+    pub resting: bool,
+}
+
+/// Why a hold was lost (S4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LossReason {
+    /// Its validity ran out: no renewal succeeded in time.
+    Expired,
+    /// Another has the lease.
+    Taken,
+    /// An operator broke the lease (S17).
+    Broken,
+    /// The lock or its container was deleted.
+    LockDeleted,
+    /// It lasted as long as `max_hold` allows (S11).
+    MaxHoldReached,
+    /// The holder reported no progress in time (S11).
+    NoProgress,
+    /// The sidecar shut down (S15).
+    Shutdown,
+}
+
+impl LossReason {
+    /// Every reason, in the order of the API.
+    pub const ALL: [Self; 7] = [
+        Self::Expired,
+        Self::Taken,
+        Self::Broken,
+        Self::LockDeleted,
+        Self::MaxHoldReached,
+        Self::NoProgress,
+        Self::Shutdown,
+    ];
+
+    /// A stable name, for metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Taken => "taken",
+            Self::Broken => "broken",
+            Self::LockDeleted => "lock_deleted",
+            Self::MaxHoldReached => "max_hold_reached",
+            Self::NoProgress => "no_progress",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}

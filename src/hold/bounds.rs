@@ -1,0 +1,65 @@
+//! The bounds that a caller sets to its hold: `max_hold`, `min_hold`, `progress_timeout` (S11).
+
+use std::time::Duration;
+
+use super::action::LossReason;
+use super::event::Terms;
+use crate::time::Instant;
+
+/// When a hold must be over, and when it may be.
+#[derive(Clone, Debug)]
+pub(super) struct Bounds {
+    max_hold_ends: Option<Instant>,
+    min_hold_ends: Instant,
+    progress: Option<Progress>,
+}
+
+#[derive(Clone, Debug)]
+struct Progress {
+    timeout: Duration,
+    ends: Instant,
+}
+
+impl Bounds {
+    pub(super) fn new(terms: &Terms, now: Instant) -> Self {
+        Self {
+            max_hold_ends: terms.max_hold.map(|span| now + span),
+            min_hold_ends: now + terms.min_hold,
+            progress: terms
+                .progress_timeout
+                .map(|timeout| Progress { timeout, ends: now + timeout }),
+        }
+    }
+
+    /// `valid_until`, but not past a bound: so the lock is free the moment the bound passes.
+    pub(super) fn limit(&self, valid_until: Instant) -> Instant {
+        let ends = [self.max_hold_ends, self.progress.as_ref().map(|progress| progress.ends)];
+        ends.into_iter().flatten().fold(valid_until, Instant::min)
+    }
+
+    /// The bound that has passed, if one has.
+    pub(super) fn passed(&self, now: Instant) -> Option<LossReason> {
+        if self.max_hold_ends.is_some_and(|ends| now >= ends) {
+            Some(LossReason::MaxHoldReached)
+        } else if self.progress.as_ref().is_some_and(|progress| now >= progress.ends) {
+            Some(LossReason::NoProgress)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn extend(&mut self, max_hold: Duration, now: Instant) {
+        self.max_hold_ends = Some(now + max_hold);
+    }
+
+    pub(super) fn report_progress(&mut self, now: Instant) {
+        if let Some(progress) = &mut self.progress {
+            progress.ends = now + progress.timeout;
+        }
+    }
+
+    /// Until when a release keeps the lock from everyone; none if the hold has lasted long enough.
+    pub(super) fn rests_until(&self, now: Instant) -> Option<Instant> {
+        (now < self.min_hold_ends).then_some(self.min_hold_ends)
+    }
+}

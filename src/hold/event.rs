@@ -1,0 +1,231 @@
+//! What can come in: everything that happens to a lock path, in the past tense.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::time::{Instant, UnixMillis};
+
+/// A caller of this sidecar: one call that waits, and the hold that it is granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallerId(pub u64);
+
+/// The number of a request to the store; its answer quotes it (S2: an answer counts from its own request).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request(pub u64);
+
+/// Something that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A caller wants the lock.
+    CallerArrived {
+        /// Who.
+        caller: CallerId,
+        /// On what terms.
+        terms: Arc<Terms>,
+    },
+    /// A caller went away on its own: it cancelled, closed its stream, or its process died (S12, S14).
+    CallerLeft {
+        /// Who.
+        caller: CallerId,
+    },
+    /// A holder's stream ended in a way that does not show that the holder knows (S14).
+    HolderSilent {
+        /// Who.
+        caller: CallerId,
+    },
+    /// A holder gives the lock back: its own belief has ended (S13).
+    ReleaseAsked {
+        /// Who.
+        caller: CallerId,
+    },
+    /// A holder sets a new `max_hold`, counted from now (S11).
+    ExtendAsked {
+        /// Who.
+        caller: CallerId,
+        /// For how long from now.
+        max_hold: Duration,
+    },
+    /// A holder reported progress (S11).
+    ProgressReported {
+        /// Who.
+        caller: CallerId,
+    },
+    /// A client wants to go on with a hold that it had by a stream that broke (S16).
+    ResumeAsked {
+        /// Who.
+        caller: CallerId,
+        /// With which hold.
+        resume: Box<Resume>,
+    },
+    /// The store answered an acquire, and the read beside it if there was one.
+    AcquireAnswered {
+        /// Which.
+        request: Request,
+        /// What of the lease.
+        answer: Result<LeaseGranted, Failure>,
+        /// What of the record, if it was read too.
+        read: Option<Result<Stored, Failure>>,
+    },
+    /// The store answered a read.
+    ReadAnswered {
+        /// Which.
+        request: Request,
+        /// The record.
+        answer: Result<Stored, Failure>,
+    },
+    /// The store answered a write.
+    WriteAnswered {
+        /// Which.
+        request: Request,
+        /// The record's new version.
+        answer: Result<ETag, Failure>,
+    },
+    /// The store answered a renewal.
+    RenewAnswered {
+        /// Which.
+        request: Request,
+        /// Whether it was renewed.
+        answer: Result<(), Failure>,
+    },
+    /// The store answered a release.
+    ReleaseAnswered {
+        /// Which.
+        request: Request,
+        /// Whether it was released.
+        answer: Result<(), Failure>,
+    },
+    /// An operator broke the lease through this sidecar (S17).
+    LeaseBroken {
+        /// Why.
+        reason: String,
+    },
+    /// The sidecar is shutting down (S15).
+    DrainStarted {
+        /// When the drain period ends.
+        ends: Instant,
+    },
+    /// The drain period is over (S15).
+    DrainEnded,
+    /// Time passed.
+    Wakeup,
+}
+
+/// What a caller wants of its hold.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// D: the duration of the storage lease, 15 to 60 s.
+    pub lease_duration: Duration,
+    /// How long to wait for the lock; zero is one try (S12).
+    pub wait: Duration,
+    /// The longest hold (S11); unbounded if none.
+    pub max_hold: Option<Duration>,
+    /// The shortest time until anybody else gets the lock (S11).
+    pub min_hold: Duration,
+    /// The longest time without a progress report (S11).
+    pub progress_timeout: Option<Duration>,
+    /// Whether the lease is renewed; otherwise the hold lasts one lease duration and no more.
+    pub auto_renew: bool,
+    /// A repeated call with the same one gets the same grant; empty for none.
+    pub request_id: String,
+    /// What is stored with the lock, but for what the grant adds.
+    pub record: Record,
+}
+
+/// A hold that a client wants to go on with (S16).
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// The storage lease.
+    pub lease_id: LeaseId,
+    /// The client's token.
+    pub token: FencingToken,
+    /// The terms, their spans counted from now.
+    pub terms: Arc<Terms>,
+    /// Until when, at most, the client may believe in its hold.
+    pub believed_until: Instant,
+    /// When the lock was granted, by the store's clock.
+    pub acquired_at: UnixMillis,
+}
+
+/// The store gave a lease.
+#[derive(Clone, Debug)]
+pub struct LeaseGranted {
+    /// The record's version.
+    pub etag: ETag,
+    /// The store's clock.
+    pub time: UnixMillis,
+    /// The lock was made just now: its record is empty.
+    pub created: bool,
+}
+
+/// The record of a lock as the store has it.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its version.
+    pub etag: ETag,
+    /// Its fields, those of others included.
+    pub fields: Fields,
+}
+
+/// Why the store did not do what was asked, as far as the machine cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Somebody else has the lease.
+    Contended,
+    /// The lease is another's, or nobody's (S8).
+    Taken,
+    /// The lease was broken (S8, S17).
+    Broken {
+        /// The operator's reason, if it could be read.
+        reason: Option<String>,
+    },
+    /// The lock or its container is gone (S8).
+    Deleted,
+    /// The record has another version than was given.
+    Changed,
+    /// Nothing is known: to be tried again (S8).
+    Unknown(Trouble),
+    /// Refused for a reason that trying again in this call will not mend; a hold tries on all the same (S8).
+    Refused(Trouble),
+}
+
+/// A trouble to tell to callers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What kind.
+    pub kind: TroubleKind,
+    /// What happened and what to do, for people; no secrets (S20).
+    pub message: String,
+    /// When to come again, if the store said so.
+    pub retry_after: Option<Duration>,
+}
+
+/// The kinds of trouble that callers are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TroubleKind {
+    /// The store cannot be reached or does not answer in time.
+    Unavailable,
+    /// The store asks for patience.
+    Throttled,
+    /// The store refuses the sidecar's credentials.
+    Denied,
+    /// The container does not exist and may not be made.
+    ContainerMissing,
+    /// The store has failed in a way that needs an operator.
+    StoreFailed,
+    /// The token would not have grown (S5).
+    TokenNotGrowing,
+    /// The sidecar is shutting down (S15).
+    ShuttingDown,
+}
+
+impl Trouble {
+    /// The trouble of a request that was not answered in time.
+    pub(super) fn unanswered(what: &str) -> Self {
+        Self {
+            kind: TroubleKind::Unavailable,
+            message: format!("the store did not answer the {what} in time"),
+            retry_after: None,
+        }
+    }
+}

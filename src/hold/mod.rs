@@ -1,0 +1,329 @@
+//! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
+//!
+//! Rules: S1, S2, S4 to S17. May import: lock, time's values. No IO, no async, no clock, no randomness of its own:
+//! what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
+//! [`Action`]s. To add behaviour: a rule first, then an event or an action, then the file whose business it is, and
+//! a test that fails without it.
+//!
+//! ```text
+//!                 caller arrives                token stored
+//!        ┌──────┐ ─────────────▶ ┌───────────┐ ────────────▶ ┌──────┐ ◀─┐ hand-off (S10)
+//!  ┌───▶ │ Idle │                │ Acquiring │               │ Held │ ──┘
+//!  │     └──────┘ ◀───────────── └───────────┘               └──────┘
+//!  │        │ ▲    busy: poll later    │ given up                │ released, or lost and not
+//!  │ resume │ │                        ▼                         │ believed in any more
+//!  │        │ │ lost            ┌───────────┐                    │
+//!  │        ▼ │                 │ Releasing │ ◀──────────────────┘
+//!  │   ┌──────────┐             └───────────┘
+//!  │   │ Resuming │ ──▶ Held          │ the store has it, or the lease has run out
+//!  │   └──────────┘                   │
+//!  └──────────────────────────────────┘
+//! ```
+
+mod acquisition;
+mod action;
+mod asked;
+mod bounds;
+mod callers;
+mod event;
+mod granting;
+mod handing;
+mod held;
+mod jitter;
+mod releasing;
+mod renewal;
+mod resuming;
+#[cfg(test)]
+mod tests;
+mod validity;
+mod waiters;
+
+use std::time::Duration;
+
+pub use action::{Action, Busy, Granted, LossReason};
+pub use event::{
+    CallerId, Event, Failure, LeaseGranted, Request, Resume, Stored, Terms, Trouble, TroubleKind,
+};
+pub use held::Holding;
+pub use validity::{margin, valid_until};
+
+use acquisition::{Attempt, Effort};
+use callers::shutting_down;
+use held::Held;
+use jitter::Jitter;
+use releasing::Releasing;
+use renewal::LateRenewals;
+use resuming::Resuming;
+use waiters::{Polling, Waiters};
+
+use crate::lock::{ETag, FencingToken, Fields, LeaseId};
+use crate::time::Instant;
+
+/// The machine of one lock path.
+///
+/// # Contract
+/// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then [`Hold::on`], and carries
+/// out what it answers, in order; then waits for the next event or until [`Hold::next_wakeup`], whichever is first.
+/// It reads the clock again after every wait (S3), and answers every `Send…` at most once. A spurious
+/// [`Event::Wakeup`] does nothing. `now` never goes back.
+#[derive(Clone, Debug)]
+pub struct Hold {
+    settings: Settings,
+    jitter: Jitter,
+    memory: Memory,
+    state: State,
+    waiters: Waiters,
+    polling: Polling,
+    /// A lease id for the next acquisition, from the system's randomness (S6).
+    fresh: Option<LeaseId>,
+    /// Since when the lock is handed on between callers here (S10).
+    handing_since: Option<Instant>,
+    /// Until when the lock rests, as its record says (S11).
+    resting_until: Option<Instant>,
+    /// Why the last try failed, if it did: what callers are told whose wait ends now.
+    trouble: Option<Trouble>,
+    late_renewals: LateRenewals,
+    draining: bool,
+    requests: u64,
+}
+
+/// What the machine is told once.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// The longest time between two polls, 250 ms to 60 s (S12).
+    pub poll_cap: Duration,
+    /// How long a lock is handed on between callers of one sidecar, at most D/2 (S10).
+    pub hand_off: Duration,
+}
+
+/// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
+/// is checked (S5).
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The record as last read or written.
+    pub known: Option<Known>,
+    /// The greatest token seen or granted.
+    pub highest: Option<FencingToken>,
+}
+
+/// A record as it was at some moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its version.
+    pub etag: ETag,
+    /// Its fields.
+    pub fields: Fields,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    /// No request is under way and no lease is had; with waiters, the next try comes at `not_before`.
+    Idle { not_before: Instant, effort: Option<Effort> },
+    /// A lease is being acquired, or its token stored.
+    Acquiring(Box<Attempt>),
+    /// Somebody here has the lock.
+    Held(Box<Held>),
+    /// The lease is going back to the store.
+    Releasing(Box<Releasing>),
+    /// A client's hold is being taken up again.
+    Resuming(Box<Resuming>),
+}
+
+/// A request under way, or one to be repeated.
+#[derive(Clone, Copy, Debug)]
+enum Flight {
+    Sent { request: Request, until: Instant },
+    Waiting { at: Instant },
+}
+
+impl Flight {
+    fn is(&self, request: Request) -> bool {
+        matches!(self, Self::Sent { request: sent, .. } if *sent == request)
+    }
+
+    const fn at(&self) -> Instant {
+        match self {
+            Self::Sent { until, .. } => *until,
+            Self::Waiting { at } => *at,
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now >= self.at()
+    }
+}
+
+impl Hold {
+    /// A machine for a path of which `memory` is known. `seed` spreads its requests in time.
+    #[must_use]
+    pub fn new(settings: Settings, memory: Memory, seed: u64, now: Instant) -> Self {
+        Self {
+            settings,
+            jitter: Jitter::new(seed),
+            memory,
+            state: State::Idle { not_before: now, effort: None },
+            waiters: Waiters::default(),
+            polling: Polling::default(),
+            fresh: None,
+            handing_since: None,
+            resting_until: None,
+            trouble: None,
+            late_renewals: LateRenewals::default(),
+            draining: false,
+            requests: 0,
+        }
+    }
+
+    /// Whether a fresh lease id must be supplied before the next event.
+    #[must_use]
+    pub const fn needs_lease_id(&self) -> bool {
+        self.fresh.is_none()
+    }
+
+    /// Takes a lease id, random and never used before (S6).
+    pub const fn supply(&mut self, lease_id: LeaseId) {
+        self.fresh = Some(lease_id);
+    }
+
+    /// Takes in what happened and answers what is to be done.
+    pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        let mut out = Vec::new();
+        // S4: what time has ended is over, before anything that came in meanwhile is looked at.
+        self.pass(now, &mut out);
+        self.take(event, now, &mut out);
+        self.pass(now, &mut out);
+        out
+    }
+
+    /// The earliest moment at which something is to be done; none if only an event can bring anything.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        let state = match &self.state {
+            State::Idle { not_before, .. } => (!self.waiters.is_empty()).then_some(*not_before),
+            State::Acquiring(attempt) => Some(attempt.next_wakeup()),
+            State::Held(held) => Some(held.next_wakeup()),
+            State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
+            State::Resuming(resuming) => Some(resuming.next_wakeup()),
+        };
+        [state, self.waiters.earliest_deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
+    #[must_use]
+    pub fn is_idle(&self, now: Instant) -> bool {
+        let idle =
+            matches!(&self.state, State::Idle { not_before, effort: None } if now >= *not_before);
+        idle && self.waiters.is_empty()
+    }
+
+    /// What is to be kept of an idle machine.
+    #[must_use]
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+
+    /// Who has the lock here.
+    #[must_use]
+    pub fn holding(&self) -> Option<Holding> {
+        match &self.state {
+            State::Held(held) => Some(held.holding()),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                None
+            }
+        }
+    }
+
+    /// The end of the validity of `caller`'s hold, if it has one (S2).
+    #[must_use]
+    pub fn validity(&self, caller: CallerId) -> Option<Instant> {
+        let holding = self.holding()?;
+        (holding.active && holding.caller == caller).then_some(holding.valid_until)
+    }
+
+    /// How many callers wait here.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// The record as last read or written.
+    #[must_use]
+    pub const fn known(&self) -> Option<&Known> {
+        self.memory.known.as_ref()
+    }
+
+    /// Does what is due.
+    fn pass(&mut self, now: Instant, out: &mut Vec<Action>) {
+        for waiter in self.waiters.take_overdue(now) {
+            self.answer_overdue(&waiter, now, out);
+        }
+        let idle = State::Idle { not_before: now, effort: None };
+        match std::mem::replace(&mut self.state, idle) {
+            State::Idle { not_before, effort } => {
+                if self.waiters.is_empty() && effort.is_some() {
+                    self.abandon(effort, now, out);
+                } else if !self.waiters.is_empty() && now >= not_before && !self.draining {
+                    self.try_acquire(effort, now, out);
+                } else {
+                    self.state = State::Idle { not_before, effort };
+                }
+            }
+            State::Acquiring(attempt) => self.pass_acquiring(*attempt, now, out),
+            State::Held(held) => self.pass_held(*held, now, out),
+            State::Releasing(releasing) => self.pass_releasing(*releasing, now, out),
+            State::Resuming(resuming) => self.pass_resuming(*resuming, now, out),
+        }
+    }
+
+    fn take(&mut self, event: Event, now: Instant, out: &mut Vec<Action>) {
+        match event {
+            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, now, out),
+            Event::CallerLeft { caller } => {
+                if !self.waiters.remove(caller) && !self.resume_left(caller, now) {
+                    self.let_go(caller, false, now, out);
+                }
+            }
+            Event::HolderSilent { caller } => {
+                if !self.waiters.remove(caller) && !self.resume_left(caller, now) {
+                    self.fall_silent(caller);
+                }
+            }
+            Event::ReleaseAsked { caller } => self.let_go(caller, true, now, out),
+            Event::ExtendAsked { caller, max_hold } => self.extend(caller, max_hold, now, out),
+            Event::ProgressReported { caller } => self.report_progress(caller, now),
+            Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, now, out),
+            Event::AcquireAnswered { request, answer, read } => {
+                self.acquire_answered(request, (answer, read), now, out);
+            }
+            Event::ReadAnswered { request, answer } => {
+                self.read_answered(request, answer, now, out)
+            }
+            Event::WriteAnswered { request, answer } => {
+                self.write_answered(request, answer, now, out);
+            }
+            Event::RenewAnswered { request, answer } => {
+                if matches!(self.state, State::Resuming(_)) {
+                    self.resume_renew_answered(request, answer, now, out);
+                } else {
+                    self.renew_answered(request, answer, now, out);
+                }
+            }
+            Event::ReleaseAnswered { request, answer } => {
+                self.release_answered(request, &answer, now, out);
+            }
+            Event::LeaseBroken { reason } => self.broken_here(reason, now, out),
+            Event::DrainStarted { ends } => {
+                self.draining = true;
+                self.fail_all(&shutting_down(), out);
+                self.drain_holder(ends, now, out);
+            }
+            Event::DrainEnded => self.shut_down_holder(now, out),
+            Event::Wakeup => {}
+        }
+    }
+
+    const fn next_request(&mut self) -> Request {
+        self.requests += 1;
+        Request(self.requests)
+    }
+}

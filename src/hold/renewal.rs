@@ -1,0 +1,229 @@
+//! When to renew a lease and how long to try (S7, S8, S9).
+
+use std::time::Duration;
+
+use super::event::{Failure, Request};
+use super::jitter::Jitter;
+use super::validity::{cut_off, valid_until};
+use crate::lock::{ETag, LeaseId};
+use crate::time::Instant;
+
+/// The renewals of one lease.
+#[derive(Clone, Debug)]
+pub(super) struct Renewal {
+    lease_duration: Duration,
+    /// When the last request was sent that is known to have succeeded.
+    good_sent: Instant,
+    /// When the last request was sent that may have been done.
+    last_sent: Instant,
+    due: Instant,
+    /// Tries without an answer, oldest first. One that is cut off stays: its answer may yet come, and counts
+    /// from its own send (S2).
+    tries: Vec<Try>,
+    failures: u32,
+    cause: Option<String>,
+    at_risk: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Try {
+    request: Request,
+    sent: Instant,
+    lateness: Duration,
+    cut_off: bool,
+}
+
+/// What an answer to a renewal was an answer to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answered {
+    pub(super) sent: Instant,
+    pub(super) lateness: Duration,
+}
+
+impl Renewal {
+    /// For a lease that was granted to a request sent at `sent`: the first renewal comes D/3 later, ± 10 %.
+    pub(super) fn new(lease_duration: Duration, sent: Instant, jitter: &mut Jitter) -> Self {
+        Self {
+            lease_duration,
+            good_sent: sent,
+            last_sent: sent,
+            due: sent + jitter.around(lease_duration / 3, 10),
+            tries: Vec::new(),
+            failures: 0,
+            cause: None,
+            at_risk: false,
+        }
+    }
+
+    /// The end of the validity that the store has granted (S2).
+    pub(super) fn valid_until(&self) -> Instant {
+        valid_until(self.good_sent, self.lease_duration)
+    }
+
+    pub(super) const fn lease_duration(&self) -> Duration {
+        self.lease_duration
+    }
+
+    pub(super) fn expires_at(&self) -> Instant {
+        self.good_sent + self.lease_duration
+    }
+
+    pub(super) const fn last_sent(&self) -> Instant {
+        self.last_sent
+    }
+
+    pub(super) const fn is_at_risk(&self) -> bool {
+        self.at_risk
+    }
+
+    /// Makes the next renewal due at once.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        self.due = self.due.min(now);
+    }
+
+    /// The earliest moment at which something is to be done, the end of the validity aside.
+    pub(super) fn next_wakeup(&self) -> Instant {
+        let mut next = match self.waiting_try() {
+            Some(waiting) => waiting.sent + cut_off(self.lease_duration),
+            None => self.due,
+        };
+        if !self.at_risk {
+            next = next.min(self.at_risk_from());
+        }
+        next
+    }
+
+    /// Cuts off a try that was not answered in time; the latest such try is reported once.
+    pub(super) fn cut_off_overdue(
+        &mut self,
+        now: Instant,
+        jitter: &mut Jitter,
+    ) -> Option<Answered> {
+        let limit = cut_off(self.lease_duration);
+        let overdue = self.tries.iter_mut().find(|one| !one.cut_off && now >= one.sent + limit)?;
+        overdue.cut_off = true;
+        let answered = Answered { sent: overdue.sent, lateness: overdue.lateness };
+        self.note_failure("the store did not answer in time".to_owned(), None, now, jitter);
+        Some(answered)
+    }
+
+    /// The tries whose answers may yet come.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = Request> {
+        self.tries.iter().map(|one| one.request)
+    }
+
+    /// Whether a renewal is to be sent now.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.due && self.waiting_try().is_none()
+    }
+
+    /// A renewal is sent now.
+    pub(super) fn sent(&mut self, request: Request, now: Instant) {
+        let lateness = now.saturating_since(self.due);
+        self.tries.push(Try { request, sent: now, lateness, cut_off: false });
+        self.last_sent = now;
+    }
+
+    /// Takes the try that `request` was; none if it is not of this lease, or was answered before.
+    pub(super) fn answered(&mut self, request: Request) -> Option<Answered> {
+        let index = self.tries.iter().position(|one| one.request == request)?;
+        let one = self.tries.remove(index);
+        Some(Answered { sent: one.sent, lateness: one.lateness })
+    }
+
+    /// The renewal that was sent at `sent` succeeded; whether that ends a risk (S9).
+    pub(super) fn succeeded(&mut self, sent: Instant) -> bool {
+        // S2: an older request's answer, come late, shortens nothing.
+        self.good_sent = self.good_sent.max(sent);
+        self.due = self.good_sent + self.lease_duration / 3;
+        self.tries.retain(|one| one.sent > sent);
+        self.failures = 0;
+        self.cause = None;
+        std::mem::replace(&mut self.at_risk, false)
+    }
+
+    /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most (S7).
+    pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
+        let (cause, retry_after) = match failure {
+            Failure::Unknown(trouble) | Failure::Refused(trouble) => {
+                (trouble.message.clone(), trouble.retry_after)
+            }
+            Failure::Contended
+            | Failure::Changed
+            | Failure::Taken
+            | Failure::Broken { .. }
+            | Failure::Deleted => {
+                ("the store gave an answer that renewals do not have".to_owned(), None)
+            }
+        };
+        self.note_failure(cause, retry_after, now, jitter);
+    }
+
+    /// Whether the holder is to be warned now, and of what (S9).
+    pub(super) fn warn(&mut self, now: Instant) -> Option<String> {
+        if self.at_risk || now < self.at_risk_from() {
+            return None;
+        }
+        self.at_risk = true;
+        let late = || "the sidecar was held up and renews late".to_owned();
+        Some(self.cause.clone().unwrap_or_else(late))
+    }
+
+    fn at_risk_from(&self) -> Instant {
+        self.good_sent + self.lease_duration * 2 / 3
+    }
+
+    fn waiting_try(&self) -> Option<&Try> {
+        self.tries.iter().find(|one| !one.cut_off)
+    }
+
+    fn note_failure(
+        &mut self,
+        cause: String,
+        retry_after: Option<Duration>,
+        now: Instant,
+        jitter: &mut Jitter,
+    ) {
+        self.cause = Some(cause);
+        let (least, most) = (self.lease_duration / 30, self.lease_duration / 12);
+        let grown = (least * 2_u32.saturating_pow(self.failures.min(8))).min(most);
+        self.failures += 1;
+        let delay = jitter.between(least, grown.max(least));
+        // A store that asks for patience gets it, but never so much that the hold is lost for it.
+        self.due = now + delay.max(retry_after.unwrap_or_default().min(most));
+    }
+}
+
+/// Renewals of leases that we have given up, whose answers may yet come (S4).
+#[derive(Clone, Debug, Default)]
+pub(super) struct LateRenewals(Vec<LateRenewal>);
+
+#[derive(Clone, Debug)]
+pub(super) struct LateRenewal {
+    request: Request,
+    pub(super) lease_id: LeaseId,
+    pub(super) etag: Option<ETag>,
+    pub(super) lease_duration: Duration,
+}
+
+/// Late renewals that are remembered; older ones have long been answered or cut off.
+const MAX_LATE_RENEWALS: usize = 8;
+
+impl LateRenewals {
+    pub(super) fn keep(&mut self, renewal: &Renewal, lease_id: LeaseId, etag: Option<ETag>) {
+        let lease_duration = renewal.lease_duration();
+        self.0.extend(renewal.unanswered().map(|request| LateRenewal {
+            request,
+            lease_id,
+            etag: etag.clone(),
+            lease_duration,
+        }));
+        let excess = self.0.len().saturating_sub(MAX_LATE_RENEWALS);
+        self.0.drain(..excess);
+    }
+
+    pub(super) fn take(&mut self, request: Request) -> Option<LateRenewal> {
+        let index = self.0.iter().position(|late| late.request == request)?;
+        Some(self.0.remove(index))
+    }
+}
