@@ -1,4 +1,5 @@
 //! Leasehold.
+pub mod coordinator;
 pub mod hold;
 pub mod lock;
 pub mod store;

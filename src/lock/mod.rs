@@ -17,5 +17,5 @@ pub use host_id::{HostId, HostIdError, HostType, HostTypeError};
 pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};
 pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
-pub use record::{ETag, Fields, Labels, LabelsError, Record};
+pub use record::{ETag, Fields, HOLDER_FIELD, Labels, LabelsError, Record};
 pub use token::FencingToken;

@@ -109,7 +109,8 @@ pub struct Record {
 }
 
 const TOKEN: &str = "leasehold_token";
-const HOLDER: &str = "leasehold_holder";
+/// The field that names the holder, encoded.
+pub const HOLDER_FIELD: &str = "leasehold_holder";
 const HOST_TYPE: &str = "leasehold_host_type";
 const FUNCTION: &str = "leasehold_function";
 const SCOPE: &str = "leasehold_scope";
@@ -121,8 +122,19 @@ const LEASE: &str = "leasehold_lease";
 const LABELS: &str = "leasehold_labels";
 
 /// Every field that is ours: replaced as a whole at each grant, while fields of others stay.
-const OURS: [&str; 11] =
-    [TOKEN, HOLDER, HOST_TYPE, FUNCTION, SCOPE, MODE, ACQUIRED, RESTING, HANDED_ON, LEASE, LABELS];
+const OURS: [&str; 11] = [
+    TOKEN,
+    HOLDER_FIELD,
+    HOST_TYPE,
+    FUNCTION,
+    SCOPE,
+    MODE,
+    ACQUIRED,
+    RESTING,
+    HANDED_ON,
+    LEASE,
+    LABELS,
+];
 
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
 const MAX_STORED_NAME: usize = 1_200;
@@ -146,7 +158,7 @@ impl Record {
         let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
         Self {
             token: number(TOKEN).and_then(FencingToken::from_u64),
-            holder: text(HOLDER),
+            holder: text(HOLDER_FIELD),
             host_type: text(HOST_TYPE),
             function: text(FUNCTION),
             scope: text(SCOPE),
@@ -169,7 +181,7 @@ impl Record {
             }
         };
         put(TOKEN, self.token.map(|token| token.to_string()).unwrap_or_default());
-        put(HOLDER, encode(&self.holder));
+        put(HOLDER_FIELD, encode(&self.holder));
         put(HOST_TYPE, encode(&self.host_type));
         put(FUNCTION, stored_name(&self.function));
         put(SCOPE, stored_name(&self.scope));
@@ -239,13 +251,13 @@ mod tests {
     fn fields_of_others_are_kept_and_ours_replaced() {
         let before = Fields::from([
             ("FunctionInstance".to_owned(), "guid".to_owned()),
-            (HOLDER.to_owned(), "old".to_owned()),
+            (HOLDER_FIELD.to_owned(), "old".to_owned()),
             (RESTING.to_owned(), "5".to_owned()),
         ]);
         let record = Record { holder: "new".to_owned(), ..Record::default() };
         let after = record.into_fields(before);
         assert_eq!(after.get("FunctionInstance").map(String::as_str), Some("guid"));
-        assert_eq!(after.get(HOLDER).map(String::as_str), Some("new"));
+        assert_eq!(after.get(HOLDER_FIELD).map(String::as_str), Some("new"));
         assert_eq!(after.get(RESTING), None);
     }
 

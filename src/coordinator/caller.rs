@@ -1,0 +1,138 @@
+//! A caller of the sidecar: where its answers go, and how its going away is noticed.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::Shared;
+use super::request::{CallError, HoldEvent, Outcome};
+use super::task::Command;
+use crate::hold::{CallerId, Terms};
+use crate::lock::{HostId, LeaseId, LockPath};
+use crate::time::Instant;
+
+/// A caller, as its path's task knows it.
+#[derive(Debug)]
+pub(super) struct Caller {
+    pub(super) id: CallerId,
+    /// The id of its hold, once it has one.
+    pub(super) lease_id: LeaseId,
+    pub(super) host_id: HostId,
+    pub(super) terms: Arc<Terms>,
+    pub(super) sink: Sink,
+    pub(super) arrived: Instant,
+    pub(super) granted: Option<Instant>,
+    /// Whether it is counted among the waiting.
+    pub(super) waits: bool,
+}
+
+/// Where a caller's answers go.
+#[derive(Debug)]
+pub(super) enum Sink {
+    /// A unary call: one answer; empty once it was given.
+    Unary(Option<oneshot::Sender<Result<Outcome, CallError>>>),
+    /// A stream.
+    Stream(mpsc::Sender<HoldEvent>),
+}
+
+/// Events that a stream may lag behind before it is taken for silent.
+pub(super) const STREAM_BUFFER: usize = 32;
+
+impl Sink {
+    pub(super) const fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
+    /// Answers a unary call; a stream has its events instead.
+    pub(super) fn answer(&mut self, answer: Result<Outcome, CallError>) {
+        if let Self::Unary(reply) = self
+            && let Some(reply) = reply.take()
+        {
+            // A receiver that is gone has sent `Leave`, which ends the hold (S6).
+            let _ = reply.send(answer);
+        }
+    }
+
+    /// Sends an event to a stream. False if it is too far behind to be told.
+    pub(super) fn event(&self, event: HoldEvent) -> bool {
+        match self {
+            Self::Unary(_) => true,
+            Self::Stream(events) => match events.try_send(event) {
+                // One that is closed has told so itself.
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
+                // A newer validity is coming; whoever reads this late is better served by it.
+                Err(mpsc::error::TrySendError::Full(HoldEvent::Renewed(_))) => true,
+                Err(mpsc::error::TrySendError::Full(_)) => false,
+            },
+        }
+    }
+}
+
+/// Tells the task when a caller goes away before it has its answer.
+#[derive(Debug)]
+pub(super) struct Presence {
+    shared: Arc<Shared>,
+    path: LockPath,
+    id: CallerId,
+    done: bool,
+}
+
+impl Presence {
+    pub(super) const fn new(shared: Arc<Shared>, path: LockPath, id: CallerId) -> Self {
+        Self { shared, path, id, done: false }
+    }
+
+    /// The answer is with the caller: its going away means nothing any more.
+    pub(super) const fn done(&mut self) {
+        self.done = true;
+    }
+
+    pub(super) fn fall_silent(mut self) {
+        self.done = true;
+        self.send(Command::FallSilent(self.id));
+    }
+
+    fn send(&self, command: Command) {
+        // No task: the caller's hold has ended already.
+        let _ = self.shared.registry().send(&self.path, command);
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if !self.done {
+            self.send(Command::Leave(self.id));
+        }
+    }
+}
+
+/// A hold by stream, from its request to its end (S14).
+///
+/// Dropping it says that the client let go. [`HoldStream::fall_silent`] says that the client may not know that its
+/// stream ended.
+#[derive(Debug)]
+pub struct HoldStream {
+    pub(super) events: mpsc::Receiver<HoldEvent>,
+    pub(super) presence: Presence,
+}
+
+impl HoldStream {
+    /// The next event; none after the last one.
+    pub async fn next(&mut self) -> Option<HoldEvent> {
+        self.events.recv().await
+    }
+
+    /// The next event, as `Stream` implementations ask for it; none after the last one.
+    pub fn poll_next(
+        &mut self,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<HoldEvent>> {
+        self.events.poll_recv(context)
+    }
+
+    /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else gets
+    /// the lock before the validity that it was told last is over (S14).
+    pub fn fall_silent(self) {
+        self.presence.fall_silent();
+    }
+}

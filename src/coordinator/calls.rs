@@ -1,0 +1,191 @@
+//! Carries out the machine's `Send…` actions: one spawned call a request, whose answer goes back as an event.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Shared;
+use super::task::{Command, Inbox};
+use crate::hold::{Action, Event, Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind};
+use crate::lock::{Fields, LockPath};
+use crate::store::{Acquire, BreakNote, LeaseEnd, StoreError, StoredLock, Write};
+
+/// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
+const FUNCTION_INSTANCE: &str = "FunctionInstance";
+
+/// How long a holder's loss waits for the reason of the break to be read (S17).
+const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Sends what `action` says to the store, if it says so; gives the action back if it is none of the store's.
+pub(super) fn send(
+    shared: &Arc<Shared>,
+    path: &LockPath,
+    inbox: &Inbox,
+    action: Action,
+) -> Option<Action> {
+    let (shared, path) = (Arc::clone(shared), path.clone());
+    match action {
+        Action::SendAcquire { request, lease_id, duration, if_match, read, timeout } => {
+            let acquire = Acquire { lease_id, duration, if_match };
+            spawn(inbox, async move {
+                acquire_and_read(&shared, &path, request, (acquire, read), timeout).await
+            });
+        }
+        Action::SendRead { request, timeout } => spawn(inbox, async move {
+            let answer = limited(timeout, shared.store.read_record(&path)).await;
+            Event::ReadAnswered { request, answer: shared.answer(answer).map(stored) }
+        }),
+        Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
+            let fields = shared.with_function_instance(fields);
+            let write = Write { lease_id, if_match: Some(if_match), fields };
+            spawn(inbox, async move {
+                let answer = limited(timeout, shared.store.write_record(&path, write)).await;
+                let answer = shared.answer(answer).map(|written| written.etag);
+                Event::WriteAnswered { request, answer }
+            });
+        }
+        Action::SendRenew { request, lease_id, timeout } => spawn(inbox, async move {
+            let answer = limited(timeout, shared.store.renew(&path, lease_id)).await;
+            // S8: with the container, the lock is gone.
+            let answer = answer.map_err(|error| match error {
+                StoreError::ContainerMissing { .. } => StoreError::NotFound,
+                other => other,
+            });
+            let mut answer = shared.answer(answer).map(|_renewed| ());
+            if let Err(Failure::Broken { reason }) = &mut answer {
+                let note = limited(NOTE_TIMEOUT, shared.store.read_break_note(&path)).await;
+                *reason = note.ok().flatten().map(|note| note_text(&note));
+            }
+            Event::RenewAnswered { request, answer }
+        }),
+        Action::SendRelease { request, lease_id, if_match, timeout } => spawn(inbox, async move {
+            let answer = limited(timeout, shared.store.release(&path, lease_id, if_match)).await;
+            Event::ReleaseAnswered { request, answer: shared.answer(answer) }
+        }),
+        action @ (Action::TellWaiting { .. }
+        | Action::TellGranted { .. }
+        | Action::TellSameGrant { .. }
+        | Action::TellBusy { .. }
+        | Action::TellFailed { .. }
+        | Action::TellSuperseded { .. }
+        | Action::TellRenewed { .. }
+        | Action::TellAtRisk { .. }
+        | Action::TellRecovered { .. }
+        | Action::TellDraining { .. }
+        | Action::TellLost { .. }
+        | Action::TellReleased { .. }
+        | Action::ReportCollision { .. }
+        | Action::ReportTokenNotGrowing { .. }
+        | Action::ReportRenewal { .. }) => return Some(action),
+    }
+    None
+}
+
+async fn acquire_and_read(
+    shared: &Shared,
+    path: &LockPath,
+    request: Request,
+    (acquire, read): (Acquire, bool),
+    timeout: Duration,
+) -> Event {
+    let acquiring = limited(timeout, shared.store.acquire(path, acquire));
+    let (answer, read) = if read {
+        let reading = limited(timeout, shared.store.read_record(path));
+        let (answer, read) = tokio::join!(acquiring, reading);
+        (answer, Some(read.map(stored).map_err(|error| failure(&error))))
+    } else {
+        (acquiring.await, None)
+    };
+    let answer = shared.answer(answer).map(|acquired| LeaseGranted {
+        etag: acquired.etag,
+        time: acquired.time,
+        created: acquired.created,
+    });
+    Event::AcquireAnswered { request, answer, read }
+}
+
+/// Runs a call in a task of its own: a caller that goes away must not cut a request in the middle (S6).
+fn spawn(inbox: &Inbox, call: impl Future<Output = Event> + Send + 'static) {
+    let inbox = inbox.clone();
+    tokio::spawn(async move { inbox.send(Command::Answered(call.await)) });
+}
+
+/// S7: a try that is not answered in time is given up; whether it was done is unknown.
+async fn limited<T>(
+    timeout: Duration,
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let unanswered = || StoreError::Unavailable {
+        sent: true,
+        source: format!("no answer within {}", humantime::format_duration(timeout)).into(),
+    };
+    tokio::time::timeout(timeout, call).await.unwrap_or_else(|_elapsed| Err(unanswered()))
+}
+
+fn stored(lock: StoredLock) -> Stored {
+    Stored { etag: lock.etag, fields: lock.fields }
+}
+
+pub(super) fn note_text(note: &BreakNote) -> String {
+    if note.by.is_empty() {
+        note.reason.clone()
+    } else {
+        format!("{} (by {})", note.reason, note.by)
+    }
+}
+
+impl Shared {
+    /// In the layout that is shared with WebJobs, their hosts are shown who holds the lock.
+    fn with_function_instance(&self, mut fields: Fields) -> Fields {
+        if self.settings.function_instance
+            && let Some(holder) = fields.get(crate::lock::HOLDER_FIELD).cloned()
+        {
+            fields.insert(FUNCTION_INSTANCE.to_owned(), holder);
+        }
+        fields
+    }
+
+    /// Takes note of whether the store can be used (S18).
+    pub(super) fn note(&self, error: Option<&StoreError>) {
+        self.readiness.note(error, self.clock.now());
+    }
+
+    /// Takes note of the answer, and says what the answer means to the machine.
+    fn answer<T>(&self, answer: Result<T, StoreError>) -> Result<T, Failure> {
+        self.note(answer.as_ref().err());
+        answer.map_err(|error| failure(&error))
+    }
+}
+
+/// What a store's error means to the machine (S8).
+pub(super) fn failure(error: &StoreError) -> Failure {
+    match error {
+        StoreError::Contended => Failure::Contended,
+        StoreError::LeaseLost { how: LeaseEnd::Taken } | StoreError::NotHeld => Failure::Taken,
+        StoreError::LeaseLost { how: LeaseEnd::Broken } => Failure::Broken { reason: None },
+        StoreError::Changed => Failure::Changed,
+        StoreError::NotFound => Failure::Deleted,
+        StoreError::ContainerMissing { .. } => Failure::Refused(trouble(error)),
+        StoreError::Throttled { .. } | StoreError::Unavailable { .. } => {
+            Failure::Unknown(trouble(error))
+        }
+        StoreError::Denied { .. } | StoreError::Fatal { .. } => Failure::Refused(trouble(error)),
+    }
+}
+
+/// What a store's error is to callers.
+pub(super) fn trouble(error: &StoreError) -> Trouble {
+    let (kind, retry_after) = match error {
+        StoreError::Throttled { retry_after, .. } => (TroubleKind::Throttled, *retry_after),
+        StoreError::Denied { .. } => (TroubleKind::Denied, None),
+        StoreError::ContainerMissing { .. } => (TroubleKind::ContainerMissing, None),
+        StoreError::Unavailable { .. } => (TroubleKind::Unavailable, None),
+        StoreError::Fatal { .. }
+        | StoreError::Contended
+        | StoreError::LeaseLost { .. }
+        | StoreError::Changed
+        | StoreError::NotFound
+        | StoreError::NotHeld => (TroubleKind::StoreFailed, None),
+    };
+    Trouble { kind, message: error.chain(), retry_after }
+}

@@ -1,0 +1,74 @@
+//! Shutdown (S15), and the check of a store that nobody asks anything of (S18).
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Coordinator;
+use super::readiness::StoreStatus;
+use super::records::CHECK_INTERVAL;
+use super::task::Command;
+
+/// How long holders that were told of the end have to close before the process ends (S15).
+const CLOSING: Duration = Duration::from_secs(1);
+/// How often a drain looks whether everybody has let go.
+const LOOK: Duration = Duration::from_millis(20);
+
+impl Coordinator {
+    /// Refuses new callers, tells every holder, keeps renewing, and comes back when all have let go or `period` is
+    /// over and the rest have been told that they lost (S15).
+    pub async fn drain(&self, period: Duration) {
+        let ends = self.shared.clock.now() + period;
+        {
+            let mut registry = self.shared.registry();
+            registry.start_draining();
+            registry.send_to_all(|| Command::DrainStarted(ends));
+        }
+        if self.idle_within(period).await {
+            return;
+        }
+        self.shared.registry().send_to_all(|| Command::DrainEnded);
+        // Those that answer by closing are released; the leases of the others run out (S13).
+        self.idle_within(CLOSING).await;
+    }
+
+    /// Keeps knowing whether the store can be used: by real requests where there are any, else by a check, at most
+    /// every 30 s while it is well. Runs until dropped.
+    pub async fn keep_checking(&self) {
+        loop {
+            if self.shared.readiness.is_stale(self.shared.clock.now()) {
+                self.check().await;
+            }
+            tokio::time::sleep(CHECK_INTERVAL).await;
+        }
+    }
+
+    /// Asks the store now whether it can be used (S18).
+    pub async fn check(&self) -> StoreStatus {
+        let container = &self.shared.settings.host.namespace.container;
+        let answer = self.shared.store.check(container).await;
+        self.shared.note(answer.as_ref().err());
+        self.store_status().borrow().clone()
+    }
+
+    /// Whether the store can be used, and each change of that.
+    #[must_use]
+    pub fn store_status(&self) -> watch::Receiver<StoreStatus> {
+        self.shared.readiness.subscribe()
+    }
+
+    /// Whether a shutdown has begun.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.shared.registry().is_draining()
+    }
+
+    async fn idle_within(&self, period: Duration) -> bool {
+        let idle = async {
+            while !self.shared.registry().paths_with_tasks().is_empty() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::time::timeout(period, idle).await.is_ok()
+    }
+}

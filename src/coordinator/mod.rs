@@ -1,0 +1,329 @@
+//! Makes machines run: one task a lock path with one timer, the registry of holds, limits, drain.
+//!
+//! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a path),
+//! S15 (drain), S16 (resume tokens), S18 (readiness). May import: hold, store, lock, time's Clock. To add a call: a
+//! method of [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
+
+mod caller;
+mod calls;
+mod drain;
+mod names;
+mod observe;
+mod readiness;
+mod records;
+mod registry;
+mod request;
+mod resume_token;
+mod task;
+mod tell;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+pub use caller::HoldStream;
+pub use names::Host;
+pub use observe::{AcquireResult, NoObserver, Observation, Observer};
+pub use readiness::StoreStatus;
+pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
+pub use request::{
+    BreakResult, BusyAnswer, CallError, Gauges, Grant, HoldEvent, HoldRequest, KeyRequest,
+    LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest, Target, TokenStatus,
+    Validity,
+};
+
+pub use crate::hold::{LossReason, Trouble, TroubleKind};
+
+use caller::{Caller, Presence, STREAM_BUFFER, Sink};
+use readiness::Readiness;
+use registry::{Ended, Registry};
+use task::Command;
+
+use crate::hold::{CallerId, Terms};
+use crate::lock::{LeaseId, LockPath, Record};
+use crate::store::LeaseStore;
+use crate::time::{Clock, Instant};
+
+/// The one handle that callers have: takes, keeps and gives back locks. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    shared: Arc<Shared>,
+}
+
+/// What the coordinator is told once.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which host it serves, and where its locks are.
+    pub host: Host,
+    /// What every machine is told.
+    pub hold: crate::hold::Settings,
+    /// D of callers that do not say.
+    pub lease_duration: Duration,
+    /// `max_hold` of unary calls that do not say (S14).
+    pub max_hold_default: Duration,
+    /// Who holds, of callers that do not say.
+    pub holder: String,
+    /// Holds at once.
+    pub max_holds: usize,
+    /// Waiting callers at once.
+    pub max_waiters: usize,
+    /// Whether locks may be broken through this sidecar (S17).
+    pub allow_break: bool,
+    /// Whether WebJobs hosts are shown who holds a lock: in their layout.
+    pub function_instance: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<dyn LeaseStore>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    settings: Settings,
+    registry: Mutex<Registry>,
+    readiness: Readiness,
+    callers: AtomicU64,
+}
+
+impl Coordinator {
+    /// A coordinator over `store`. Its tasks run on the runtime from which it is called.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn LeaseStore>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        settings: Settings,
+    ) -> Self {
+        let shared = Shared {
+            store,
+            clock,
+            observer,
+            settings,
+            registry: Mutex::default(),
+            readiness: Readiness::default(),
+            callers: AtomicU64::new(0),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Takes the lock, or waits for it, for a caller that releases by its lease id. Without `max_hold`, the default
+    /// applies (S14). Dropping the future leaves the queue, or gives the lock back.
+    ///
+    /// # Errors
+    /// When it could be neither granted nor found busy.
+    pub async fn acquire(&self, request: HoldRequest) -> Result<Outcome, CallError> {
+        let (reply, answer) = oneshot::channel();
+        let mut request = request;
+        request.max_hold.get_or_insert(self.shared.settings.max_hold_default);
+        let mut presence = self.arrive(&request, Sink::Unary(Some(reply)))?;
+        let answer = answer.await;
+        presence.done();
+        answer.unwrap_or(Err(CallError::UnknownLease))
+    }
+
+    /// Takes the lock, or waits for it, and keeps it while the stream lives (S14).
+    ///
+    /// # Errors
+    /// When the request cannot even wait.
+    pub fn hold(&self, request: &HoldRequest) -> Result<HoldStream, CallError> {
+        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        // A repeated stream is another hold: its life line is its own.
+        let request = HoldRequest { request_id: String::new(), ..request.clone() };
+        let presence = self.arrive(&request, Sink::Stream(sender))?;
+        Ok(HoldStream { events, presence })
+    }
+
+    /// Goes on with a hold whose stream broke (S16).
+    ///
+    /// # Errors
+    /// When the token is not one of ours, or the sidecar is shutting down.
+    pub fn resume(&self, request: &ResumeRequest) -> Result<HoldStream, CallError> {
+        let resumed = resume_token::read(request, self.shared.clock.as_ref())?;
+        let path = self.shared.own(resumed.path)?;
+        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let terms = Arc::clone(&resumed.resume.terms);
+        let caller = Caller {
+            id: self.shared.next_caller(),
+            lease_id: resumed.hold,
+            host_id: resumed.host_id,
+            terms,
+            sink: Sink::Stream(sender),
+            arrived: self.shared.clock.now(),
+            granted: None,
+            waits: true,
+        };
+        let id = caller.id;
+        self.admit(&path, Command::Resume(caller, Box::new(resumed.resume)))?;
+        Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
+    }
+
+    /// Gives a hold back; answers when the store has it, or the lease can no longer be valid (S13).
+    ///
+    /// # Errors
+    /// When the lease id was never of a hold here, or too long ago.
+    pub async fn release(&self, lease_id: LeaseId) -> Result<Released, CallError> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let registry = self.shared.registry();
+            let Some(entry) = registry.hold(lease_id) else {
+                return match registry.ended(lease_id) {
+                    None => Err(CallError::UnknownLease),
+                    ended => Ok(released_before(ended)),
+                };
+            };
+            let command = Command::Release(lease_id, entry.caller, reply);
+            if registry.send(&entry.path, command).is_err() {
+                return Err(CallError::UnknownLease);
+            }
+        }
+        answer.await.map_err(|_| CallError::UnknownLease)
+    }
+
+    /// Sets a new `max_hold`, counted from now (S11).
+    ///
+    /// # Errors
+    /// When the hold is over, or never was.
+    pub async fn extend(
+        &self,
+        lease_id: LeaseId,
+        max_hold: Duration,
+    ) -> Result<Validity, CallError> {
+        self.ask(lease_id, |caller, reply| Command::Extend(caller, max_hold, reply)).await
+    }
+
+    /// Resets the progress timeout (S11), or with `validity_only` resets nothing; answers with the validity (S21).
+    ///
+    /// # Errors
+    /// When the hold is over, or never was.
+    pub async fn report_progress(
+        &self,
+        lease_id: LeaseId,
+        validity_only: bool,
+    ) -> Result<Validity, CallError> {
+        self.ask(lease_id, |caller, reply| Command::ReportProgress(caller, validity_only, reply))
+            .await
+    }
+
+    /// Numbers for gauges.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        self.shared.registry().gauges()
+    }
+
+    /// The clock that validities are counted on.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        self.shared.clock.as_ref()
+    }
+
+    fn arrive(&self, request: &HoldRequest, sink: Sink) -> Result<Presence, CallError> {
+        let settings = &self.shared.settings;
+        let target = self.shared.resolve(&request.key)?;
+        let record = Record {
+            holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
+            host_type: target.host_type.to_string(),
+            labels: request.labels.clone(),
+            ..Record::for_key(&target.key)
+        };
+        let terms = Arc::new(Terms {
+            lease_duration: request.lease_duration.unwrap_or(settings.lease_duration),
+            wait: request.wait,
+            max_hold: request.max_hold,
+            min_hold: request.min_hold,
+            progress_timeout: request.progress_timeout,
+            auto_renew: request.auto_renew,
+            request_id: request.request_id.clone(),
+            record,
+        });
+        let caller = Caller {
+            id: self.shared.next_caller(),
+            lease_id: LeaseId::from_uuid(uuid::Uuid::new_v4()),
+            host_id: target.host_id,
+            terms,
+            sink,
+            arrived: self.shared.clock.now(),
+            granted: None,
+            waits: true,
+        };
+        let id = caller.id;
+        self.admit(&target.path, Command::Arrive(caller))?;
+        Ok(Presence::new(Arc::clone(&self.shared), target.path, id))
+    }
+
+    /// Sends a new caller to its path's task, which is started if there is none.
+    fn admit(&self, path: &LockPath, command: Command) -> Result<(), CallError> {
+        let shared = &self.shared;
+        let mut registry = shared.registry();
+        if registry.is_draining() {
+            return Err(CallError::Trouble(Trouble {
+                kind: TroubleKind::ShuttingDown,
+                message: "the sidecar is shutting down".to_owned(),
+                retry_after: None,
+            }));
+        }
+        registry.admit(shared.settings.max_holds, shared.settings.max_waiters)?;
+        if let Err(command) = registry.send(path, command) {
+            task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
+            let _ = registry.send(path, command);
+        }
+        Ok(())
+    }
+
+    async fn ask(
+        &self,
+        lease_id: LeaseId,
+        command: impl FnOnce(CallerId, oneshot::Sender<Result<Validity, CallError>>) -> Command,
+    ) -> Result<Validity, CallError> {
+        let (reply, answer) = oneshot::channel();
+        {
+            let registry = self.shared.registry();
+            let Some(entry) = registry.hold(lease_id) else {
+                return Err(over(registry.ended(lease_id)));
+            };
+            if registry.send(&entry.path, command(entry.caller, reply)).is_err() {
+                return Err(CallError::UnknownLease);
+            }
+        }
+        match answer.await {
+            Ok(Ok(validity)) => Ok(validity),
+            // It ended between the look-up and the task.
+            Ok(Err(_)) | Err(_) => Err(over(self.shared.registry().ended(lease_id))),
+        }
+    }
+}
+
+impl Shared {
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_caller(&self) -> CallerId {
+        CallerId(self.callers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn validity(&self, valid_until: Instant) -> Validity {
+        Validity {
+            valid_until: self.clock.boot_reading(valid_until),
+            valid_for: valid_until.saturating_since(self.clock.now()),
+        }
+    }
+}
+
+/// Why a call about a hold that is not there is refused.
+fn over(ended: Option<Ended>) -> CallError {
+    match ended {
+        None => CallError::UnknownLease,
+        Some(Ended::Released) => CallError::HoldReleased,
+        Some(Ended::Lost(reason)) => CallError::HoldLost { reason },
+    }
+}
+
+fn released_before(ended: Option<Ended>) -> Released {
+    match ended {
+        Some(Ended::Lost(reason)) => Released::AlreadyLost { reason },
+        Some(Ended::Released) | None => Released::AlreadyReleased,
+    }
+}

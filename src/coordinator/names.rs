@@ -1,0 +1,78 @@
+//! From what a caller asks for to the lock's path.
+
+use super::request::{CallError, KeyRequest, LockSelector, Target};
+use super::{Coordinator, Shared};
+use crate::lock::{HostId, HostType, LockPath, Namespace};
+
+/// The host that this sidecar serves, and where its locks are.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Where locks are.
+    pub namespace: Namespace,
+    /// The host id, from the configured provider.
+    pub host_id: HostId,
+    /// The host type, stored with each lock.
+    pub host_type: HostType,
+    /// The provider's name, for people.
+    pub provider: String,
+    /// Whether requests may override the host id.
+    pub allow_override: bool,
+    /// The host id of another host type, by the configured provider's rule.
+    pub host_id_of: fn(&HostType) -> HostId,
+}
+
+impl Coordinator {
+    /// Where the lock of this key is; takes nothing.
+    ///
+    /// # Errors
+    /// When the key has no path in the layout, or overrides are forbidden.
+    pub fn resolve(&self, request: &KeyRequest) -> Result<Target, CallError> {
+        self.shared.resolve(request)
+    }
+
+    /// The host that this sidecar serves.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.shared.settings.host
+    }
+}
+
+impl Shared {
+    pub(super) fn resolve(&self, request: &KeyRequest) -> Result<Target, CallError> {
+        let host = &self.settings.host;
+        let overridden = request.host_id.is_some() || request.host_type.is_some();
+        if overridden && !host.allow_override {
+            return Err(CallError::OverrideForbidden);
+        }
+        let host_type = request.host_type.clone().unwrap_or_else(|| host.host_type.clone());
+        let host_id = match (&request.host_id, &request.host_type) {
+            (Some(host_id), _) => host_id.clone(),
+            (None, Some(host_type)) => (host.host_id_of)(host_type),
+            (None, None) => host.host_id.clone(),
+        };
+        let path = host.namespace.lock_path(&host_id, &host_type, &request.key)?;
+        Ok(Target { path, host_id, host_type, key: request.key.clone() })
+    }
+
+    /// The path of a selected lock, which must be in this sidecar's container.
+    pub(super) fn select(&self, selector: &LockSelector) -> Result<LockPath, CallError> {
+        match selector {
+            LockSelector::Key(request) => Ok(self.resolve(request)?.path),
+            LockSelector::Path(path) => self.own(path.clone()),
+        }
+    }
+
+    pub(super) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
+        let namespace = &self.settings.host.namespace;
+        let prefix = namespace.prefix.as_str();
+        let under = path
+            .name()
+            .strip_prefix(prefix)
+            .is_some_and(|rest| prefix.is_empty() || rest.starts_with('/'));
+        if path.container() == namespace.container.as_str() && under {
+            return Ok(path);
+        }
+        let container = format!("{}/{prefix}", namespace.container);
+        Err(CallError::ForeignPath { path: path.to_string(), container })
+    }
+}

@@ -1,0 +1,313 @@
+//! What is known of locks: one, many, and as they change.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::request::{
+    BreakResult, CallError, LocalView, LockRecord, LockSelector, LockState, TokenStatus,
+};
+use super::task::Command;
+use super::{Coordinator, Shared, calls};
+use crate::hold::Holding;
+use crate::lock::{FencingToken, HostId, LockPath, Record};
+use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
+
+/// Which locks to list.
+#[derive(Clone, Debug)]
+pub struct ListRequest {
+    /// Those of this host id; of this sidecar's if neither is given.
+    pub host_id: Option<HostId>,
+    /// Those whose names in the container begin with this.
+    pub prefix: Option<String>,
+    /// Only those that somebody holds.
+    pub held_only: bool,
+    /// Records a page has at the most, 1 to 1,000.
+    pub page_size: usize,
+    /// Where the page before ended.
+    pub page_token: Option<String>,
+}
+
+/// A page of locks.
+#[derive(Clone, Debug)]
+pub struct RecordPage {
+    /// The records, in the order of their paths.
+    pub records: Vec<LockRecord>,
+    /// Where the next page begins; none at the end.
+    pub next_page_token: Option<String>,
+}
+
+/// What an operator asks to break (S17).
+#[derive(Clone, Debug)]
+pub struct BreakRequest {
+    /// The lock.
+    pub lock: LockSelector,
+    /// At once, or by letting it run out.
+    pub period: BreakPeriod,
+    /// Why: stored, and told to the holder.
+    pub reason: String,
+    /// Who, for people.
+    pub by: String,
+}
+
+impl Coordinator {
+    /// What is known of one lock. Asks the store only if the lock is not held here.
+    ///
+    /// # Errors
+    /// When the store cannot be asked. A lock that was never taken is `Available`.
+    pub async fn get(&self, selector: &LockSelector) -> Result<LockRecord, CallError> {
+        let path = self.shared.select(selector)?;
+        self.shared.record(&path).await
+    }
+
+    /// A page of the locks in the store.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn list(&self, request: ListRequest) -> Result<RecordPage, CallError> {
+        let namespace = &self.shared.settings.host.namespace;
+        let host_prefix =
+            || namespace.host_prefix(request.host_id.as_ref().unwrap_or(&self.host().host_id));
+        let prefix = match &request.prefix {
+            Some(prefix) if namespace.prefix.as_str().is_empty() => prefix.clone(),
+            Some(prefix) => format!("{}/{prefix}", namespace.prefix.as_str()),
+            None => host_prefix(),
+        };
+        let list = List {
+            container: namespace.container.clone(),
+            prefix,
+            continuation: request.page_token,
+            limit: request.page_size,
+        };
+        let listing = self.shared.store.list(list).await;
+        self.shared.note(listing.as_ref().err());
+        let listing = listing.map_err(|error| store_error(&error))?;
+        let mut records = Vec::with_capacity(listing.locks.len());
+        for (path, stored) in listing.locks {
+            let view = self.shared.look(&path).await;
+            let record = merged(&path, Some(stored), view.as_ref(), None);
+            if !request.held_only || record.state != LockState::Available {
+                records.push(record);
+            }
+        }
+        Ok(RecordPage { records, next_page_token: listing.continuation })
+    }
+
+    /// Follows one lock: a record now, and one at each change that is noticed. Changes made by this sidecar show at
+    /// once, those of others when the store is next looked at, every poll cap.
+    ///
+    /// # Errors
+    /// When the path cannot be made.
+    pub fn watch(&self, selector: &LockSelector) -> Result<LockWatch, CallError> {
+        let path = self.shared.select(selector)?;
+        let changes = self.shared.registry().watch(&path);
+        Ok(LockWatch { coordinator: self.clone(), path, changes, last: None })
+    }
+
+    /// How a presented token compares with the lock's newest (S5). A token handed on by another sidecar since its last
+    /// write is newer than what is known here.
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn check_token(
+        &self,
+        selector: &LockSelector,
+        token: FencingToken,
+    ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
+        let path = self.shared.select(selector)?;
+        let newest = self.shared.record(&path).await?.record.token;
+        let status = match newest {
+            Some(newest) if token == newest => TokenStatus::Current,
+            Some(newest) if token < newest => TokenStatus::Stale,
+            Some(_) | None => TokenStatus::Unknown,
+        };
+        Ok((status, newest))
+    }
+
+    /// Breaks a lock's lease (S17).
+    ///
+    /// # Errors
+    /// When breaking is not enabled, the lock does not exist, or the store cannot be asked.
+    pub async fn break_lock(&self, request: BreakRequest) -> Result<BreakResult, CallError> {
+        if !self.shared.settings.allow_break {
+            return Err(CallError::BreakNotEnabled);
+        }
+        let path = self.shared.select(&request.lock)?;
+        let token = self.shared.record(&path).await?.record.token;
+        let note = BreakNote {
+            reason: request.reason,
+            by: request.by,
+            token,
+            at: self.shared.clock.wall(),
+        };
+        let text = calls::note_text(&note);
+        let broken = self.shared.store.break_lease(&path, request.period, note).await;
+        self.shared.note(broken.as_ref().err());
+        match broken {
+            Ok(broken) => {
+                tracing::warn!(lock = %path, reason = %text, "lock broken by an operator");
+                let mut registry = self.shared.registry();
+                registry.forget(&path);
+                let _ = registry.send(&path, Command::Broken(text));
+                registry.changed(&path);
+                Ok(if broken.remaining.is_zero() {
+                    BreakResult::Broken
+                } else {
+                    BreakResult::Breaking { free_in: broken.remaining }
+                })
+            }
+            Err(StoreError::NotHeld) => Ok(BreakResult::NotHeld),
+            Err(StoreError::NotFound) => Err(CallError::NoSuchLock { path }),
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+}
+
+/// A lock that is followed.
+#[derive(Debug)]
+pub struct LockWatch {
+    coordinator: Coordinator,
+    path: LockPath,
+    changes: tokio::sync::watch::Receiver<u64>,
+    last: Option<Seen>,
+}
+
+/// What a change is a change of.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    state: LockState,
+    record: Record,
+    held_here: bool,
+}
+
+impl LockWatch {
+    /// The first record, then the next that differs.
+    ///
+    /// # Errors
+    /// When the store cannot be asked; the watch can go on.
+    pub async fn next(&mut self) -> Result<LockRecord, CallError> {
+        loop {
+            self.changes.mark_unchanged();
+            let record = self.coordinator.shared.record(&self.path).await?;
+            let seen = Seen {
+                state: record.state,
+                record: record.record.clone(),
+                held_here: record.held_here,
+            };
+            if self.last.as_ref() != Some(&seen) {
+                self.last = Some(seen);
+                return Ok(record);
+            }
+            let cap = self.coordinator.shared.settings.hold.poll_cap;
+            // The sender outlives this receiver; either way the lock is looked at again.
+            let _ = tokio::time::timeout(cap, self.changes.changed()).await;
+        }
+    }
+}
+
+impl Shared {
+    /// What is known of the lock: from here if it is held here, else from the store.
+    async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
+        let view = self.look(path).await;
+        if view.as_ref().is_some_and(|view| view.active || view.resting) {
+            return Ok(merged(path, None, view.as_ref(), None));
+        }
+        let stored = self.store.read_record(path).await;
+        self.note(stored.as_ref().err());
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
+                return Ok(merged(path, None, view.as_ref(), None));
+            }
+            Err(error) => return Err(store_error(&error)),
+        };
+        let note = match stored.lease {
+            LeaseState::Breaking | LeaseState::Broken => {
+                self.store.read_break_note(path).await.map_err(|error| store_error(&error))?
+            }
+            LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
+        };
+        Ok(merged(path, Some(stored), view.as_ref(), note))
+    }
+
+    async fn look(&self, path: &LockPath) -> Option<LocalView> {
+        let (reply, answer) = oneshot::channel();
+        self.registry().send(path, Command::Look(reply)).ok()?;
+        answer.await.ok()
+    }
+
+    /// What is true now of a lock that is held here.
+    pub(super) fn record_of(&self, holding: &Holding) -> Record {
+        Record {
+            token: Some(holding.token),
+            acquired_at: Some(holding.acquired_at),
+            resting_until: holding
+                .resting_until
+                .map(|until| self.clock.wall() + until.saturating_since(self.clock.now())),
+            ..holding.terms.record.clone()
+        }
+    }
+}
+
+/// One record from what the store has and what is known here.
+fn merged(
+    path: &LockPath,
+    stored: Option<StoredLock>,
+    view: Option<&LocalView>,
+    note: Option<BreakNote>,
+) -> LockRecord {
+    let waiters_here = view.map_or(0, |view| view.waiters);
+    let here = view.filter(|view| view.active || view.resting);
+    let written_at = stored.as_ref().map(|stored| stored.written_at);
+    if let Some(view) = here
+        && let Some(record) = &view.record
+    {
+        return LockRecord {
+            path: path.clone(),
+            state: if view.resting { LockState::Resting } else { LockState::Held },
+            record: record.clone(),
+            written_at,
+            waiters_here,
+            held_here: view.active,
+            break_note: None,
+        };
+    }
+    let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
+    let state = stored.as_ref().map_or(LockState::Available, |stored| {
+        let resting = record
+            .as_ref()
+            .and_then(|record| record.resting_until)
+            .is_some_and(|until| until > stored.time);
+        match stored.lease {
+            LeaseState::Leased => LockState::Held,
+            LeaseState::Breaking => LockState::Breaking,
+            LeaseState::Available | LeaseState::Broken | LeaseState::Expired if resting => {
+                LockState::Resting
+            }
+            LeaseState::Available | LeaseState::Broken | LeaseState::Expired => {
+                LockState::Available
+            }
+        }
+    });
+    let record = record.unwrap_or_default();
+    // A note about an earlier grant says nothing about this one.
+    let break_note = note.filter(|note| {
+        note.token.map(FencingToken::epoch) == record.token.map(FencingToken::epoch)
+    });
+    LockRecord {
+        path: path.clone(),
+        state,
+        record,
+        written_at,
+        waiters_here,
+        held_here: false,
+        break_note,
+    }
+}
+
+pub(super) fn store_error(error: &StoreError) -> CallError {
+    CallError::Trouble(calls::trouble(error))
+}
+
+/// Looks again at a store that is not ready after this long (S18).
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -1,0 +1,227 @@
+//! Who is where: lock path to task, lease id to hold, what is remembered of locks that nobody wants now, and the
+//! limits.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+use tokio::sync::watch;
+
+use super::request::{CallError, Gauges};
+use super::task::{Command, Inbox};
+use crate::hold::{CallerId, LossReason, Memory};
+use crate::lock::{LeaseId, LockPath};
+use crate::time::Instant;
+
+/// Ended holds whose end is remembered, so that a late release is told what became of its hold (S13).
+const MAX_ENDED: usize = 10_000;
+/// Locks that are remembered while nobody wants them: enough for a steady set of jobs, bounded for keys without end.
+const MAX_MEMORIES: usize = 10_000;
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Released,
+    Lost(LossReason),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct HoldEntry {
+    pub(super) path: LockPath,
+    pub(super) caller: CallerId,
+    pub(super) valid_until: Instant,
+    pub(super) at_risk: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    tasks: HashMap<LockPath, Inbox>,
+    holds: HashMap<LeaseId, HoldEntry>,
+    ended: Remembered<LeaseId, Ended>,
+    memories: Remembered<LockPath, Memory>,
+    watchers: HashMap<LockPath, watch::Sender<u64>>,
+    collided: HashSet<LockPath>,
+    waiters: usize,
+    draining: bool,
+}
+
+impl Registry {
+    /// Sends `command` to the path's task; gives it back if there is none.
+    pub(super) fn send(&self, path: &LockPath, command: Command) -> Result<(), Command> {
+        match self.tasks.get(path) {
+            Some(inbox) => {
+                inbox.send(command);
+                Ok(())
+            }
+            None => Err(command),
+        }
+    }
+
+    pub(super) fn send_to_all(&self, command: impl Fn() -> Command) {
+        for inbox in self.tasks.values() {
+            inbox.send(command());
+        }
+    }
+
+    pub(super) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
+        let memory = self.memories.take(&path).unwrap_or_default();
+        self.tasks.insert(path, inbox);
+        memory
+    }
+
+    /// Takes an idle task out. Commands are sent under the registry's lock, so none can come in after this.
+    pub(super) fn retire(&mut self, path: &LockPath, memory: Memory) {
+        self.tasks.remove(path);
+        self.memories.put(path.clone(), memory, MAX_MEMORIES);
+    }
+
+    pub(super) fn forget(&mut self, path: &LockPath) {
+        self.memories.take(path);
+    }
+
+    pub(super) fn paths_with_tasks(&self) -> Vec<LockPath> {
+        self.tasks.keys().cloned().collect()
+    }
+
+    pub(super) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {
+        self.holds.get(&lease_id)
+    }
+
+    pub(super) fn hold_mut(&mut self, lease_id: LeaseId) -> Option<&mut HoldEntry> {
+        self.holds.get_mut(&lease_id)
+    }
+
+    pub(super) fn ended(&self, lease_id: LeaseId) -> Option<Ended> {
+        self.ended.get(&lease_id).copied()
+    }
+
+    pub(super) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
+        self.ended.take(&lease_id);
+        self.holds.insert(lease_id, entry);
+    }
+
+    pub(super) fn end_hold(&mut self, lease_id: LeaseId, ended: Ended) {
+        self.holds.remove(&lease_id);
+        self.ended.put(lease_id, ended, MAX_ENDED);
+    }
+
+    /// Counts a caller in, within the limits.
+    pub(super) fn admit(&mut self, holds: usize, waiters: usize) -> Result<(), CallError> {
+        if self.holds.len() >= holds {
+            return Err(CallError::TooManyHolds { limit: holds });
+        }
+        if self.waiters >= waiters {
+            return Err(CallError::TooManyWaiters { limit: waiters });
+        }
+        self.waiters += 1;
+        Ok(())
+    }
+
+    pub(super) fn waiter_gone(&mut self) {
+        debug_assert!(self.waiters > 0, "a waiter is counted out that was not counted in");
+        self.waiters = self.waiters.saturating_sub(1);
+    }
+
+    pub(super) const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    pub(super) const fn start_draining(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether this is the first collision seen on this path.
+    pub(super) fn is_new_collision(&mut self, path: &LockPath) -> bool {
+        self.collided.len() < MAX_MEMORIES && self.collided.insert(path.clone())
+    }
+
+    /// Lets a watcher know of changes to `path` made by this sidecar.
+    pub(super) fn watch(&mut self, path: &LockPath) -> watch::Receiver<u64> {
+        self.watchers.retain(|_, sender| sender.receiver_count() > 0);
+        self.watchers.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
+    }
+
+    pub(super) fn changed(&self, path: &LockPath) {
+        if let Some(sender) = self.watchers.get(path) {
+            sender.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    pub(super) fn gauges(&self) -> Gauges {
+        Gauges {
+            holds: self.holds.len(),
+            waiters: self.waiters,
+            at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
+            paths: self.tasks.len(),
+            earliest_valid_until: self.holds.values().map(|hold| hold.valid_until).min(),
+        }
+    }
+}
+
+/// A map that forgets what came in first once it is full.
+#[derive(Debug)]
+struct Remembered<K, V> {
+    map: HashMap<K, (u64, V)>,
+    /// Keys in the order in which they came in, each with the number of its entry.
+    order: VecDeque<(u64, K)>,
+    entries: u64,
+}
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self { map: HashMap::new(), order: VecDeque::new(), entries: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash, V> Remembered<K, V> {
+    fn put(&mut self, key: K, value: V, limit: usize) {
+        self.entries += 1;
+        self.map.insert(key.clone(), (self.entries, value));
+        self.order.push_back((self.entries, key));
+        // Places in the order whose entry was taken or replaced are dropped when they come to the front, or when
+        // they are as many as the entries may be.
+        while self.map.len() > limit {
+            let Some((entry, oldest)) = self.order.pop_front() else { break };
+            if self.map.get(&oldest).is_some_and(|(current, _)| *current == entry) {
+                self.map.remove(&oldest);
+            }
+        }
+        if self.order.len() > limit * 2 {
+            let map = &self.map;
+            self.order
+                .retain(|(entry, key)| map.get(key).is_some_and(|(current, _)| current == entry));
+        }
+    }
+
+    fn get(&self, key: &K) -> Option<&V> {
+        self.map.get(key).map(|(_, value)| value)
+    }
+
+    fn take(&mut self, key: &K) -> Option<V> {
+        self.map.remove(key).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut remembered = Remembered::default();
+        for round in 0..1_000_u32 {
+            remembered.put(round, round, 10);
+            if round % 3 == 0 {
+                remembered.take(&round);
+            }
+            assert!(remembered.map.len() <= 10);
+            assert!(remembered.order.len() <= 20);
+        }
+        for round in 0..1_000 {
+            remembered.put(7, round, 10);
+            remembered.take(&7);
+            assert!(remembered.order.len() <= 20);
+        }
+        assert_eq!(remembered.get(&998), Some(&998));
+        assert_eq!(remembered.get(&1), None);
+    }
+}

@@ -1,0 +1,339 @@
+//! What callers ask of the coordinator, and what it answers: plain domain values.
+
+use std::time::Duration;
+
+use crate::hold::{LossReason, Trouble};
+use crate::lock::{
+    FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, PathError, Record,
+};
+use crate::store::BreakNote;
+use crate::time::{BootReading, Instant, UnixMillis};
+
+/// A key, with the caller's overrides of the sidecar's host id.
+#[derive(Clone, Debug)]
+pub struct KeyRequest {
+    /// What is asked for.
+    pub key: LockKey,
+    /// Instead of the sidecar's host id.
+    pub host_id: Option<HostId>,
+    /// Instead of the sidecar's host type; the host id is made from it.
+    pub host_type: Option<HostType>,
+}
+
+/// Names one lock: by a key, or by the path that the sidecar showed.
+#[derive(Clone, Debug)]
+pub enum LockSelector {
+    /// By what callers ask for.
+    Key(KeyRequest),
+    /// By where it is kept.
+    Path(LockPath),
+}
+
+/// Asks for a hold. Limits were checked when it was made (S19).
+#[derive(Clone, Debug)]
+pub struct HoldRequest {
+    /// Which lock.
+    pub key: KeyRequest,
+    /// D, 15 to 60 s; the sidecar's default if none.
+    pub lease_duration: Option<Duration>,
+    /// How long to wait; zero is one try (S12).
+    pub wait: Duration,
+    /// The longest hold (S11).
+    pub max_hold: Option<Duration>,
+    /// The shortest time until anybody else gets the lock (S11).
+    pub min_hold: Duration,
+    /// The longest time without a progress report (S11).
+    pub progress_timeout: Option<Duration>,
+    /// False for one lease duration and no more.
+    pub auto_renew: bool,
+    /// The same one gets the same grant; empty for none.
+    pub request_id: String,
+    /// Who, for people; the sidecar's default if none.
+    pub holder: Option<String>,
+    /// For people and tools.
+    pub labels: Labels,
+}
+
+/// Where a lock is, and under which host it is asked for.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its path.
+    pub path: LockPath,
+    /// The host id in the path.
+    pub host_id: HostId,
+    /// The host type of who asks.
+    pub host_type: HostType,
+    /// What is asked for.
+    pub key: LockKey,
+}
+
+/// From when to when a holder may act, as it is told (S21).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The end, on this machine's boot clock.
+    pub valid_until: BootReading,
+    /// The span from now to the end.
+    pub valid_for: Duration,
+}
+
+/// A caller has the lock.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// The id of this hold.
+    pub lease_id: LeaseId,
+    /// For going on after a sidecar restart (S16); empty for a unary hold.
+    pub resume_token: String,
+    /// The lock.
+    pub path: LockPath,
+    /// The host id in the path.
+    pub host_id: HostId,
+    /// The token (S5).
+    pub token: FencingToken,
+    /// Until when the holder may act.
+    pub validity: Validity,
+    /// When the lock was granted, for people.
+    pub acquired_at: UnixMillis,
+    /// When the lease runs out unless it is renewed, for people.
+    pub expires_at: UnixMillis,
+}
+
+/// Somebody else has the lock.
+#[derive(Clone, Debug)]
+pub struct BusyAnswer {
+    /// Who has it, as far as is known.
+    pub record: LockRecord,
+    /// A good time to come again.
+    pub retry_after: Duration,
+}
+
+/// What an acquire without a fault ends in.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The caller has the lock.
+    Granted(Box<Grant>),
+    /// Somebody else has it.
+    Busy(Box<BusyAnswer>),
+}
+
+/// What happens to a hold by stream, in order.
+#[derive(Clone, Debug)]
+pub enum HoldEvent {
+    /// The caller is in the queue.
+    Waiting {
+        /// One for the next to be served here.
+        place: usize,
+        /// Who has the lock, as far as is known.
+        record: Box<LockRecord>,
+    },
+    /// The caller has the lock.
+    Granted(Box<Grant>),
+    /// The wait is over and somebody else has the lock: the last event.
+    Busy(Box<BusyAnswer>),
+    /// The validity has a new end.
+    Renewed(Validity),
+    /// Renewals fail (S9).
+    AtRisk {
+        /// When the hold will be lost.
+        validity: Validity,
+        /// Why.
+        cause: String,
+    },
+    /// Renewals work again (S9).
+    Recovered(Validity),
+    /// The sidecar shuts down; the hold ends after this time at the latest (S15).
+    Draining {
+        /// The time left.
+        time_left: Duration,
+    },
+    /// The hold is over though the holder did not end it: the last event (S4).
+    Lost {
+        /// Why.
+        reason: LossReason,
+        /// More for people.
+        detail: String,
+    },
+    /// The hold was released by a call: the last event.
+    Released(Released),
+    /// The caller could not be served: the last event.
+    Failed(CallError),
+}
+
+/// What became of a release (S13).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The store has the lease back, or another caller here has the lock, or the lease has run out.
+    Released,
+    /// The hold is over; the lock is kept from everyone until then (S11).
+    Resting {
+        /// When it is free.
+        until: UnixMillis,
+    },
+    /// It was released before.
+    AlreadyReleased,
+    /// The hold was lost before.
+    AlreadyLost {
+        /// Why.
+        reason: LossReason,
+    },
+}
+
+/// What a lock is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockState {
+    /// Anybody can have it.
+    Available,
+    /// Somebody has it.
+    Held,
+    /// Its lease was broken and runs out (S17).
+    Breaking,
+    /// Nobody has it, and nobody gets it yet, because of `min_hold` (S11).
+    Resting,
+}
+
+/// What is known of a lock.
+#[derive(Clone, Debug)]
+pub struct LockRecord {
+    /// Its path.
+    pub path: LockPath,
+    /// What it is doing.
+    pub state: LockState,
+    /// What is stored with it; of a lock held here, what is true now.
+    pub record: Record,
+    /// When its record was last written, by the store's clock.
+    pub written_at: Option<UnixMillis>,
+    /// Callers of this sidecar that wait for it.
+    pub waiters_here: usize,
+    /// Whether a caller of this sidecar has it.
+    pub held_here: bool,
+    /// The latest break, if it concerns the grant that is stored.
+    pub break_note: Option<BreakNote>,
+}
+
+/// How a presented token compares with a lock's newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenStatus {
+    /// It is the newest.
+    Current,
+    /// There is a newer one.
+    Stale,
+    /// It is newer than any that is known here.
+    Unknown,
+}
+
+/// Why a call was not served.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// The store, or the sidecar's state, stands against it.
+    #[error("{}", .0.message)]
+    Trouble(Trouble),
+    /// The key has no path in this layout.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The operator forbids overriding the host id.
+    #[error(
+        "this sidecar does not allow host_id and host_type in a request (host_id.allow_override is false)"
+    )]
+    OverrideForbidden,
+    /// The host type gives no host id.
+    #[error("{0}")]
+    HostType(String),
+    /// The path is not under this sidecar's container.
+    #[error("the lock path {path} is not in this sidecar's container {container}")]
+    ForeignPath {
+        /// The path.
+        path: String,
+        /// The container.
+        container: String,
+    },
+    /// As many holds as configured.
+    #[error("this sidecar has {limit} holds, which is its limit (limits.holds)")]
+    TooManyHolds {
+        /// The limit.
+        limit: usize,
+    },
+    /// As many waiting callers as configured.
+    #[error("{limit} callers wait at this sidecar, which is its limit (limits.waiters)")]
+    TooManyWaiters {
+        /// The limit.
+        limit: usize,
+    },
+    /// The lease id is not of a hold of this sidecar.
+    #[error(
+        "no hold of this sidecar has this lease id; it may have ended long ago, or before a restart"
+    )]
+    UnknownLease,
+    /// The hold is over.
+    #[error("the hold is lost: {}", .reason.as_str())]
+    HoldLost {
+        /// Why.
+        reason: LossReason,
+    },
+    /// The hold was released.
+    #[error("the hold was released")]
+    HoldReleased,
+    /// Breaking locks is off.
+    #[error("breaking locks is not enabled at this sidecar (admin.allow_break is false)")]
+    BreakNotEnabled,
+    /// A repeated call took this one's place.
+    #[error("a later call with the same request_id, or a resume, has taken the place of this one")]
+    Superseded,
+    /// The resume token is not one of ours.
+    #[error("the resume token cannot be read; give it exactly as it was granted")]
+    ResumeToken,
+    /// The page token is not one of ours.
+    #[error("the page token cannot be read; give it exactly as the page before had it")]
+    PageToken,
+    /// The lock does not exist.
+    #[error("the lock {path} does not exist")]
+    NoSuchLock {
+        /// Its path.
+        path: LockPath,
+    },
+}
+
+/// What a client that resumes says of its hold.
+#[derive(Clone, Debug)]
+pub struct ResumeRequest {
+    /// As granted.
+    pub resume_token: String,
+    /// The end of the validity that the client believes in, if it told it.
+    pub told_valid_until: Option<BootReading>,
+}
+
+/// A lock that an operator broke.
+#[derive(Clone, Copy, Debug)]
+pub enum BreakResult {
+    /// It runs out; until then nobody gets it.
+    Breaking {
+        /// When it is free.
+        free_in: Duration,
+    },
+    /// It is free now.
+    Broken,
+    /// Nobody had it.
+    NotHeld,
+}
+
+/// A look at a path's machine.
+#[derive(Clone, Debug)]
+pub(super) struct LocalView {
+    pub(super) record: Option<Record>,
+    pub(super) active: bool,
+    pub(super) resting: bool,
+    pub(super) waiters: usize,
+}
+
+/// What becomes known to watchers of one process: numbers for gauges.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gauges {
+    /// Holds that are valid now.
+    pub holds: usize,
+    /// Callers that wait.
+    pub waiters: usize,
+    /// Holds that are at risk (S9).
+    pub at_risk: usize,
+    /// Lock paths with a machine.
+    pub paths: usize,
+    /// The end of the validity that ends first.
+    pub earliest_valid_until: Option<Instant>,
+}

@@ -1,0 +1,328 @@
+//! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss and
+//! release.
+
+use std::time::Duration;
+
+use super::caller::Caller;
+use super::observe::{AcquireResult, Observation};
+use super::registry::{Ended, HoldEntry};
+use super::request::{
+    BusyAnswer, CallError, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
+};
+use super::resume_token;
+use super::task::Task;
+use crate::hold::{Action, Busy, CallerId, Failure, Granted, LossReason, Trouble};
+use crate::time::Instant;
+
+impl Task {
+    pub(super) fn tell(&mut self, action: Action) {
+        match action {
+            Action::TellWaiting { caller, place } => self.tell_waiting(caller, place),
+            Action::TellGranted { caller, grant } => self.tell_granted(caller, &grant),
+            Action::TellSameGrant { caller, holder } => self.tell_same_grant(caller, holder),
+            Action::TellBusy { caller, busy } => self.tell_busy(caller, busy),
+            Action::TellFailed { caller, trouble } => self.tell_failed(caller, trouble),
+            Action::TellSuperseded { caller } => self.tell_superseded(caller),
+            Action::TellRenewed { caller, valid_until } => {
+                self.tell_validity(caller, valid_until, HoldEvent::Renewed);
+            }
+            Action::TellAtRisk { caller, valid_until, cause } => {
+                tracing::warn!(lock = %self.path, %cause, "hold at risk: renewals fail");
+                self.shared.observer.observe(&Observation::AtRisk);
+                self.tell_validity(caller, valid_until, |validity| HoldEvent::AtRisk {
+                    validity,
+                    cause,
+                });
+                self.mark_at_risk(caller, valid_until, true);
+            }
+            Action::TellRecovered { caller, valid_until } => {
+                tracing::info!(lock = %self.path, "hold recovered: renewals succeed again");
+                self.tell_validity(caller, valid_until, HoldEvent::Recovered);
+                self.mark_at_risk(caller, valid_until, false);
+            }
+            Action::TellDraining { caller, ends } => {
+                let time_left = ends.saturating_since(self.shared.clock.now());
+                self.send_event(caller, HoldEvent::Draining { time_left });
+            }
+            Action::TellLost { caller, reason, detail } => self.tell_lost(caller, reason, detail),
+            Action::TellReleased { caller, resting_until } => {
+                self.tell_released(caller, resting_until);
+            }
+            Action::ReportCollision { stored, ours } => self.report_collision(&stored, &ours),
+            Action::ReportTokenNotGrowing { seen, next } => {
+                let next = next.map(|token| token.value());
+                tracing::error!(lock = %self.path, seen = seen.value(), next, "fencing token would not grow: no grant");
+                self.shared.observer.observe(&Observation::TokenNotGrowing);
+            }
+            Action::ReportRenewal { latency, lateness, failure } => {
+                let failure = failure.as_ref().map(failure_kind);
+                if let Some(cause) = failure {
+                    tracing::debug!(lock = %self.path, cause, "renewal failed");
+                }
+                self.shared.observer.observe(&Observation::Renewal { failure, latency, lateness });
+            }
+            // Sent before they come here.
+            Action::SendAcquire { .. }
+            | Action::SendRead { .. }
+            | Action::SendWrite { .. }
+            | Action::SendRenew { .. }
+            | Action::SendRelease { .. } => {}
+        }
+    }
+
+    fn tell_waiting(&mut self, id: CallerId, place: usize) {
+        if !self.callers.get(&id).is_some_and(|caller| caller.sink.is_stream()) {
+            return;
+        }
+        let record = Box::new(self.record_here());
+        self.send_event(id, HoldEvent::Waiting { place, record });
+    }
+
+    fn tell_granted(&mut self, id: CallerId, granted: &Granted) {
+        let now = self.shared.clock.now();
+        let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
+        // A hold that was resumed is another caller's now.
+        self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
+        let Some(caller) = self.callers.get_mut(&id) else { return };
+        caller.granted = Some(now);
+        let (shared, path) = (&self.shared, &self.path);
+        let wall = shared.clock.wall();
+        let resume_token = if caller.sink.is_stream() {
+            resume_token::make(
+                (path, &caller.host_id, caller.lease_id),
+                &caller.terms,
+                granted,
+                wall,
+            )
+        } else {
+            String::new()
+        };
+        let grant = Box::new(Grant {
+            lease_id: caller.lease_id,
+            resume_token,
+            path: path.clone(),
+            host_id: caller.host_id.clone(),
+            token: granted.token,
+            validity: shared.validity(granted.valid_until),
+            acquired_at: granted.acquired_at,
+            expires_at: wall + granted.expires_at.saturating_since(now),
+        });
+        let holder = &caller.terms.record.holder;
+        let token = granted.token.value();
+        tracing::info!(lock = %path, token, %holder, resumed = granted.resumed, "granted");
+        let result = if granted.resumed { AcquireResult::Resumed } else { AcquireResult::Granted };
+        let waited = now.saturating_since(caller.arrived);
+        shared.observer.observe(&Observation::Acquire { result, waited });
+        let mut registry = shared.registry();
+        if std::mem::take(&mut caller.waits) {
+            registry.waiter_gone();
+        }
+        let entry = HoldEntry {
+            path: path.clone(),
+            caller: id,
+            valid_until: granted.valid_until,
+            at_risk: false,
+        };
+        registry.begin_hold(lease_id, entry);
+        registry.changed(path);
+        drop(registry);
+        if caller.sink.is_stream() {
+            self.send_event(id, HoldEvent::Granted(grant));
+        } else {
+            if !caller.terms.request_id.is_empty() {
+                self.grants.insert(id, grant.clone());
+            }
+            caller.sink.answer(Ok(Outcome::Granted(grant)));
+        }
+    }
+
+    /// A repeated call gets what the first one got, with the validity of now.
+    fn tell_same_grant(&mut self, id: CallerId, holder: CallerId) {
+        let grant = self.grants.get(&holder).cloned().map(|mut grant| {
+            if let Some(valid_until) = self.hold.validity(holder) {
+                grant.validity = self.shared.validity(valid_until);
+            }
+            grant
+        });
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let answer = grant.map(Outcome::Granted).ok_or(CallError::Superseded);
+        self.end_wait(&mut caller, AcquireResult::Granted);
+        caller.sink.answer(answer);
+    }
+
+    fn tell_busy(&mut self, id: CallerId, busy: Busy) {
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        self.end_wait(&mut caller, AcquireResult::Busy);
+        let mut record = self.record_here();
+        record.state = if busy.resting { LockState::Resting } else { LockState::Held };
+        record.record = busy.record;
+        let answer = Box::new(BusyAnswer { record, retry_after: busy.retry_after });
+        caller.sink.event(HoldEvent::Busy(answer.clone()));
+        caller.sink.answer(Ok(Outcome::Busy(answer)));
+    }
+
+    fn tell_failed(&mut self, id: CallerId, trouble: Trouble) {
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        self.end_wait(&mut caller, AcquireResult::Failed(trouble.kind));
+        caller.sink.event(HoldEvent::Failed(CallError::Trouble(trouble.clone())));
+        caller.sink.answer(Err(CallError::Trouble(trouble)));
+    }
+
+    fn tell_superseded(&mut self, id: CallerId) {
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        self.end_wait(&mut caller, AcquireResult::Left);
+        caller.sink.event(HoldEvent::Failed(CallError::Superseded));
+        caller.sink.answer(Err(CallError::Superseded));
+    }
+
+    fn tell_validity(
+        &mut self,
+        id: CallerId,
+        valid_until: Instant,
+        event: impl FnOnce(super::request::Validity) -> HoldEvent,
+    ) {
+        if let Some(caller) = self.callers.get(&id) {
+            self.note_validity(caller.lease_id, valid_until, None);
+            self.send_event(id, event(self.shared.validity(valid_until)));
+        }
+    }
+
+    fn mark_at_risk(&self, id: CallerId, valid_until: Instant, at_risk: bool) {
+        if let Some(caller) = self.callers.get(&id) {
+            self.note_validity(caller.lease_id, valid_until, Some(at_risk));
+        }
+    }
+
+    fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
+        self.grants.remove(&id);
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let holder = &caller.terms.record.holder;
+        tracing::warn!(lock = %self.path, reason = reason.as_str(), %detail, %holder, "lost");
+        self.end_hold(&mut caller, Ended::Lost(reason));
+        caller.sink.event(HoldEvent::Lost { reason, detail });
+        let resumed = Err(CallError::HoldLost { reason });
+        caller.sink.answer(resumed);
+        self.answer_releases(id, &Released::AlreadyLost { reason });
+    }
+
+    fn tell_released(&mut self, id: CallerId, resting_until: Option<Instant>) {
+        self.grants.remove(&id);
+        let released = resting_until.map_or(Released::Released, |until| {
+            let left = until.saturating_since(self.shared.clock.now());
+            Released::Resting { until: self.shared.clock.wall() + left }
+        });
+        if let Some(mut caller) = self.callers.remove(&id) {
+            self.note_released(&mut caller);
+            caller.sink.event(HoldEvent::Released(released.clone()));
+        }
+        self.answer_releases(id, &released);
+    }
+
+    /// A caller went away: it waited, or it held.
+    pub(super) fn note_left(&mut self, mut caller: Caller) {
+        self.grants.remove(&caller.id);
+        if caller.granted.is_some() {
+            self.note_released(&mut caller);
+        } else {
+            self.end_wait(&mut caller, AcquireResult::Left);
+        }
+    }
+
+    fn note_released(&self, caller: &mut Caller) {
+        let holder = &caller.terms.record.holder;
+        tracing::info!(lock = %self.path, %holder, "released");
+        self.end_hold(caller, Ended::Released);
+    }
+
+    fn end_wait(&self, caller: &mut Caller, result: AcquireResult) {
+        let waited = self.shared.clock.now().saturating_since(caller.arrived);
+        if caller.granted.is_none() {
+            self.shared.observer.observe(&Observation::Acquire { result, waited });
+        }
+        if std::mem::take(&mut caller.waits) {
+            self.shared.registry().waiter_gone();
+        }
+    }
+
+    fn end_hold(&self, caller: &mut Caller, ended: Ended) {
+        let now = self.shared.clock.now();
+        let held = caller.granted.map_or(Duration::ZERO, |at| now.saturating_since(at));
+        let lost = match ended {
+            Ended::Released => None,
+            Ended::Lost(reason) => Some(reason),
+        };
+        self.shared.observer.observe(&Observation::HoldEnded { lost, held });
+        let mut registry = self.shared.registry();
+        if std::mem::take(&mut caller.waits) {
+            registry.waiter_gone();
+        }
+        registry.end_hold(caller.lease_id, ended);
+        registry.changed(&self.path);
+    }
+
+    fn answer_releases(&mut self, id: CallerId, released: &Released) {
+        let (answered, waiting) =
+            std::mem::take(&mut self.releases).into_iter().partition(|(caller, _)| *caller == id);
+        self.releases = waiting;
+        let answered: Vec<(CallerId, _)> = answered;
+        for (_, reply) in answered {
+            let _ = reply.send(released.clone());
+        }
+    }
+
+    fn send_event(&mut self, id: CallerId, event: HoldEvent) {
+        let told = self.callers.get(&id).is_none_or(|caller| caller.sink.event(event));
+        if !told {
+            // S14: a client that does not read may be paused and not know; it gets no more, and may resume.
+            tracing::warn!(lock = %self.path, "a holder's stream is too far behind and is ended");
+            if let Some(caller) = self.callers.get_mut(&id) {
+                caller.sink = super::caller::Sink::Unary(None);
+            }
+            self.inbox.send(super::task::Command::FallSilent(id));
+        }
+    }
+
+    fn report_collision(&self, stored: &str, ours: &str) {
+        self.shared.observer.observe(&Observation::HostTypeCollision);
+        if self.shared.registry().is_new_collision(&self.path) {
+            tracing::warn!(
+                lock = %self.path, stored_host_type = stored, our_host_type = ours,
+                "two host types share this lock path: if they are not meant to exclude each other, give them \
+                 different host ids"
+            );
+        }
+    }
+
+    /// What is known here of the lock, without asking the store.
+    fn record_here(&self) -> LockRecord {
+        let holding = self.hold.holding();
+        let record = match (&holding, self.hold.known()) {
+            (Some(holding), _) => self.shared.record_of(holding),
+            (None, Some(known)) => crate::lock::Record::from_fields(&known.fields),
+            (None, None) => crate::lock::Record::default(),
+        };
+        let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
+        LockRecord {
+            path: self.path.clone(),
+            state: if resting { LockState::Resting } else { LockState::Held },
+            record,
+            written_at: None,
+            waiters_here: self.hold.waiting(),
+            held_here: holding.is_some_and(|holding| holding.active),
+            break_note: None,
+        }
+    }
+}
+
+fn failure_kind(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Contended => "contended",
+        Failure::Taken => "taken",
+        Failure::Broken { .. } => "broken",
+        Failure::Deleted => "deleted",
+        Failure::Changed => "changed",
+        Failure::Unknown(trouble) | Failure::Refused(trouble) => {
+            AcquireResult::Failed(trouble.kind).as_str()
+        }
+    }
+}
