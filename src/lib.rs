@@ -1,5 +1,6 @@
 //! Leasehold.
 pub mod coordinator;
+pub mod grpc;
 pub mod hold;
 pub mod lock;
 pub mod store;

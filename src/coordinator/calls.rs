@@ -47,10 +47,10 @@ pub(super) fn send(
         Action::SendRenew { request, lease_id, timeout } => spawn(inbox, async move {
             let answer = limited(timeout, shared.store.renew(&path, lease_id)).await;
             // S8: with the container, the lock is gone.
-            let answer = answer.map_err(|error| match error {
-                StoreError::ContainerMissing { .. } => StoreError::NotFound,
-                other => other,
-            });
+            let answer = match answer {
+                Err(StoreError::ContainerMissing { .. }) => Err(StoreError::NotFound),
+                answer => answer,
+            };
             let mut answer = shared.answer(answer).map(|_renewed| ());
             if let Err(Failure::Broken { reason }) = &mut answer {
                 let note = limited(NOTE_TIMEOUT, shared.store.read_break_note(&path)).await;

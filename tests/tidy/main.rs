@@ -1,0 +1,3 @@
+//! The house's order, kept by a machine.
+
+mod generated;
