@@ -5,6 +5,8 @@
 //! line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
 
 mod error;
+mod lease;
+mod memory;
 
 use std::fmt;
 use std::time::Duration;
@@ -16,6 +18,7 @@ use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
 pub use error::{LeaseEnd, Source, StoreError};
+pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 
 /// Keeps locks: at most one lease each, and a record beside it.
 ///
