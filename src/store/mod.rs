@@ -4,6 +4,8 @@
 //! containers). May import: lock, time's value. To add a backend: a file or folder here, an arm in `config`, one
 //! line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
 
+#[cfg(feature = "testing")]
+pub mod conformance;
 mod error;
 mod lease;
 mod memory;

@@ -10,8 +10,8 @@ use crate::time::Instant;
 impl MemoryLocks {
     /// From now on containers must exist: acquire no longer makes them (S18). Those of the locks there are exist.
     pub fn require_containers(&mut self) {
-        let used = self.locks.keys().map(|path| path.container().to_owned());
-        self.containers.get_or_insert(used.collect());
+        let used = || self.locks.keys().map(|path| path.container().to_owned()).collect();
+        self.containers.get_or_insert_with(used);
     }
 
     /// Makes a container.
