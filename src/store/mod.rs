@@ -9,6 +9,7 @@ pub mod conformance;
 mod error;
 mod lease;
 mod memory;
+mod sqlite;
 
 use std::fmt;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::time::UnixMillis;
 pub use crate::lock::ETag;
 pub use error::{LeaseEnd, Source, StoreError};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
+pub use sqlite::SqliteStore;
 
 /// Keeps locks: at most one lease each, and a record beside it.
 ///
