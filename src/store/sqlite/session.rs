@@ -137,3 +137,27 @@ impl Session {
         })
     }
 }
+
+#[cfg(test)]
+impl Session {
+    pub(super) fn read_pragma(&mut self, name: &str) -> Result<i64, SqliteError> {
+        let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
+        Ok(opened.connection.pragma_query_value(None, name, |row| row.get(0))?)
+    }
+
+    /// As a disk of that size would; SQLite takes what is in use already as the least.
+    pub(super) fn limit_pages(&mut self, pages: i64) -> Result<(), SqliteError> {
+        let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
+        let told =
+            opened
+                .connection
+                .pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, i64>(0));
+        Ok(told.map(drop)?)
+    }
+
+    /// As a mount that was made read-only would.
+    pub(super) fn forbid_writing(&mut self) -> Result<(), SqliteError> {
+        let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
+        Ok(opened.connection.pragma_update(None, "query_only", true)?)
+    }
+}
