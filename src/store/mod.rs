@@ -6,6 +6,8 @@
 
 #[cfg(feature = "testing")]
 pub mod conformance;
+#[cfg(feature = "testing")]
+mod counting;
 mod error;
 mod lease;
 mod memory;
@@ -20,6 +22,8 @@ use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
+#[cfg(feature = "testing")]
+pub use counting::{CountingStore, Counts, Operation};
 pub use error::{LeaseEnd, Source, StoreError};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use sqlite::SqliteStore;

@@ -35,7 +35,8 @@ const TABLES: &str = "
 
 /// Makes the tables of a new database, and refuses those of others. Answers whether it has a write-ahead log.
 pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> {
-    let known = whose(connection)?;
+    // In one transaction, or another process could make the tables between one question and the next.
+    let known = whose(&*connection.transaction()?)?;
     let write_ahead = write_ahead(connection)?;
     if known == Whose::Nobodys {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
