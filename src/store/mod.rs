@@ -9,6 +9,8 @@ pub mod conformance;
 #[cfg(feature = "testing")]
 mod counting;
 mod error;
+#[cfg(feature = "testing")]
+mod faulty;
 mod lease;
 mod memory;
 mod sqlite;
@@ -25,6 +27,8 @@ pub use crate::lock::ETag;
 #[cfg(feature = "testing")]
 pub use counting::{CountingStore, Counts, Operation};
 pub use error::{LeaseEnd, Source, StoreError};
+#[cfg(feature = "testing")]
+pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use sqlite::SqliteStore;
 

@@ -5,3 +5,4 @@
 mod memory;
 mod processes;
 mod sqlite;
+mod wrapped;

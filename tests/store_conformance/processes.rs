@@ -39,7 +39,7 @@ async fn child() {
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let (command, name) = line.split_once(' ').unwrap();
-        let answer = match command {
+        let told = match command {
             "acquire" => match store.acquire(&lock(name), request(id)).await {
                 Ok(_) => "granted".to_owned(),
                 Err(StoreError::Contended) => "contended".to_owned(),
@@ -54,8 +54,14 @@ async fn child() {
             "write" => write_for_ever(&store, &lock(name), id).await,
             _ => panic!("{command:?} is no command"),
         };
-        println!("\nanswer {answer}");
+        answer(&told);
     }
+}
+
+/// On a line of its own: the test harness writes to the same output.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn answer(told: &str) {
+    println!("\nanswer {told}");
 }
 
 /// Reads, adds one and writes without a condition: only the lock keeps the counts of several processes apart.
@@ -77,7 +83,7 @@ async fn count_one_up(store: &SqliteStore, path: &LockPath, id: LeaseId) {
 
 async fn write_for_ever(store: &SqliteStore, path: &LockPath, id: LeaseId) -> String {
     store.acquire(path, request(id)).await.unwrap();
-    println!("\nanswer writing");
+    answer("writing");
     let mut etag: Option<ETag> = None;
     for count in 0_u64.. {
         let fields = Fields::from([

@@ -85,13 +85,10 @@ async fn state(store: &SqliteStore, name: &str) -> LeaseState {
 /// The advice names the file, and the file is as it was.
 #[track_caller]
 fn assert_fatal<T: fmt::Debug>(answer: Result<T, StoreError>, file: &Path, advised: &str) {
-    match answer.unwrap_err() {
-        StoreError::Fatal { advice, .. } => {
-            assert!(advice.contains(&file.display().to_string()), "{advice}");
-            assert!(advice.contains(advised), "{advice}");
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = answer.unwrap_err();
+    let StoreError::Fatal { advice, .. } = error else { panic!("{error:?}") };
+    assert!(advice.contains(&file.display().to_string()), "{advice}");
+    assert!(advice.contains(advised), "{advice}");
 }
 
 #[tokio::test]
@@ -303,12 +300,9 @@ fn a_folder_that_may_not_be_written_is_denied() {
     let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
     // Nobody, not even root, can make a file there.
     let file = Path::new("/sys/leasehold-locks.db");
-    match SqliteStore::open(file, clock).unwrap_err() {
-        StoreError::Denied { advice, .. } => {
-            assert!(advice.contains("/sys/leasehold-locks.db"), "{advice}")
-        }
-        other => panic!("{other:?}"),
-    }
+    let error = SqliteStore::open(file, clock).unwrap_err();
+    let StoreError::Denied { advice, .. } = error else { panic!("{error:?}") };
+    assert!(advice.contains("/sys/leasehold-locks.db"), "{advice}");
 }
 
 #[tokio::test]
