@@ -115,7 +115,7 @@ impl Lease {
         let holder = self.holder.ok_or(StoreError::NotHeld)?;
         let until = match period {
             BreakPeriod::RunOut => holder.until,
-            BreakPeriod::Now => holder.until.min(now),
+            BreakPeriod::Now => now,
         };
         let broken = Self::held(Holder { until, broken: true, ..holder });
         Ok((broken, until.saturating_since(now)))
@@ -196,6 +196,8 @@ mod tests {
         assert_eq!(broken.state(at(106)), LeaseState::Broken);
         let (again, remaining) = broken.break_lease(BreakPeriod::RunOut, at(107)).unwrap();
         assert_eq!((again, remaining), (broken, Duration::ZERO));
+        let (late, remaining) = leased().break_lease(BreakPeriod::Now, at(120)).unwrap();
+        assert_eq!((late.state(at(120)), remaining), (LeaseState::Broken, Duration::ZERO));
     }
 
     #[test]

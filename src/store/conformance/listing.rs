@@ -1,5 +1,7 @@
 //! Listings, page by page.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 
 use super::bench::{Bench, acquire, fields, lock, longest, new_id, note, read, write};
@@ -26,6 +28,8 @@ async fn make<B: Bench>(bench: &B, names: &[String]) -> Vec<LockPath> {
     let paths: Vec<LockPath> = names.iter().map(|name| lock(bench, name)).collect();
     for some in paths.chunks(16) {
         join_all(some.iter().map(|path| acquire(bench, path, longest(new_id())))).await;
+        // So that the order of making is none of time standing still.
+        bench.pass(Duration::from_millis(5)).await;
     }
     paths
 }
