@@ -1,8 +1,9 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores and
-//! containers). May import: lock, time's value. To add a backend: a file or folder here, an arm in `config`, one
-//! line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
+//! containers). May import: lock, time (an injected `Clock`); what is behind the feature `testing`, testing too. To add
+//! a backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is
+//! named in its `Deviations`.
 
 #[cfg(feature = "testing")]
 pub mod conformance;
@@ -51,7 +52,9 @@ pub use sqlite::SqliteStore;
 /// | write record with B | LeaseLost | LeaseLost | LeaseLost | LeaseLost | LeaseLost |
 /// | time passes | available | expired | broken | broken | expired |
 ///
-/// - A lock that does not exist is made by acquire, and is `NotFound` to everything else.
+/// - A lock that does not exist is made by acquire without `if_match`, is `Changed` to acquire with it, and `NotFound`
+///   to everything else, whether or not its container exists. It has no break note.
+/// - A store may give back names of fields in lower case, as HTTP does with names of headers.
 /// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes the ETag.
 /// - Where `if_match` is given and is not the record's ETag, the operation is not done. It answers
 ///   [`StoreError::Changed`], or what it would have answered without the condition if that is no success either.

@@ -62,7 +62,7 @@ impl MemoryLock {
     }
 }
 
-/// The operations of [`LeaseStore`], with its contract and its errors.
+/// The operations of [`LeaseStore`](crate::store::LeaseStore), with its contract and its errors.
 impl MemoryLocks {
     /// Leases the lock under the proposed id, making the lock first if it is not there.
     ///

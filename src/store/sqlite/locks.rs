@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension as _, Row, Statement, named_params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, named_params};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -77,10 +77,7 @@ impl<'a> Locks<'a> {
         self.moment.time
     }
 
-    fn prepare(
-        &self,
-        sql: &str,
-    ) -> Result<impl std::ops::DerefMut<Target = Statement<'_>>, SqliteError> {
+    fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, SqliteError> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
