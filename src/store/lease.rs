@@ -136,7 +136,7 @@ impl Lease {
 
 const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
 
-fn check_duration(duration: Duration) -> Result<(), StoreError> {
+pub(super) fn check_duration(duration: Duration) -> Result<(), StoreError> {
     if (MIN_LEASE_DURATION..=MAX_LEASE_DURATION).contains(&duration) && duration.subsec_nanos() == 0
     {
         Ok(())

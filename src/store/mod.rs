@@ -5,6 +5,7 @@
 //! a backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is
 //! named in its `Deviations`.
 
+pub mod azure;
 #[cfg(feature = "testing")]
 pub mod conformance;
 #[cfg(feature = "testing")]
