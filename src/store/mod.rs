@@ -1,10 +1,21 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores and
-//! containers). May import: lock, time's value. To add a backend: a file or folder here, an arm in `config`, one
-//! line in `tests/store_conformance`; what it cannot do is named in its `Deviations`.
+//! containers). May import: lock, time (an injected `Clock`); what is behind the feature `testing`, testing too. To add
+//! a backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is
+//! named in its `Deviations`.
 
+pub mod azure;
+#[cfg(feature = "testing")]
+pub mod conformance;
+#[cfg(feature = "testing")]
+mod counting;
 mod error;
+#[cfg(feature = "testing")]
+mod faulty;
+mod lease;
+mod memory;
+mod sqlite;
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +26,13 @@ use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
+#[cfg(feature = "testing")]
+pub use counting::{CountingStore, Counts, Operation};
 pub use error::{LeaseEnd, Source, StoreError};
+#[cfg(feature = "testing")]
+pub use faulty::{Fault, FaultPlan, FaultyStore};
+pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
+pub use sqlite::SqliteStore;
 
 /// Keeps locks: at most one lease each, and a record beside it.
 ///
@@ -36,7 +53,9 @@ pub use error::{LeaseEnd, Source, StoreError};
 /// | write record with B | LeaseLost | LeaseLost | LeaseLost | LeaseLost | LeaseLost |
 /// | time passes | available | expired | broken | broken | expired |
 ///
-/// - A lock that does not exist is made by acquire, and is `NotFound` to everything else.
+/// - A lock that does not exist is made by acquire without `if_match`, is `Changed` to acquire with it, and `NotFound`
+///   to everything else, whether or not its container exists. It has no break note.
+/// - A store may give back names of fields in lower case, as HTTP does with names of headers.
 /// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes the ETag.
 /// - Where `if_match` is given and is not the record's ETag, the operation is not done. It answers
 ///   [`StoreError::Changed`], or what it would have answered without the condition if that is no success either.

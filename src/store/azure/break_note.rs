@@ -1,0 +1,142 @@
+//! Notes of breaks: blobs of their own beside the locks, since the metadata of a lock that is leased cannot be written
+//! without its lease id, which who breaks it does not know (S17).
+
+use std::collections::HashMap;
+
+use percent_encoding::percent_decode_str;
+use sha2::{Digest as _, Sha256};
+
+use crate::lock::{FencingToken, Fields, header_safe};
+use crate::store::BreakNote;
+use crate::time::UnixMillis;
+
+/// Under this are the notes; no lock may be.
+pub(super) const FOLDER: &str = "leasehold-breaks/";
+/// Bytes and segments that Azure allows a blob's name.
+const MAX_NAME: usize = 1_024;
+const MAX_SEGMENTS: usize = 254;
+
+const REASON: &str = "reason";
+const BY: &str = "by";
+const TOKEN: &str = "token";
+const AT: &str = "at";
+/// Encoded bytes that are kept of the reason and of who broke it; Azure allows 8 KiB for all metadata.
+const MAX_REASON: usize = 5_000;
+const MAX_BY: usize = 2_000;
+
+/// Whether a blob's name is that of a note, or of the folder itself.
+pub(super) fn is_note(name: &str) -> bool {
+    name.starts_with(FOLDER)
+}
+
+/// The name of the note of the lock `name`: the same below [`FOLDER`], or its hash where that would be too long.
+pub(super) fn note_name(name: &str) -> String {
+    let fits = FOLDER.len() + name.len() <= MAX_NAME && name.split('/').count() < MAX_SEGMENTS;
+    if fits {
+        return format!("{FOLDER}{name}");
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    digest.iter().fold(format!("{FOLDER}~"), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// The note as metadata.
+pub(super) fn to_metadata(note: &BreakNote) -> HashMap<String, String> {
+    let mut metadata = HashMap::from([
+        (REASON.to_owned(), encoded(&note.reason, MAX_REASON)),
+        (BY.to_owned(), encoded(&note.by, MAX_BY)),
+        (AT.to_owned(), note.at.0.to_string()),
+    ]);
+    if let Some(token) = note.token {
+        metadata.insert(TOKEN.to_owned(), token.to_string());
+    }
+    // Metadata without a value is not kept everywhere; without a name it is empty too.
+    metadata.retain(|_, value| !value.is_empty());
+    metadata
+}
+
+/// The note that was written so; what is missing or cannot be read is empty.
+pub(super) fn from_metadata(fields: &Fields) -> BreakNote {
+    let text = |name| {
+        let value = fields.get(name).map(String::as_str).unwrap_or_default();
+        percent_decode_str(value).decode_utf8_lossy().into_owned()
+    };
+    let number = |name| fields.get(name).and_then(|value| value.parse::<u64>().ok());
+    BreakNote {
+        reason: text(REASON),
+        by: text(BY),
+        token: number(TOKEN).and_then(FencingToken::from_u64),
+        at: UnixMillis(number(AT).unwrap_or_default()),
+    }
+}
+
+/// The whole characters of `text` that fit, encoded.
+fn encoded(text: &str, limit: usize) -> String {
+    let mut encoded = String::new();
+    for character in text.chars() {
+        let next = header_safe(character.encode_utf8(&mut [0; 4]));
+        if encoded.len() + next.len() > limit {
+            break;
+        }
+        encoded.push_str(&next);
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(reason: &str) -> BreakNote {
+        BreakNote {
+            reason: reason.to_owned(),
+            by: "Ünal <u@example.com>".to_owned(),
+            token: FencingToken::from_u64(65_537),
+            at: UnixMillis(1_800_000_000_123),
+        }
+    }
+
+    fn written(note: &BreakNote) -> Fields {
+        to_metadata(note).into_iter().collect()
+    }
+
+    #[test]
+    fn s17_a_note_reads_back_as_it_was_written() {
+        for reason in ["", "hangs", "Zürich 日本: \"100%\" + & more\n\t"] {
+            let fields = written(&note(reason));
+            let safe = |value: &String| value.bytes().all(|byte| byte.is_ascii_graphic());
+            assert!(fields.values().all(safe), "{fields:?}");
+            assert_eq!(from_metadata(&fields), note(reason));
+        }
+    }
+
+    #[test]
+    fn s17_a_long_reason_is_cut_and_does_not_stop_the_break() {
+        let fields = written(&note(&"日".repeat(10_000)));
+        let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
+        assert!(bytes < 8_192, "{bytes}");
+        let read = from_metadata(&fields);
+        assert!(read.reason.chars().all(|character| character == '日'), "cut inside a character");
+        assert!(read.reason.len() > 1_000);
+    }
+
+    #[test]
+    fn a_note_that_cannot_be_read_is_empty() {
+        let fields = Fields::from([(AT.to_owned(), "soon".to_owned())]);
+        let empty = BreakNote { by: String::new(), token: None, at: UnixMillis(0), ..note("") };
+        assert_eq!(from_metadata(&fields), empty);
+    }
+
+    #[test]
+    fn every_lock_has_a_note_name_of_its_own_that_fits() {
+        let names =
+            ["h/f".to_owned(), "x".repeat(1_024), "y".repeat(1_024), "s/".repeat(253) + "s"];
+        let notes: std::collections::BTreeSet<String> =
+            names.iter().map(|name| note_name(name)).collect();
+        assert_eq!(notes.len(), names.len());
+        for note in &notes {
+            assert!(is_note(note) && note.len() <= MAX_NAME, "{note}");
+            assert!(note.split('/').count() <= MAX_SEGMENTS, "{note}");
+        }
+        assert!(!is_note("leasehold-breaks"));
+    }
+}

@@ -1,0 +1,312 @@
+//! From what the SDK and the service say to what the caller can do. No text of the SDK gets through: its errors can
+//! show a URL with the signature in it (S20).
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use azure_core::error::ErrorKind;
+use azure_core::http::RawResponse;
+
+use super::answer;
+use super::client::SignedIn;
+use super::credential::SignInError;
+use super::denial::Denial;
+use crate::store::{LeaseEnd, StoreError, StoreTime};
+use crate::time::UnixMillis;
+
+/// What went wrong with one request, in words that may be shown.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    /// The service answered no.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// Nobody answered.
+    #[error("the service did not answer: {cause}")]
+    Unanswered {
+        /// False when the request certainly never left.
+        sent: bool,
+        cause: String,
+    },
+    /// Something answered, but not the service, or not as it does (S7).
+    #[error("the answer does not count: {0}")]
+    Unbelievable(&'static str),
+    /// There is no token to send the request with.
+    #[error(transparent)]
+    SignIn(SignInError),
+}
+
+/// An answer of the service that is no success.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) status: u16,
+    /// The service's name of the error; empty if it gave none.
+    pub(super) code: String,
+    pub(super) request_id: String,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) date: Option<StoreTime>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let code = if self.code.is_empty() { "without a code" } else { &self.code };
+        write!(
+            formatter,
+            "the service answered {} {code} (request {})",
+            self.status, self.request_id
+        )
+    }
+}
+
+impl Error for Refusal {}
+
+/// An answer that is none of the service's, on its way out of the pipeline.
+#[derive(Debug, thiserror::Error)]
+#[error("not an answer of the service")]
+pub(super) struct Foreign {
+    pub(super) what: &'static str,
+}
+
+impl From<azure_core::Error> for Failure {
+    fn from(error: azure_core::Error) -> Self {
+        if let Some(foreign) = find::<Foreign>(&error) {
+            return Self::Unbelievable(foreign.what);
+        }
+        if let Some(sign_in) = find::<SignInError>(&error) {
+            return Self::SignIn(sign_in.clone());
+        }
+        match error.kind() {
+            ErrorKind::HttpResponse { status, raw_response: Some(answer), .. } => {
+                Self::Refused(Refusal::from_answer(u16::from(*status), answer))
+            }
+            ErrorKind::HttpResponse { raw_response: None, .. } => {
+                Self::Unbelievable("it has no headers")
+            }
+            ErrorKind::Connection => Self::Unanswered { sent: false, cause: cause(&error) },
+            ErrorKind::Io => Self::Unanswered { sent: true, cause: cause(&error) },
+            ErrorKind::DataConversion => Self::Unbelievable("it cannot be read"),
+            // The request could not be built or signed.
+            ErrorKind::Credential | ErrorKind::Other => {
+                Self::Unanswered { sent: false, cause: "the request could not be made".to_owned() }
+            }
+        }
+    }
+}
+
+impl Refusal {
+    fn from_answer(status: u16, answer: &RawResponse) -> Self {
+        let headers = answer.headers();
+        let code = answer::error_code(headers);
+        let good = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        Self {
+            status,
+            code: if good(code) { code.to_owned() } else { String::new() },
+            request_id: answer::request_id(headers).unwrap_or_default().to_owned(),
+            retry_after: answer::retry_after(headers),
+            date: answer::date(headers),
+        }
+    }
+}
+
+/// The first error of this type in the chain.
+fn find<T: Error + 'static>(error: &azure_core::Error) -> Option<&T> {
+    chain(error).find_map(|error| error.downcast_ref::<T>())
+}
+
+fn chain(error: &azure_core::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(
+        Some(error as &(dyn Error + 'static)),
+        |error: &&(dyn Error + 'static)| (*error).source(),
+    )
+}
+
+/// Why nobody answered. Only errors of the system and of TLS are shown: they know no URL.
+pub(super) fn cause(error: &azure_core::Error) -> String {
+    let timed_out = find::<reqwest::Error>(error).is_some_and(reqwest::Error::is_timeout);
+    let system = chain(error).filter_map(|error| {
+        let io = error.downcast_ref::<std::io::Error>().map(ToString::to_string);
+        io.or_else(|| error.downcast_ref::<rustls::Error>().map(ToString::to_string))
+    });
+    match (system.last(), timed_out) {
+        (Some(system), _) => system,
+        (None, true) => "timed out".to_owned(),
+        (None, false) => "the connection failed".to_owned(),
+    }
+}
+
+/// What was asked of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Acquire,
+    Create,
+    CreateContainer,
+    Renew,
+    Release,
+    Break,
+    Write,
+    WriteNote,
+    ReadNote,
+    Read,
+    List,
+    Delete,
+    Check,
+}
+
+impl Request {
+    /// As a verb with its object.
+    const fn describe(self) -> &'static str {
+        match self {
+            Self::Acquire => "lease the lock",
+            Self::Create => "make the lock",
+            Self::CreateContainer => "make the container",
+            Self::Renew => "renew the lease",
+            Self::Release => "give the lease back",
+            Self::Break => "break the lease",
+            Self::Write => "write the lock's record",
+            Self::WriteNote => "write the note of a break",
+            Self::ReadNote => "read the note of a break",
+            Self::Read => "read the lock's record",
+            Self::List => "list the locks",
+            Self::Delete => "delete the lock",
+            Self::Check => "look for the container",
+        }
+    }
+
+    /// Whether the service's conflicts are about a lease that the caller believes in: final whatever their code (S8).
+    const fn is_of_a_holder(self) -> bool {
+        match self {
+            Self::Renew | Self::Release | Self::Write => true,
+            Self::Acquire
+            | Self::Create
+            | Self::CreateContainer
+            | Self::Break
+            | Self::WriteNote
+            | Self::ReadNote
+            | Self::Read
+            | Self::List
+            | Self::Delete
+            | Self::Check => false,
+        }
+    }
+}
+
+/// The account that was asked, as far as errors speak of it.
+pub(super) struct Account<'a> {
+    pub(super) host: &'a str,
+    pub(super) sign_in: &'a SignedIn,
+    /// This machine's wall clock.
+    pub(super) wall: UnixMillis,
+}
+
+impl Failure {
+    /// The service's name of the error; empty when it did not answer.
+    pub(super) fn code(&self) -> &str {
+        match self {
+            Self::Refused(refusal) => &refusal.code,
+            Self::Unanswered { .. } | Self::Unbelievable(_) | Self::SignIn(_) => "",
+        }
+    }
+
+    /// What the caller of `request` can do.
+    pub(super) fn into_store_error(self, request: Request, account: &Account<'_>) -> StoreError {
+        let refusal = match self {
+            Self::Refused(refusal) => refusal,
+            Self::Unanswered { sent, cause } => {
+                let cause = format!("{} did not answer: {cause}", account.host);
+                return StoreError::Unavailable { sent, source: cause.into() };
+            }
+            Self::Unbelievable(_) => {
+                return StoreError::Unavailable { sent: true, source: Box::new(self) };
+            }
+            Self::SignIn(SignInError::Refused { .. }) => {
+                return StoreError::Denied {
+                    operation: request.describe(),
+                    advice: "check the identity that is configured, its secret and its directory"
+                        .to_owned(),
+                    source: Box::new(self),
+                };
+            }
+            Self::SignIn(SignInError::Unreachable { .. }) => {
+                return StoreError::Unavailable { sent: false, source: Box::new(self) };
+            }
+        };
+        match refusal.status {
+            401 | 403 => StoreError::Denied {
+                operation: request.describe(),
+                advice: Denial { refusal: &refusal, account }.advice(request),
+                source: Box::new(refusal),
+            },
+            429 | 503 => StoreError::Throttled {
+                retry_after: refusal.retry_after,
+                source: Box::new(refusal),
+            },
+            404 | 409 | 412 => refusal.into_conflict(request),
+            300..=399 | 408 | 500..=599 => {
+                StoreError::Unavailable { sent: true, source: Box::new(refusal) }
+            }
+            _ => refusal.into_fatal(request),
+        }
+    }
+}
+
+impl Refusal {
+    /// What a definite no means, by the service's name of it (S8).
+    fn into_conflict(self, request: Request) -> StoreError {
+        const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
+        match (self.code.as_str(), request) {
+            ("LeaseAlreadyPresent" | "LeaseIsBreakingAndCannotBeAcquired", _)
+            | ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
+            ("ConditionNotMet" | "TargetConditionNotMet", _) => StoreError::Changed,
+            ("LeaseIsBrokenAndCannotBeRenewed", _) => {
+                StoreError::LeaseLost { how: LeaseEnd::Broken }
+            }
+            ("LeaseNotPresentWithLeaseOperation", Request::Break) => StoreError::NotHeld,
+            (
+                "LeaseIdMismatchWithLeaseOperation"
+                | "LeaseIdMismatchWithBlobOperation"
+                | "LeaseNotPresentWithLeaseOperation"
+                | "LeaseNotPresentWithBlobOperation"
+                | "LeaseIdMissing"
+                | "LeaseLost",
+                _,
+            ) => TAKEN,
+            // Being deleted takes half a minute and more; an acquire may wait for the end of it.
+            ("ContainerBeingDeleted", _) if !request.is_of_a_holder() => {
+                StoreError::Unavailable { sent: true, source: Box::new(self) }
+            }
+            ("ContainerBeingDeleted" | "ContainerDisabled", _) => StoreError::NotFound,
+            // Made a moment ago, and gone again.
+            ("BlobNotFound" | "ContainerNotFound", Request::Acquire | Request::Create) => {
+                StoreError::Unavailable { sent: true, source: Box::new(self) }
+            }
+            (_, Request::Acquire | Request::Create | Request::CreateContainer) => {
+                self.into_fatal(request)
+            }
+            (_, _) if self.status == 404 => StoreError::NotFound,
+            (_, _) if request.is_of_a_holder() => TAKEN,
+            (_, _) => self.into_fatal(request),
+        }
+    }
+
+    fn into_fatal(self, request: Request) -> StoreError {
+        let advice = match self.code.as_str() {
+            "InvalidHeaderValue" | "UnsupportedHeader" | "InvalidQueryParameterValue" => {
+                "check the REST version that is set: the endpoint may not know it".to_owned()
+            }
+            "MetadataTooLarge" | "RequestHeaderTooLarge" | "HeadersTooLarge" => {
+                "shorten the holder's description and labels: a lock's record has 8 KiB".to_owned()
+            }
+            "AccountIsDisabled" => "enable the storage account".to_owned(),
+            "SnapshotsPresent" => "delete the snapshots of the lock's blob first".to_owned(),
+            "InvalidBlobType" | "BlobImmutableDueToPolicy" | "BlobArchived" => {
+                "give locks a container of their own, without policies on its blobs".to_owned()
+            }
+            _ => format!("the endpoint refuses to {}; check the endpoint", request.describe()),
+        };
+        StoreError::Fatal { advice, source: Box::new(self) }
+    }
+}
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

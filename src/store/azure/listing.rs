@@ -1,0 +1,94 @@
+//! Listings: pages of blobs become pages of locks.
+
+use azure_storage_blob::BlobContainerClient;
+use azure_storage_blob::models::{
+    BlobContainerClientListBlobsOptions, BlobItem, LeaseState as BlobLeaseState,
+    ListBlobsIncludeItem,
+};
+use futures_util::StreamExt as _;
+
+use super::answer;
+use super::break_note;
+use super::error::Failure;
+use crate::lock::{Container, ETag, LockPath};
+use crate::store::{LeaseState, List, Listing, StoreTime, StoredLock};
+use crate::time::UnixMillis;
+
+/// The page of `request`. A page on which there are notes only is passed over.
+pub(super) async fn list(client: &BlobContainerClient, request: &List) -> Result<Listing, Failure> {
+    let mut continuation = request.continuation.clone();
+    loop {
+        let listing = page(client, request, continuation).await?;
+        if !listing.locks.is_empty() || listing.continuation.is_none() {
+            return Ok(listing);
+        }
+        continuation = listing.continuation;
+    }
+}
+
+async fn page(
+    client: &BlobContainerClient,
+    request: &List,
+    marker: Option<String>,
+) -> Result<Listing, Failure> {
+    let options = BlobContainerClientListBlobsOptions {
+        include: Some(vec![ListBlobsIncludeItem::Metadata]),
+        marker,
+        maxresults: Some(i32::try_from(request.limit.clamp(1, 1_000)).unwrap_or(1_000)),
+        prefix: Some(request.prefix.clone()).filter(|prefix| !prefix.is_empty()),
+        ..BlobContainerClientListBlobsOptions::default()
+    };
+    let mut pages = client.list_blobs(Some(options))?.into_pages();
+    let answer = pages.next().await.ok_or(Failure::Unbelievable("it has no page"))??;
+    let time = answer::time(answer.headers())?;
+    let page = answer.into_model()?;
+    let continuation = page.next_marker.filter(|marker| !marker.is_empty());
+    let locks = page
+        .blob_items
+        .into_iter()
+        .filter(|item| !item.name.as_deref().is_some_and(break_note::is_note))
+        .map(|item| lock(&request.container, item, time))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Listing { locks, continuation })
+}
+
+fn lock(
+    container: &Container,
+    item: BlobItem,
+    time: StoreTime,
+) -> Result<(LockPath, StoredLock), Failure> {
+    let incomplete = || Failure::Unbelievable("it lists a blob without its properties");
+    let properties = item.properties.ok_or_else(incomplete)?;
+    let metadata = item.metadata.and_then(|metadata| metadata.values).unwrap_or_default();
+    let seconds = properties.last_modified.ok_or_else(incomplete)?.unix_timestamp();
+    let stored = StoredLock {
+        etag: quoted(&properties.etag.ok_or_else(incomplete)?.to_string()),
+        fields: metadata
+            .into_iter()
+            .map(|(name, value)| (answer::field_name(&name), value))
+            .collect(),
+        lease: lease_state(properties.lease_state.ok_or_else(incomplete)?),
+        written_at: UnixMillis(u64::try_from(seconds).unwrap_or_default().saturating_mul(1_000)),
+        time,
+    };
+    Ok((LockPath::from_parts(container, &item.name.ok_or_else(incomplete)?), stored))
+}
+
+/// Listings show ETags without the quotes that headers have.
+fn quoted(etag: &str) -> ETag {
+    if etag.starts_with('"') || etag.starts_with("W/") {
+        ETag(etag.to_owned())
+    } else {
+        ETag(format!("\"{etag}\""))
+    }
+}
+
+const fn lease_state(state: BlobLeaseState) -> LeaseState {
+    match state {
+        BlobLeaseState::Available => LeaseState::Available,
+        BlobLeaseState::Leased => LeaseState::Leased,
+        BlobLeaseState::Breaking => LeaseState::Breaking,
+        BlobLeaseState::Broken => LeaseState::Broken,
+        BlobLeaseState::Expired => LeaseState::Expired,
+    }
+}

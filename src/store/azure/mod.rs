@@ -1,0 +1,375 @@
+//! Locks in Azure Blob Storage: each is an empty block blob, its lease a blob lease, its record the blob's metadata.
+//!
+//! Rules: S3 (the service's dates go to the clock), S6 (proposed ids, If-Match), S7 (one try, exact status, own lease
+//! id), S8 (what is final), S18 (containers), S20 (no secret gets out). May import: lock, time (an injected `Clock`),
+//! the SDK; no type of the SDK leaves this folder. To add a sign-in: a variant of `AzureCredential`, an arm in
+//! `token_source.rs`.
+
+mod answer;
+mod break_note;
+mod certificate;
+mod client;
+mod connection_string;
+mod credential;
+mod denial;
+mod error;
+mod listing;
+mod sas;
+mod settings;
+mod shared_key;
+mod token_source;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use azure_core::http::{Etag, RequestContent};
+use azure_storage_blob::BlobClient;
+use azure_storage_blob::models::{
+    BlobClientAcquireLeaseOptions, BlobClientBreakLeaseOptions, BlobClientDeleteOptions,
+    BlobClientReleaseLeaseOptions, BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
+};
+
+use self::client::Clients;
+use self::error::{Account, Failure, Request};
+use self::settings::Access;
+use super::lease::check_duration;
+use super::{
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore, List,
+    Listing, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::time::Clock;
+
+#[cfg(feature = "testing")]
+pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
+pub use settings::{
+    AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION, Secret,
+};
+
+/// A storage account as a [`LeaseStore`].
+///
+/// Its time is that of the service's `Date` headers, to the second, and every one of them is shown to the clock (S3).
+/// Names of fields come back in lower case, but for WebJobs' `FunctionInstance`. Must be used in a tokio runtime.
+#[derive(Debug)]
+pub struct AzureStore {
+    clients: Clients,
+    create_container: bool,
+    clock: Arc<dyn Clock>,
+}
+
+impl AzureStore {
+    /// Checks the settings; asks nobody yet, so that a store that is down is no error (S18).
+    ///
+    /// # Errors
+    /// What is wrong with the settings, without secrets (S20).
+    pub fn new(
+        settings: &AzureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AzureSettingsError> {
+        let access = Access::from_settings(settings, &clock)?;
+        let clients = Clients::new(access, &settings.api_version, &clock)?;
+        Ok(Self { clients, create_container: settings.create_container, clock })
+    }
+
+    /// The host of the account's blob service, to show to people.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.clients.host
+    }
+
+    fn blob(&self, path: &LockPath) -> BlobClient {
+        self.clients.lease.blob_client(path.container(), path.name())
+    }
+
+    fn error(&self, request: Request, failure: impl Into<Failure>) -> StoreError {
+        let account = Account {
+            host: &self.clients.host,
+            sign_in: &self.clients.sign_in,
+            wall: self.clock.wall(),
+        };
+        failure.into().into_store_error(request, &account)
+    }
+
+    /// One acquire of a lock that is there.
+    async fn lease(
+        &self,
+        path: &LockPath,
+        request: &Acquire,
+    ) -> Result<(ETag, StoreTime), Failure> {
+        let options = BlobClientAcquireLeaseOptions {
+            if_match: request.if_match.as_ref().map(condition),
+            proposed_lease_id: Some(request.lease_id.to_string()),
+            ..BlobClientAcquireLeaseOptions::default()
+        };
+        // At most 60, as was checked.
+        let seconds = i32::try_from(request.duration.as_secs()).unwrap_or(i32::MAX);
+        let answer = self.blob(path).acquire_lease(seconds, Some(options)).await?;
+        answer::check_lease_id(answer.headers(), request.lease_id)?;
+        Ok((answer::etag(answer.headers())?, answer::time(answer.headers())?))
+    }
+
+    /// Makes the lock; `None` if it is there already. Never overwrites one (S18).
+    async fn create(&self, path: &LockPath) -> Result<Option<ETag>, StoreError> {
+        let options = BlockBlobClientUploadOptions {
+            if_none_match: Some("*".into()),
+            ..BlockBlobClientUploadOptions::default()
+        };
+        let blob = self.blob(path).block_blob_client();
+        match blob.upload(RequestContent::from(Vec::new()), Some(options)).await {
+            Ok(made) => Ok(made.etag.map(|etag| ETag(etag.to_string()))),
+            Err(failure) => {
+                let failure = Failure::from(failure);
+                match failure.code() {
+                    // It is there: not leased, or leased in the words of the real service.
+                    "BlobAlreadyExists" | "LeaseIdMissing" | "ConditionNotMet" => Ok(None),
+                    _ => Err(self.error(Request::Create, failure)),
+                }
+            }
+        }
+    }
+
+    async fn make_container(&self, container: &str) -> Result<(), StoreError> {
+        if !self.create_container {
+            return Err(container_missing(container));
+        }
+        let client = self.clients.lease.blob_container_client(container);
+        let Err(failure) = client.create(None).await else { return Ok(()) };
+        let failure = Failure::from(failure);
+        if failure.code() == "ContainerAlreadyExists" {
+            return Ok(());
+        }
+        match self.error(Request::CreateContainer, failure) {
+            StoreError::Denied { .. } => Err(container_missing(container)),
+            error => Err(error),
+        }
+    }
+
+    async fn write_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), StoreError> {
+        let options = BlockBlobClientUploadOptions {
+            metadata: Some(break_note::to_metadata(note)),
+            ..BlockBlobClientUploadOptions::default()
+        };
+        let name = break_note::note_name(path.name());
+        let blob = self.clients.admin.blob_client(path.container(), &name).block_blob_client();
+        let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await;
+        written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
+    }
+
+    /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
+    async fn delete_note(&self, path: &LockPath) {
+        let name = break_note::note_name(path.name());
+        let deleted = self.clients.lease.blob_client(path.container(), &name).delete(None).await;
+        if let Err(failure) = deleted.map_err(Failure::from)
+            && !matches!(failure.code(), "BlobNotFound" | "ContainerNotFound")
+        {
+            tracing::warn!(%path, %failure, "could not delete the note of a break");
+        }
+    }
+}
+
+#[async_trait]
+impl LeaseStore for AzureStore {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        check_duration(request.duration)?;
+        check_name(path)?;
+        let failure = match self.lease(path, &request).await {
+            Ok((etag, time)) => return Ok(Acquired { etag, time, created: false }),
+            Err(failure) => failure,
+        };
+        match (failure.code(), &request.if_match) {
+            ("BlobNotFound" | "ContainerNotFound", Some(_)) => return Err(StoreError::Changed),
+            ("BlobNotFound", None) => {}
+            ("ContainerNotFound", None) => self.make_container(path.container()).await?,
+            _ => return Err(self.error(Request::Acquire, failure)),
+        }
+        let made = self.create(path).await?;
+        let (etag, time) = self
+            .lease(path, &request)
+            .await
+            .map_err(|failure| self.error(Request::Acquire, failure))?;
+        // Somebody may have leased, written and given back the lock between the two: then it has a record (S5).
+        let created = made.as_ref() == Some(&etag);
+        Ok(Acquired { etag, time, created })
+    }
+
+    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+        let renewed = async {
+            let answer = self.blob(path).renew_lease(lease_id.to_string(), None).await?;
+            answer::check_lease_id(answer.headers(), lease_id)?;
+            Ok(Renewed { time: answer::time(answer.headers())? })
+        };
+        renewed.await.map_err(|failure: Failure| self.error(Request::Renew, failure))
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        let options = BlobClientReleaseLeaseOptions {
+            if_match: if_match.as_ref().map(condition),
+            ..BlobClientReleaseLeaseOptions::default()
+        };
+        let released = self.blob(path).release_lease(lease_id.to_string(), Some(options)).await;
+        released.map(drop).map_err(|failure| self.error(Request::Release, failure))
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        // The note comes first, so that a holder that learns of the break finds it; but none where nothing is broken.
+        if self.read_record(path).await?.lease == LeaseState::Available {
+            return Err(StoreError::NotHeld);
+        }
+        self.write_note(path, &note).await?;
+        let options = BlobClientBreakLeaseOptions {
+            // Without a period the lease runs out as it would have.
+            break_period: match period {
+                BreakPeriod::RunOut => None,
+                BreakPeriod::Now => Some(0),
+            },
+            ..BlobClientBreakLeaseOptions::default()
+        };
+        let broken = async {
+            let answer = self.blob(path).break_lease(Some(options)).await?;
+            Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
+        };
+        let broken = broken.await.map_err(|failure: Failure| self.error(Request::Break, failure));
+        if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound)) {
+            self.delete_note(path).await;
+        }
+        broken
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        let options = BlobClientSetMetadataOptions {
+            if_match: write.if_match.as_ref().map(condition),
+            lease_id: Some(write.lease_id.to_string()),
+            ..BlobClientSetMetadataOptions::default()
+        };
+        // HTTP knows no case of names: two that differ in it only are one.
+        let metadata: HashMap<String, String> = write
+            .fields
+            .into_iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value))
+            .collect();
+        let written = async {
+            let answer = self.blob(path).set_metadata(&metadata, Some(options)).await?;
+            Ok(Written { etag: answer::etag(answer.headers())? })
+        };
+        written.await.map_err(|failure: Failure| self.error(Request::Write, failure))
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        let read = async {
+            let answer = self.blob(path).get_properties(None).await?;
+            answer::stored_lock(answer.headers())
+        };
+        read.await.map_err(|failure| self.error(Request::Read, failure))
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        let name = break_note::note_name(path.name());
+        let blob = self.clients.lease.blob_client(path.container(), &name);
+        match blob.get_properties(None).await {
+            Ok(answer) => Ok(Some(break_note::from_metadata(&answer::fields(answer.headers())))),
+            Err(failure) => match self.error(Request::ReadNote, failure) {
+                StoreError::NotFound => Ok(None),
+                error => Err(error),
+            },
+        }
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        let container = self.clients.admin.blob_container_client(request.container.as_str());
+        match listing::list(&container, &request).await {
+            Ok(listing) => Ok(listing),
+            Err(failure) if failure.code() == "ContainerNotFound" => {
+                Ok(Listing { locks: Vec::new(), continuation: None })
+            }
+            Err(failure) => Err(self.error(Request::List, failure)),
+        }
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        let options = BlobClientDeleteOptions {
+            if_match: Some(condition(&if_match)),
+            ..BlobClientDeleteOptions::default()
+        };
+        let deleted = self.blob(path).delete(Some(options)).await;
+        let mut deleted = deleted.map(drop).map_err(|failure| self.error(Request::Delete, failure));
+        // A condition on a blob that is not there may fail as a condition.
+        if matches!(deleted, Err(StoreError::Changed))
+            && matches!(self.read_record(path).await, Err(StoreError::NotFound))
+        {
+            deleted = Err(StoreError::NotFound);
+        }
+        // When the lock is gone already, an earlier delete may have been cut short.
+        if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
+            self.delete_note(path).await;
+        }
+        deleted
+    }
+
+    /// Reads a blob that is never there: the answer tells whether its container is.
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+        const NOTHING: &str = "leasehold-breaks/check";
+        let blob = self.clients.lease.blob_client(container.as_str(), NOTHING);
+        let failure = match blob.get_properties(None).await {
+            Ok(answer) => {
+                let time = answer::time(answer.headers());
+                return time.map_err(|failure| self.error(Request::Check, failure));
+            }
+            Err(failure) => Failure::from(failure),
+        };
+        match &failure {
+            Failure::Refused(refusal) if refusal.status == 404 => match refusal.date {
+                _ if refusal.code == "ContainerNotFound" && !self.create_container => {
+                    Err(container_missing(container.as_str()))
+                }
+                Some(date) => Ok(date),
+                None => Err(self.error(Request::Check, Failure::Unbelievable("it has no date"))),
+            },
+            _ => Err(self.error(Request::Check, failure)),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        "azure"
+    }
+}
+
+fn condition(etag: &ETag) -> Etag {
+    Etag::from(etag.0.as_str())
+}
+
+fn container_missing(container: &str) -> StoreError {
+    StoreError::ContainerMissing {
+        container: container.to_owned(),
+        advice: format!(
+            "make it (az storage container create --name {container}), or let it be made on first use by an \
+             identity with the role {:?} on the account",
+            denial::ROLE
+        ),
+    }
+}
+
+/// Where notes are, no lock can be: it would not be listed.
+fn check_name(path: &LockPath) -> Result<(), StoreError> {
+    if break_note::is_note(path.name()) {
+        return Err(StoreError::Fatal {
+            advice: "choose another prefix for the locks".to_owned(),
+            source: format!("names that begin with {:?} are for notes", break_note::FOLDER).into(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "answers_tests.rs"]
+mod tests;

@@ -1,0 +1,360 @@
+//! A wrapper that loses, delays, repeats and refuses, by a seed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+
+use super::{
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::testing::SeededRandom;
+use crate::time::{Clock, Instant};
+
+/// How often what goes wrong: chances of each request, in permille; nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// The request is lost on its way, and nothing is done.
+    pub lose_request: u16,
+    /// It is done, and the answer is lost.
+    pub lose_answer: u16,
+    /// It is done once more later, whatever became of the first.
+    pub repeat: u16,
+    /// It arrives late: after others that were sent later, and though its caller may have given up.
+    pub delay_request: u16,
+    /// It is done in time, and the answer comes late.
+    pub delay_answer: u16,
+    /// The store asks for patience.
+    pub throttle: u16,
+    /// The store refuses the credentials.
+    pub deny: u16,
+    /// The longest delay, and the longest time until a repetition.
+    pub longest_delay: Duration,
+    /// The longest that a loss goes unnoticed; zero for connections that are reset at once.
+    pub longest_silence: Duration,
+}
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// [`FaultPlan::lose_request`]
+    RequestLost,
+    /// [`FaultPlan::lose_answer`]
+    AnswerLost,
+    /// [`FaultPlan::repeat`]
+    Repeated,
+    /// [`FaultPlan::delay_request`]
+    RequestDelayed,
+    /// [`FaultPlan::delay_answer`]
+    AnswerDelayed,
+    /// [`FaultPlan::throttle`]
+    Throttled,
+    /// [`FaultPlan::deny`]
+    Denied,
+    /// [`FaultyStore::go_down`]
+    Down,
+}
+
+/// Passes requests on to a store as a bad network and a bad day would.
+///
+/// Requests run in tasks of their own: who drops the answer's future does not call the request back. Delays are
+/// tokio's timers, so with its clock paused they take no time; the same requests in the same order and the same seed
+/// meet the same faults.
+#[derive(Debug)]
+pub struct FaultyStore<S> {
+    store: Arc<S>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    random: SeededRandom,
+    plan: FaultPlan,
+    down_until: Option<Instant>,
+    injected: BTreeMap<Fault, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Refusal {
+    Throttle,
+    Deny,
+}
+
+/// The longest patience that a store that throttles asks for.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What becomes of one request that is sent.
+#[derive(Debug)]
+struct Fate {
+    /// It is refused at once, and the rest does not matter.
+    refusal: Option<Refusal>,
+    patience: Duration,
+    request_lost: bool,
+    answer_lost: bool,
+    request_delay: Duration,
+    answer_delay: Duration,
+    repeated_after: Option<Duration>,
+    silence: Duration,
+}
+
+impl<S> FaultyStore<S> {
+    /// Wraps `store`; `clock` tells when a store that is down comes up.
+    pub const fn new(store: Arc<S>, clock: Arc<dyn Clock>, seed: u64, plan: FaultPlan) -> Self {
+        let state = State {
+            random: SeededRandom::new(seed),
+            plan,
+            down_until: None,
+            injected: BTreeMap::new(),
+        };
+        Self { store, clock, state: Mutex::new(state) }
+    }
+
+    /// The store behind.
+    pub const fn store(&self) -> &Arc<S> {
+        &self.store
+    }
+
+    /// From now on, by this plan.
+    pub fn set_plan(&self, plan: FaultPlan) {
+        self.state().plan = plan;
+    }
+
+    /// Refuses every connection for this long from now, [`Duration::MAX`] for good; zero brings it up.
+    pub fn go_down(&self, span: Duration) {
+        let until = self.clock.now() + span;
+        self.state().down_until = Some(until);
+    }
+
+    /// How often this went wrong so far.
+    pub fn injected(&self, fault: Fault) -> u64 {
+        self.state().injected.get(&fault).copied().unwrap_or_default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fate(&self, operation: &'static str) -> Result<Fate, StoreError> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        if state.down_until.is_some_and(|until| now < until) {
+            *state.injected.entry(Fault::Down).or_default() += 1;
+            let source = "connection refused".into();
+            return Err(StoreError::Unavailable { sent: false, source });
+        }
+        let drawn = state.draw();
+        match drawn.refusal {
+            Some(Refusal::Throttle) => {
+                let source = "server busy".into();
+                Err(StoreError::Throttled { retry_after: Some(drawn.patience), source })
+            }
+            Some(Refusal::Deny) => {
+                let advice = "wait for the fault to pass".to_owned();
+                Err(StoreError::Denied { operation, advice, source: "forbidden".into() })
+            }
+            None => Ok(drawn),
+        }
+    }
+}
+
+impl State {
+    /// Draws the same number of times whatever the plan, so that two plans of one seed differ in nothing else; counts
+    /// only what comes to bear.
+    fn draw(&mut self) -> Fate {
+        let plan = &self.plan;
+        let random = &mut self.random;
+        let throttled = random.chance(plan.throttle);
+        let denied = random.chance(plan.deny);
+        let patience = random.span(LONGEST_PATIENCE);
+        let lost = random.chance(plan.lose_request);
+        let answer_lost = random.chance(plan.lose_answer);
+        let silence = random.span(plan.longest_silence);
+        let mut late = |permille| {
+            let (late, span) = (random.chance(permille), random.span(plan.longest_delay));
+            late.then_some(span)
+        };
+        let delays = [late(plan.delay_request), late(plan.delay_answer), late(plan.repeat)];
+        let [request_delay, answer_delay, repeated_after] = delays;
+        let refusal = match (throttled, denied) {
+            (true, _) => Some(Refusal::Throttle),
+            (false, true) => Some(Refusal::Deny),
+            (false, false) => None,
+        };
+        let sent = refusal.is_none();
+        let arrived = sent && !lost;
+        for (fault, happens) in [
+            (Fault::Throttled, throttled),
+            (Fault::Denied, denied && !throttled),
+            (Fault::RequestLost, sent && lost),
+            (Fault::AnswerLost, arrived && answer_lost),
+            (Fault::RequestDelayed, arrived && request_delay.is_some()),
+            (Fault::AnswerDelayed, arrived && !answer_lost && answer_delay.is_some()),
+            (Fault::Repeated, sent && repeated_after.is_some()),
+        ] {
+            *self.injected.entry(fault).or_default() += u64::from(happens);
+        }
+        Fate {
+            refusal,
+            patience,
+            request_lost: lost,
+            answer_lost,
+            request_delay: request_delay.unwrap_or_default(),
+            answer_delay: answer_delay.unwrap_or_default(),
+            repeated_after,
+            silence,
+        }
+    }
+}
+
+impl<S: LeaseStore + 'static> FaultyStore<S> {
+    async fn send<T, F>(&self, operation: &'static str, request: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(Arc<S>) -> BoxFuture<'static, Result<T, StoreError>> + Send + Sync + 'static,
+    {
+        let fate = self.fate(operation)?;
+        let request = Arc::new(request);
+        if let Some(after) = fate.repeated_after {
+            let (store, request) = (Arc::clone(&self.store), Arc::clone(&request));
+            tokio::spawn(async move {
+                tokio::time::sleep(after).await;
+                // Nobody waits for the answer to a repetition.
+                let _ = request(store).await;
+            });
+        }
+        let lost = || StoreError::Unavailable { sent: true, source: "no answer".into() };
+        if fate.request_lost {
+            tokio::time::sleep(fate.silence).await;
+            return Err(lost());
+        }
+        let store = Arc::clone(&self.store);
+        let answer = tokio::spawn(async move {
+            tokio::time::sleep(fate.request_delay).await;
+            let answer = request(store).await;
+            tokio::time::sleep(fate.answer_delay).await;
+            answer
+        });
+        if fate.answer_lost {
+            tokio::time::sleep(fate.silence).await;
+            return Err(lost());
+        }
+        answer.await.unwrap_or_else(|error| {
+            Err(StoreError::Unavailable { sent: true, source: Box::new(error) })
+        })
+    }
+}
+
+#[async_trait]
+impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        let path = path.clone();
+        self.send("acquire a lease", move |store| {
+            let (path, request) = (path.clone(), request.clone());
+            Box::pin(async move { store.acquire(&path, request).await })
+        })
+        .await
+    }
+
+    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+        let path = path.clone();
+        self.send("renew a lease", move |store| {
+            let path = path.clone();
+            Box::pin(async move { store.renew(&path, lease_id).await })
+        })
+        .await
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        let path = path.clone();
+        self.send("release a lease", move |store| {
+            let (path, if_match) = (path.clone(), if_match.clone());
+            Box::pin(async move { store.release(&path, lease_id, if_match).await })
+        })
+        .await
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        let path = path.clone();
+        self.send("break a lease", move |store| {
+            let (path, note) = (path.clone(), note.clone());
+            Box::pin(async move { store.break_lease(&path, period, note).await })
+        })
+        .await
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        let path = path.clone();
+        self.send("write a record", move |store| {
+            let (path, write) = (path.clone(), write.clone());
+            Box::pin(async move { store.write_record(&path, write).await })
+        })
+        .await
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        let path = path.clone();
+        self.send("read a record", move |store| {
+            let path = path.clone();
+            Box::pin(async move { store.read_record(&path).await })
+        })
+        .await
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        let path = path.clone();
+        self.send("read a break's note", move |store| {
+            let path = path.clone();
+            Box::pin(async move { store.read_break_note(&path).await })
+        })
+        .await
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        self.send("list locks", move |store| {
+            let request = request.clone();
+            Box::pin(async move { store.list(request).await })
+        })
+        .await
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        let path = path.clone();
+        self.send("delete a lock", move |store| {
+            let (path, if_match) = (path.clone(), if_match.clone());
+            Box::pin(async move { store.delete(&path, if_match).await })
+        })
+        .await
+    }
+
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+        let container = container.clone();
+        self.send("read the container", move |store| {
+            let container = container.clone();
+            Box::pin(async move { store.check(&container).await })
+        })
+        .await
+    }
+
+    fn kind(&self) -> &'static str {
+        self.store.kind()
+    }
+}
+
+#[cfg(test)]
+#[path = "faulty_tests.rs"]
+mod tests;

@@ -1,0 +1,276 @@
+//! Locks as a plain value: the contract as it is written, without IO and clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::store::lease::Lease;
+use crate::store::{
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, List, Listing, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
+};
+use crate::time::Instant;
+
+/// Locks, their records and their leases, driven from outside: each operation is told the store's time.
+///
+/// `now` moves leases and never goes back; `time` is the clock that the store tells, and may do as it likes.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryLocks {
+    pub(super) locks: BTreeMap<LockPath, MemoryLock>,
+    /// Counts ETags: none is ever given twice, not even after a lock was deleted.
+    versions: u64,
+    /// The containers there are; `None` when every container is there.
+    pub(super) containers: Option<BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct MemoryLock {
+    pub(super) record: RecordCopy,
+    pub(super) lease: Lease,
+    pub(super) note: Option<BreakNote>,
+}
+
+/// A record as it was at some moment, to go back to (S5: an account fails over to an older copy).
+#[derive(Clone, Debug)]
+pub struct RecordCopy {
+    etag: ETag,
+    fields: Fields,
+    written_at: StoreTime,
+}
+
+impl MemoryLock {
+    fn acquire(
+        &mut self,
+        request: &Acquire,
+        now: Instant,
+        time: StoreTime,
+    ) -> Result<Acquired, StoreError> {
+        let lease = self.lease.acquire(request.lease_id, request.duration, now)?;
+        check_etag(request.if_match.as_ref(), &self.record.etag)?;
+        self.lease = lease;
+        Ok(Acquired { etag: self.record.etag.clone(), time, created: false })
+    }
+
+    fn stored(&self, now: Instant, time: StoreTime) -> StoredLock {
+        StoredLock {
+            etag: self.record.etag.clone(),
+            fields: self.record.fields.clone(),
+            lease: self.lease.state(now),
+            written_at: self.record.written_at,
+            time,
+        }
+    }
+}
+
+/// The operations of [`LeaseStore`](crate::store::LeaseStore), with its contract and its errors.
+impl MemoryLocks {
+    /// Leases the lock under the proposed id, making the lock first if it is not there.
+    ///
+    /// # Errors
+    /// `Contended`, `Changed`, `ContainerMissing`; `Fatal` for a duration outside the contract.
+    pub fn acquire(
+        &mut self,
+        path: &LockPath,
+        request: &Acquire,
+        now: Instant,
+        time: StoreTime,
+    ) -> Result<Acquired, StoreError> {
+        self.check_container(path.container())?;
+        if let Some(lock) = self.locks.get_mut(path) {
+            return lock.acquire(request, now, time);
+        }
+        let lease = Lease::AVAILABLE.acquire(request.lease_id, request.duration, now)?;
+        if request.if_match.is_some() {
+            return Err(StoreError::Changed);
+        }
+        let record = self.next_record(Fields::new(), time);
+        let etag = record.etag.clone();
+        let lock = MemoryLock { record, lease, note: None };
+        self.locks.insert(path.clone(), lock);
+        Ok(Acquired { etag, time, created: true })
+    }
+
+    /// Restarts the lease's duration.
+    ///
+    /// # Errors
+    /// `LeaseLost`, `NotFound`.
+    pub fn renew(
+        &mut self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        now: Instant,
+        time: StoreTime,
+    ) -> Result<Renewed, StoreError> {
+        let lock = self.lock_mut(path)?;
+        lock.lease = lock.lease.renew(lease_id, now)?;
+        Ok(Renewed { time })
+    }
+
+    /// Gives the lease back.
+    ///
+    /// # Errors
+    /// `LeaseLost`, `Changed`, `NotFound`.
+    pub fn release(
+        &mut self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<&ETag>,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let lock = self.lock_mut(path)?;
+        let lease = lock.lease.release(lease_id, now)?;
+        check_etag(if_match, &lock.record.etag)?;
+        lock.lease = lease;
+        Ok(())
+    }
+
+    /// Ends the lease without knowing its id, and keeps the note.
+    ///
+    /// # Errors
+    /// `NotHeld`, `NotFound`.
+    pub fn break_lease(
+        &mut self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+        now: Instant,
+    ) -> Result<LeaseBroken, StoreError> {
+        let lock = self.lock_mut(path)?;
+        let (lease, remaining) = lock.lease.break_lease(period, now)?;
+        lock.lease = lease;
+        lock.note = Some(note);
+        Ok(LeaseBroken { remaining })
+    }
+
+    /// Replaces all fields of the record, under the lease.
+    ///
+    /// # Errors
+    /// `LeaseLost`, `Changed`, `NotFound`.
+    pub fn write_record(
+        &mut self,
+        path: &LockPath,
+        write: Write,
+        now: Instant,
+        time: StoreTime,
+    ) -> Result<Written, StoreError> {
+        let lock = self.lock_mut(path)?;
+        lock.lease.check_write(write.lease_id, now)?;
+        check_etag(write.if_match.as_ref(), &lock.record.etag)?;
+        let lease = lock.lease;
+        Ok(self.replace_record(path, write.fields, lease, time))
+    }
+
+    /// Reads the record and the lease's state.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn read_record(
+        &self,
+        path: &LockPath,
+        now: Instant,
+        time: StoreTime,
+    ) -> Result<StoredLock, StoreError> {
+        let lock = self.locks.get(path).ok_or(StoreError::NotFound)?;
+        Ok(lock.stored(now, time))
+    }
+
+    /// The note of the latest break of this lock.
+    #[must_use]
+    pub fn read_break_note(&self, path: &LockPath) -> Option<BreakNote> {
+        self.locks.get(path).and_then(|lock| lock.note.clone())
+    }
+
+    /// One page of the locks whose names in the container begin with the prefix, in the order of their names.
+    #[must_use]
+    pub fn list(&self, request: &List, now: Instant, time: StoreTime) -> Listing {
+        let begin = LockPath::from_parts(&request.container, &request.prefix);
+        let from = match &request.continuation {
+            None => Bound::Included(begin.clone()),
+            Some(last) => Bound::Excluded(LockPath::from_parts(&request.container, last)),
+        };
+        let mut found = self
+            .locks
+            .range((from, Bound::Unbounded))
+            .take_while(|(path, _)| path.as_str().starts_with(begin.as_str()));
+        let locks: Vec<_> = found
+            .by_ref()
+            .take(request.limit)
+            .map(|(path, lock)| (path.clone(), lock.stored(now, time)))
+            .collect();
+        let more = found.next().is_some();
+        let continuation = locks.last().filter(|_| more).map(|(path, _)| path.name().to_owned());
+        Listing { locks, continuation }
+    }
+
+    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note.
+    ///
+    /// # Errors
+    /// `Contended`, `Changed`, `NotFound`.
+    pub fn delete(
+        &mut self,
+        path: &LockPath,
+        if_match: &ETag,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let lock = self.lock_mut(path)?;
+        if lock.lease.state(now).is_held() {
+            return Err(StoreError::Contended);
+        }
+        check_etag(Some(if_match), &lock.record.etag)?;
+        self.locks.remove(path);
+        Ok(())
+    }
+
+    /// Whether the store can be used for locks of this container (S18).
+    ///
+    /// # Errors
+    /// `ContainerMissing`, if containers are not made on first use.
+    pub fn check(&self, container: &Container, time: StoreTime) -> Result<StoreTime, StoreError> {
+        self.check_container(container.as_str())?;
+        Ok(time)
+    }
+}
+
+impl MemoryLocks {
+    pub(super) fn lock_mut(&mut self, path: &LockPath) -> Result<&mut MemoryLock, StoreError> {
+        self.locks.get_mut(path).ok_or(StoreError::NotFound)
+    }
+
+    fn next_record(&mut self, fields: Fields, written_at: StoreTime) -> RecordCopy {
+        self.versions += 1;
+        RecordCopy { etag: ETag(format!("\"{}\"", self.versions)), fields, written_at }
+    }
+
+    pub(super) fn replace_record(
+        &mut self,
+        path: &LockPath,
+        fields: Fields,
+        lease: Lease,
+        time: StoreTime,
+    ) -> Written {
+        let record = self.next_record(fields, time);
+        let etag = record.etag.clone();
+        if let Some(lock) = self.locks.get_mut(path) {
+            lock.record = record;
+            lock.lease = lease;
+        }
+        Written { etag }
+    }
+
+    fn check_container(&self, container: &str) -> Result<(), StoreError> {
+        match &self.containers {
+            Some(there) if !there.contains(container) => Err(StoreError::ContainerMissing {
+                container: container.to_owned(),
+                advice: "make it, or let containers be made on first use".to_owned(),
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn check_etag(wanted: Option<&ETag>, etag: &ETag) -> Result<(), StoreError> {
+    match wanted {
+        Some(wanted) if wanted != etag => Err(StoreError::Changed),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,111 @@
+//! Locks in memory: the contract as it is written, for tests and the simulator.
+//!
+//! [`MemoryLocks`] is a plain value without IO and clock, so that a simulator can own it; [`MemoryStore`] is the same
+//! behind a mutex and an injected [`Clock`]. Both keep the contract of the room, with nothing of their own.
+
+mod locks;
+mod outside;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use super::{
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::time::Clock;
+
+pub use locks::{MemoryLocks, RecordCopy};
+
+/// [`MemoryLocks`] as a [`LeaseStore`].
+///
+/// Its leases run by the clock's `now`, and it tells the clock's `wall` as its own.
+#[derive(Debug)]
+pub struct MemoryStore {
+    locks: Mutex<MemoryLocks>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { locks: Mutex::new(MemoryLocks::default()), clock }
+    }
+
+    /// The locks themselves, for what happens to a store from outside. Not to be kept over an `await`.
+    pub fn locks(&self) -> MutexGuard<'_, MemoryLocks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl LeaseStore for MemoryStore {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        // The clock is read under the lock, so that the store's time never goes back from one operation to the next.
+        let mut locks = self.locks();
+        locks.acquire(path, &request, self.clock.now(), self.clock.wall())
+    }
+
+    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+        let mut locks = self.locks();
+        locks.renew(path, lease_id, self.clock.now(), self.clock.wall())
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        let mut locks = self.locks();
+        locks.release(path, lease_id, if_match.as_ref(), self.clock.now())
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        let mut locks = self.locks();
+        locks.break_lease(path, period, note, self.clock.now())
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        let mut locks = self.locks();
+        locks.write_record(path, write, self.clock.now(), self.clock.wall())
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        let locks = self.locks();
+        locks.read_record(path, self.clock.now(), self.clock.wall())
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        Ok(self.locks().read_break_note(path))
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        let locks = self.locks();
+        Ok(locks.list(&request, self.clock.now(), self.clock.wall()))
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        let mut locks = self.locks();
+        locks.delete(path, &if_match, self.clock.now())
+    }
+
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+        self.locks().check(container, self.clock.wall())
+    }
+
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! What happened in SQLite, and what the caller can do about it.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::store::StoreError;
+
+/// What happened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SqliteError {
+    /// An answer by the contract, not a fault.
+    #[error(transparent)]
+    Answer(#[from] StoreError),
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the file cannot be opened or made")]
+    File(#[source] io::Error),
+    #[error("it is no plain file")]
+    NoFile,
+    #[error("the file may be read but not written")]
+    ReadOnly,
+    #[error("it is the database of another program")]
+    Foreign,
+    #[error("its tables have version {found}, and {known} is the newest that is known here")]
+    Newer { found: i64, known: i64 },
+    #[error("a stored value cannot be read")]
+    Value(#[from] serde_json::Error),
+    #[error("the thread of the store cannot be started")]
+    Thread(#[source] io::Error),
+    #[error("the thread of the store has ended")]
+    ThreadGone { begun: bool },
+    #[error("the file is not open")]
+    NotOpen,
+}
+
+/// What the caller can do about it.
+enum Remedy {
+    /// Another process has the file, or the operation certainly was not done.
+    Wait {
+        sent: bool,
+    },
+    Permit,
+    Change(String),
+}
+
+impl SqliteError {
+    /// Whether the file, not the request, is at fault, so that it should be opened afresh.
+    pub(super) fn is_of_the_file(&self) -> bool {
+        match self {
+            Self::Answer(_) => false,
+            Self::Sqlite(error) => !matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+            ),
+            Self::File(_)
+            | Self::NoFile
+            | Self::ReadOnly
+            | Self::Foreign
+            | Self::Newer { .. }
+            | Self::Value(_)
+            | Self::Thread(_)
+            | Self::ThreadGone { .. }
+            | Self::NotOpen => true,
+        }
+    }
+
+    /// The error for callers, naming the file and what to do.
+    pub(super) fn into_store_error(self, file: &Path) -> StoreError {
+        let remedy = self.remedy(file);
+        if let Self::Answer(answer) = self {
+            return answer;
+        }
+        let source = Box::new(self);
+        match remedy {
+            Remedy::Wait { sent } => StoreError::Unavailable { sent, source },
+            Remedy::Permit => StoreError::Denied {
+                operation: "use the file of locks",
+                advice: format!(
+                    "let the user of this process read and write {} and the folder it is in",
+                    file.display()
+                ),
+                source,
+            },
+            Remedy::Change(advice) => StoreError::Fatal { advice, source },
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "std's kinds, of which new ones may come")]
+    fn remedy(&self, file: &Path) -> Remedy {
+        let file = file.display();
+        let change = |advice: String| Remedy::Change(advice);
+        match self {
+            Self::Sqlite(error) => sqlite_remedy(error, &file.to_string()),
+            Self::File(error) => match error.kind() {
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Remedy::Permit,
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    change(format!("free space on the disk of {file}"))
+                }
+                ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                    change(format!("make the folder that {file} is to be in, or name another file"))
+                }
+                _ => Remedy::Wait { sent: false },
+            },
+            Self::NoFile => {
+                change(format!("{file} is no plain file; name a file, which is made if need be"))
+            }
+            Self::ReadOnly => Remedy::Permit,
+            Self::Foreign => change(foreign(&file.to_string())),
+            Self::Newer { .. } => change(format!(
+                "{file} was written by a newer version; run that one, or name another file"
+            )),
+            Self::Value(_) => change(damaged(&file.to_string())),
+            Self::Thread(_) => change("raise the limit of threads of this process".to_owned()),
+            Self::ThreadGone { begun } => Remedy::Wait { sent: *begun },
+            Self::NotOpen | Self::Answer(_) => Remedy::Wait { sent: false },
+        }
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "SQLite's codes, of which new ones may come")]
+fn sqlite_remedy(error: &rusqlite::Error, file: &str) -> Remedy {
+    let Some(code) = error.sqlite_error_code() else {
+        // A column that is not what the schema says.
+        return Remedy::Change(damaged(file));
+    };
+    match code {
+        // The transaction had not begun, so nothing was done.
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::FileLockingProtocolFailed => Remedy::Wait { sent: false },
+        // It may have been the commit that failed.
+        ErrorCode::SystemIoFailure
+        | ErrorCode::OutOfMemory
+        | ErrorCode::OperationAborted
+        | ErrorCode::OperationInterrupted => Remedy::Wait { sent: true },
+        // SQLite cannot open the journal beside the file when the folder may not be written.
+        ErrorCode::PermissionDenied
+        | ErrorCode::ReadOnly
+        | ErrorCode::CannotOpen
+        | ErrorCode::AuthorizationForStatementDenied => Remedy::Permit,
+        ErrorCode::DiskFull => Remedy::Change(format!("free space on the disk of {file}")),
+        ErrorCode::NotADatabase => Remedy::Change(foreign(file)),
+        _ => Remedy::Change(damaged(file)),
+    }
+}
+
+fn foreign(file: &str) -> String {
+    format!("{file} is no database of Leasehold; move it away, or name another file")
+}
+
+fn damaged(file: &str) -> String {
+    format!(
+        "{file} is damaged; stop every sidecar that uses it, then move it and its -wal and -shm files away: \
+         the next start makes a new one, in which all locks are free and tokens go on growing"
+    )
+}

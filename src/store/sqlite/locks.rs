@@ -1,0 +1,286 @@
+//! The locks of one transaction, row by row.
+
+use std::time::Duration;
+
+use rusqlite::types::Type;
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, named_params};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::error::SqliteError;
+use crate::lock::{FencingToken, Fields, LeaseId, LockPath};
+use crate::store::lease::{Holder, Lease};
+use crate::store::{
+    Acquire, Acquired, BreakNote, ETag, List, Listing, MAX_LEASE_DURATION, StoreError, StoreTime,
+    StoredLock,
+};
+use crate::time::{Clock, Instant, UnixMillis};
+
+/// When a transaction takes place, as all processes of this kernel read it.
+pub(super) struct Moment {
+    boot_id: String,
+    /// The raw boot clock.
+    now: Instant,
+    time: StoreTime,
+}
+
+impl Moment {
+    pub(super) fn read(clock: &dyn Clock) -> Self {
+        let reading = clock.boot_reading(clock.now());
+        Self {
+            boot_id: reading.boot_id,
+            now: Instant::from_boot(reading.since_boot),
+            time: clock.wall(),
+        }
+    }
+}
+
+/// The locks as one transaction sees and changes them.
+pub(super) struct Locks<'a> {
+    connection: &'a Connection,
+    moment: Moment,
+}
+
+/// The ETag of a record that was read.
+pub(super) struct Known(ETag);
+
+impl Known {
+    pub(super) fn check(&self, wanted: Option<&ETag>) -> Result<(), StoreError> {
+        match wanted {
+            Some(wanted) if *wanted != self.0 => Err(StoreError::Changed),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// A break's note as it is stored.
+#[derive(Serialize, Deserialize)]
+struct StoredNote {
+    reason: String,
+    by: String,
+    token: Option<u64>,
+    at: u64,
+}
+
+const LEASE: &str = "lease_id, lease_ms, lease_until, lease_boot, lease_broken";
+
+impl<'a> Locks<'a> {
+    pub(super) const fn new(connection: &'a Connection, moment: Moment) -> Self {
+        Self { connection, moment }
+    }
+
+    pub(super) const fn now(&self) -> Instant {
+        self.moment.now
+    }
+
+    pub(super) const fn time(&self) -> StoreTime {
+        self.moment.time
+    }
+
+    fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, SqliteError> {
+        Ok(self.connection.prepare_cached(sql)?)
+    }
+
+    /// The lock's lease and its record's ETag; `NotFound` if there is no such lock.
+    pub(super) fn lease(&self, path: &LockPath) -> Result<(Known, Lease), SqliteError> {
+        let sql = format!("SELECT etag, {LEASE} FROM locks WHERE container = ? AND name = ?");
+        let found = self
+            .prepare(&sql)?
+            .query_row([path.container(), path.name()], |row| {
+                Ok((Known(ETag(row.get("etag")?)), self.lease_of(row)?))
+            })
+            .optional()?;
+        found.ok_or_else(|| StoreError::NotFound.into())
+    }
+
+    fn lease_of(&self, row: &Row<'_>) -> rusqlite::Result<Lease> {
+        let Some(lease_id) = row.get::<_, Option<[u8; 16]>>("lease_id")? else {
+            return Ok(Lease::AVAILABLE);
+        };
+        let until = Instant::from_boot(Duration::from_nanos(row.get("lease_until")?));
+        let of_this_boot =
+            row.get::<_, String>("lease_boot")? == self.moment.boot_id && self.is_possible(until);
+        let holder = Holder {
+            lease_id: LeaseId::from_uuid(Uuid::from_bytes(lease_id)),
+            duration: Duration::from_millis(row.get("lease_ms")?),
+            until: if of_this_boot { until } else { Instant::default() },
+            broken: row.get("lease_broken")?,
+        };
+        Ok(Lease { holder: Some(holder) })
+    }
+
+    /// A kernel that hides its boot id leaves only this sign of a reboot: a lease that ends later than any can. The
+    /// second minute is for readings that are corrected while they are taken.
+    fn is_possible(&self, until: Instant) -> bool {
+        !self.moment.boot_id.is_empty()
+            || until.saturating_since(self.moment.now) <= MAX_LEASE_DURATION * 2
+    }
+
+    pub(super) fn put_lease(&self, path: &LockPath, lease: Lease) -> Result<(), SqliteError> {
+        let sql = "UPDATE locks SET lease_id = :id, lease_ms = :ms, lease_until = :until, lease_boot = :boot, \
+                   lease_broken = :broken WHERE container = :container AND name = :name";
+        let holder = lease.holder;
+        let id = holder.map(|holder| holder.lease_id.as_uuid().into_bytes());
+        let millis = holder.map(|holder| whole(holder.duration.as_millis()));
+        let until = holder.map(|holder| whole(holder.until.since_boot().as_nanos()));
+        self.prepare(sql)?.execute(named_params! {
+            ":id": id,
+            ":ms": millis,
+            ":until": until,
+            ":boot": holder.map(|_| &self.moment.boot_id),
+            ":broken": holder.map(|holder| holder.broken),
+            ":container": path.container(),
+            ":name": path.name(),
+        })?;
+        Ok(())
+    }
+
+    /// Leases a lock that is there.
+    pub(super) fn acquire(
+        &self,
+        path: &LockPath,
+        request: &Acquire,
+    ) -> Result<Acquired, SqliteError> {
+        let (etag, lease) = self.lease(path)?;
+        let lease = lease.acquire(request.lease_id, request.duration, self.now())?;
+        etag.check(request.if_match.as_ref())?;
+        self.put_lease(path, lease)?;
+        Ok(Acquired { etag: etag.0, time: self.time(), created: false })
+    }
+
+    /// Makes and leases a lock that is not there.
+    pub(super) fn make(&self, path: &LockPath, request: &Acquire) -> Result<Acquired, SqliteError> {
+        let lease = Lease::AVAILABLE.acquire(request.lease_id, request.duration, self.now())?;
+        if request.if_match.is_some() {
+            return Err(StoreError::Changed.into());
+        }
+        let etag = self.next_etag()?;
+        let sql = "INSERT INTO locks (container, name, etag, fields, written_at) VALUES (?, ?, ?, '{}', ?)";
+        self.prepare(sql)?.execute((path.container(), path.name(), &etag.0, self.time().0))?;
+        self.put_lease(path, lease)?;
+        Ok(Acquired { etag, time: self.time(), created: true })
+    }
+
+    pub(super) fn put_fields(&self, path: &LockPath, fields: &Fields) -> Result<ETag, SqliteError> {
+        let etag = self.next_etag()?;
+        let sql = "UPDATE locks SET etag = ?, fields = ?, written_at = ? WHERE container = ? AND name = ?";
+        let fields = serde_json::to_string(fields)?;
+        self.prepare(sql)?.execute((
+            &etag.0,
+            fields,
+            self.time().0,
+            path.container(),
+            path.name(),
+        ))?;
+        Ok(etag)
+    }
+
+    fn next_etag(&self) -> Result<ETag, SqliteError> {
+        let sql = "UPDATE store SET versions = versions + 1 RETURNING id || '-' || versions";
+        Ok(ETag(self.prepare(sql)?.query_row([], |row| row.get(0))?))
+    }
+
+    pub(super) fn put_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), SqliteError> {
+        let stored = StoredNote {
+            reason: note.reason.clone(),
+            by: note.by.clone(),
+            token: note.token.map(FencingToken::value),
+            at: note.at.0,
+        };
+        self.prepare("UPDATE locks SET note = ? WHERE container = ? AND name = ?")?.execute((
+            serde_json::to_string(&stored)?,
+            path.container(),
+            path.name(),
+        ))?;
+        Ok(())
+    }
+
+    pub(super) fn note(&self, path: &LockPath) -> Result<Option<BreakNote>, SqliteError> {
+        let found: Option<Option<String>> = self
+            .prepare("SELECT note FROM locks WHERE container = ? AND name = ?")?
+            .query_row([path.container(), path.name()], |row| row.get(0))
+            .optional()?;
+        let Some(text) = found.flatten() else {
+            return Ok(None);
+        };
+        let stored: StoredNote = serde_json::from_str(&text)?;
+        Ok(Some(BreakNote {
+            reason: stored.reason,
+            by: stored.by,
+            token: stored.token.and_then(FencingToken::from_u64),
+            at: UnixMillis(stored.at),
+        }))
+    }
+
+    pub(super) fn stored(&self, path: &LockPath) -> Result<StoredLock, SqliteError> {
+        let sql = format!(
+            "SELECT etag, fields, written_at, {LEASE} FROM locks WHERE container = ? AND name = ?"
+        );
+        let found = self
+            .prepare(&sql)?
+            .query_row([path.container(), path.name()], |row| self.stored_of(row))
+            .optional()?;
+        found.ok_or_else(|| StoreError::NotFound.into())
+    }
+
+    fn stored_of(&self, row: &Row<'_>) -> rusqlite::Result<StoredLock> {
+        let fields: String = row.get("fields")?;
+        let unreadable =
+            |error| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(error));
+        Ok(StoredLock {
+            etag: ETag(row.get("etag")?),
+            fields: serde_json::from_str(&fields).map_err(unreadable)?,
+            lease: self.lease_of(row)?.state(self.moment.now),
+            written_at: UnixMillis(row.get("written_at")?),
+            time: self.moment.time,
+        })
+    }
+
+    pub(super) fn list(&self, request: &List) -> Result<Listing, SqliteError> {
+        // Names compare byte by byte, so those with the prefix stand together.
+        let sql = format!(
+            "SELECT name, etag, fields, written_at, {LEASE} FROM locks \
+             WHERE container = ? AND name >= ? AND name > ? ORDER BY name LIMIT ?"
+        );
+        let after = request.continuation.as_deref().unwrap_or_default();
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        let mut statement = self.prepare(&sql)?;
+        let mut rows = statement.query((
+            request.container.as_str(),
+            &request.prefix,
+            after,
+            limit.saturating_add(1),
+        ))?;
+        let mut locks: Vec<(LockPath, StoredLock)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let name: String = row.get("name")?;
+            if !name.starts_with(&request.prefix) {
+                break;
+            }
+            if locks.len() == request.limit {
+                let last = locks.last().map(|(path, _)| path.name().to_owned());
+                return Ok(Listing { locks, continuation: last });
+            }
+            let path = LockPath::from_parts(&request.container, &name);
+            locks.push((path, self.stored_of(row)?));
+        }
+        Ok(Listing { locks, continuation: None })
+    }
+
+    pub(super) fn delete(&self, path: &LockPath) -> Result<(), SqliteError> {
+        self.prepare("DELETE FROM locks WHERE container = ? AND name = ?")?
+            .execute([path.container(), path.name()])?;
+        Ok(())
+    }
+
+    /// That the tables can be read.
+    pub(super) fn check(&self) -> Result<StoreTime, SqliteError> {
+        self.prepare("SELECT versions FROM store")?.query_row([], |row| row.get::<_, i64>(0))?;
+        Ok(self.moment.time)
+    }
+}
+
+/// A number as SQLite has them. The boot clock reaches their end in 292 years.
+fn whole(number: u128) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

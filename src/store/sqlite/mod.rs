@@ -1,0 +1,213 @@
+//! Locks in one SQLite file that all processes of a machine share: the embedded store.
+//!
+//! Rules: S3 and S21 (leases run on the kernel's boot clock), S5 (records reach the disk before they count).
+//! The file is for one kernel: on a disk that several machines mount, their locks would not exclude each other.
+//!
+//! # Time
+//! A lease is kept as a raw reading of CLOCK_BOOTTIME and the boot id it was read under. All processes of a kernel
+//! read that clock alike, while each corrects its own readings by the pauses that it noticed itself (S3): a corrected
+//! reading of one would end a lease early for another. Not counting a pause makes a lease run longer here than its
+//! holder believes, which is the safe side. Under another boot id nobody can still hold anything, so every lease has
+//! run out. The clock is read inside the transaction: a reading from before a wait for the file would be stale.
+
+mod error;
+mod file;
+mod locks;
+mod schema;
+mod session;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::time::Clock;
+use error::SqliteError;
+use session::{Durability, Session};
+
+/// A [`LeaseStore`] in a SQLite file, which other processes of this machine may use at the same time.
+///
+/// One thread of its own does all work on the file, one operation after the other; it ends when the store is dropped.
+pub struct SqliteStore {
+    file: Arc<PathBuf>,
+    jobs: mpsc::Sender<Job>,
+}
+
+/// An operation with the way back of its answer.
+type Job = Box<dyn FnOnce(&mut Session) + Send>;
+
+/// Operations that wait for the thread before callers wait themselves.
+const QUEUE: usize = 64;
+/// The thread's stack, which SQLite's parser needs most of; its default of 2 MiB is of no use.
+const STACK_BYTES: usize = 512 * 1_024;
+
+impl SqliteStore {
+    /// Opens the file, or makes it, readable for this user only, if it is not there. Its folder must be there.
+    ///
+    /// Blocks for as long as the disk takes, and for up to two seconds if another process is making the file.
+    ///
+    /// # Errors
+    /// `Denied` without the right to read and write the file and its folder; `Fatal` when it is no database of
+    /// Leasehold, was written by a newer version, is damaged, or the disk is full; `Unavailable` when another process
+    /// keeps it locked. Each names the file and what to do, and nothing is ever deleted.
+    pub fn open(file: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
+        let mut session = Session::new(file.to_owned(), clock);
+        session.open().map_err(|error| error.into_store_error(file))?;
+        let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
+        let work = move || {
+            while let Some(job) = queue.blocking_recv() {
+                job(&mut session);
+            }
+        };
+        std::thread::Builder::new()
+            .name("sqlite-store".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(work)
+            .map_err(|error| SqliteError::Thread(error).into_store_error(file))?;
+        Ok(Self { file: Arc::new(file.to_owned()), jobs })
+    }
+
+    /// Has the thread do `operation`, unless its caller has gone before its turn.
+    async fn run<T, F>(&self, operation: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Session) -> Result<T, SqliteError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |session| {
+            if !answer.is_closed() {
+                // A caller that has gone meanwhile needs no answer.
+                let _ = answer.send(operation(session));
+            }
+        });
+        let done = match self.jobs.send(job).await {
+            Ok(()) => answered.await.unwrap_or(Err(SqliteError::ThreadGone { begun: true })),
+            Err(_) => Err(SqliteError::ThreadGone { begun: false }),
+        };
+        done.map_err(|error| error.into_store_error(&self.file))
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SqliteStore").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl LeaseStore for SqliteStore {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        let path = path.clone();
+        self.run(move |session| session.acquire(&path, &request)).await
+    }
+
+    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+        let path = path.clone();
+        let renew = move |session: &mut Session| {
+            session.write(Durability::Lease, |locks| {
+                let (_, lease) = locks.lease(&path)?;
+                locks.put_lease(&path, lease.renew(lease_id, locks.now())?)?;
+                Ok(Renewed { time: locks.time() })
+            })
+        };
+        self.run(renew).await
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        let path = path.clone();
+        let release = move |session: &mut Session| {
+            session.write(Durability::Lease, |locks| {
+                let (etag, lease) = locks.lease(&path)?;
+                let lease = lease.release(lease_id, locks.now())?;
+                etag.check(if_match.as_ref())?;
+                locks.put_lease(&path, lease)
+            })
+        };
+        self.run(release).await
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        let path = path.clone();
+        let end = move |session: &mut Session| {
+            session.write(Durability::Record, |locks| {
+                let (_, lease) = locks.lease(&path)?;
+                let (lease, remaining) = lease.break_lease(period, locks.now())?;
+                locks.put_lease(&path, lease)?;
+                locks.put_note(&path, &note)?;
+                Ok(LeaseBroken { remaining })
+            })
+        };
+        self.run(end).await
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        let path = path.clone();
+        let replace = move |session: &mut Session| {
+            session.write(Durability::Record, |locks| {
+                let (etag, lease) = locks.lease(&path)?;
+                lease.check_write(write.lease_id, locks.now())?;
+                etag.check(write.if_match.as_ref())?;
+                Ok(Written { etag: locks.put_fields(&path, &write.fields)? })
+            })
+        };
+        self.run(replace).await
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        let path = path.clone();
+        self.run(move |session| session.read(|locks| locks.stored(&path))).await
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        let path = path.clone();
+        self.run(move |session| session.read(|locks| locks.note(&path))).await
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        self.run(move |session| session.read(|locks| locks.list(&request))).await
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        let path = path.clone();
+        let delete = move |session: &mut Session| {
+            session.write(Durability::Record, |locks| {
+                let (etag, lease) = locks.lease(&path)?;
+                if lease.state(locks.now()).is_held() {
+                    return Err(StoreError::Contended.into());
+                }
+                etag.check(Some(&if_match))?;
+                locks.delete(&path)
+            })
+        };
+        self.run(delete).await
+    }
+
+    /// Containers need no making here: they are a part of the name.
+    async fn check(&self, _container: &Container) -> Result<StoreTime, StoreError> {
+        self.run(|session| session.read(|locks| locks.check())).await
+    }
+
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! The tables, and whose database it is.
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+
+use super::error::SqliteError;
+
+/// Marks a database as one of Leasehold's: "LHLD".
+const APPLICATION_ID: i64 = 0x4c48_4c44;
+/// The version of the tables below. A change raises it and adds the step from the version before.
+const VERSION: i64 = 1;
+
+/// `store` has one row: the database's own random id and the number of the latest version of any record. Together
+/// they make ETags that never come twice, not even when the file is made anew.
+const TABLES: &str = "
+    CREATE TABLE store (
+        id TEXT NOT NULL,
+        versions INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO store VALUES (lower(hex(randomblob(6))), 0);
+    CREATE TABLE locks (
+        container TEXT NOT NULL,
+        name TEXT NOT NULL,
+        etag TEXT NOT NULL,
+        fields TEXT NOT NULL,        -- a JSON object of strings
+        written_at INTEGER NOT NULL, -- Unix time in milliseconds
+        lease_id BLOB,               -- 16 bytes; null when there is no lease
+        lease_ms INTEGER,            -- its duration
+        lease_until INTEGER,         -- CLOCK_BOOTTIME in nanoseconds
+        lease_boot TEXT,             -- the boot id under which that was read
+        lease_broken INTEGER,        -- 1 when it was broken
+        note TEXT,                   -- of the latest break, as a JSON object
+        PRIMARY KEY (container, name)
+    ) STRICT, WITHOUT ROWID;
+";
+
+/// Makes the tables of a new database, and refuses those of others. Answers whether it has a write-ahead log.
+pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> {
+    // In one transaction, or another process could make the tables between one question and the next.
+    let known = whose(&*connection.transaction()?)?;
+    let write_ahead = write_ahead(connection)?;
+    if known == Whose::Nobodys {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Another process may have been first.
+        if whose(&transaction)? == Whose::Nobodys {
+            transaction.execute_batch(TABLES)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.pragma_update(None, "user_version", VERSION)?;
+            transaction.commit()?;
+        }
+    }
+    Ok(write_ahead)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Ours,
+    Nobodys,
+}
+
+fn whose(connection: &Connection) -> Result<Whose, SqliteError> {
+    let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let version = number("user_version")?;
+    match number("application_id")? {
+        APPLICATION_ID if version > VERSION => {
+            Err(SqliteError::Newer { found: version, known: VERSION })
+        }
+        APPLICATION_ID => Ok(Whose::Ours),
+        _ => {
+            let tables: i64 =
+                connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+            if tables == 0 && version == 0 { Ok(Whose::Nobodys) } else { Err(SqliteError::Foreign) }
+        }
+    }
+}
+
+/// Turns the write-ahead log on, where the file system can do that: readers and a writer then do not wait for each
+/// other. Where it cannot, SQLite's rollback journal does as well.
+fn write_ahead(connection: &Connection) -> Result<bool, SqliteError> {
+    const TRIES: usize = 20;
+    let mut tries = 0;
+    loop {
+        let turned =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0));
+        match turned {
+            Ok(mode) => {
+                let mode: String = mode;
+                return Ok(mode == "wal");
+            }
+            // Two processes that do this at once are told "busy" without a wait: waiting for a turn to write is one.
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && tries < TRIES =>
+            {
+                tries += 1;
+                connection.execute_batch("BEGIN IMMEDIATE; COMMIT")?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

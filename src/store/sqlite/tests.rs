@@ -1,0 +1,329 @@
+//! What the conformance suite cannot see: reboots, clocks that differ, and files that fail.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::*;
+use crate::lock::Fields;
+use crate::store::LeaseState;
+use crate::testing::SimClock;
+use crate::time::{BootReading, Instant, UnixMillis};
+
+/// A clock that found out about a pause which its kernel's clock did not count (S3).
+#[derive(Debug)]
+struct Corrected {
+    kernel: Arc<SimClock>,
+    missed: Duration,
+}
+
+impl Clock for Corrected {
+    fn now(&self) -> Instant {
+        self.kernel.now() + self.missed
+    }
+
+    fn wall(&self) -> UnixMillis {
+        self.kernel.wall()
+    }
+
+    fn observe_store_date(&self, _sent: Instant, _date: UnixMillis) {}
+
+    fn boot_reading(&self, at: Instant) -> BootReading {
+        self.kernel.boot_reading(at.saturating_sub(self.missed))
+    }
+}
+
+struct Fixture {
+    folder: TempDir,
+    clock: Arc<SimClock>,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self { folder: TempDir::new().unwrap(), clock: Arc::new(SimClock::new()) }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("locks.db")
+    }
+
+    fn try_open(&self) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open(&self.file(), Arc::clone(&self.clock) as _)
+    }
+
+    fn open(&self) -> SqliteStore {
+        self.try_open().unwrap()
+    }
+}
+
+fn path(name: &str) -> LockPath {
+    LockPath::from_parts(&Container::parse("locks").unwrap(), name)
+}
+
+fn id(number: u128) -> LeaseId {
+    LeaseId::from_uuid(Uuid::from_u128(number))
+}
+
+fn acquire(number: u128) -> Acquire {
+    Acquire { lease_id: id(number), duration: Duration::from_secs(15), if_match: None }
+}
+
+fn write(number: u128, value: &str) -> Write {
+    let fields = Fields::from([("field".to_owned(), value.to_owned())]);
+    Write { lease_id: id(number), if_match: None, fields }
+}
+
+fn note() -> BreakNote {
+    BreakNote { reason: "hangs".to_owned(), by: "me".to_owned(), token: None, at: UnixMillis(1) }
+}
+
+async fn state(store: &SqliteStore, name: &str) -> LeaseState {
+    store.read_record(&path(name)).await.unwrap().lease
+}
+
+/// The advice names the file, and the file is as it was.
+#[track_caller]
+fn assert_fatal<T: fmt::Debug>(answer: Result<T, StoreError>, file: &Path, advised: &str) {
+    let error = answer.unwrap_err();
+    let StoreError::Fatal { advice, .. } = error else { panic!("{error:?}") };
+    assert!(advice.contains(&file.display().to_string()), "{advice}");
+    assert!(advice.contains(advised), "{advice}");
+}
+
+#[tokio::test]
+async fn s3_a_reboot_ends_every_lease_and_loses_no_record() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    for name in ["renewed", "taken", "broken"] {
+        store.acquire(&path(name), acquire(1)).await.unwrap();
+        store.write_record(&path(name), write(1, name)).await.unwrap();
+    }
+    store.break_lease(&path("broken"), BreakPeriod::RunOut, note()).await.unwrap();
+    drop(store);
+    fixture.clock.reboot("another boot");
+    let store = fixture.open();
+    assert_eq!(state(&store, "renewed").await, LeaseState::Expired);
+    assert_eq!(state(&store, "broken").await, LeaseState::Broken);
+    let stored = store.read_record(&path("renewed")).await.unwrap();
+    assert_eq!(stored.fields.get("field").map(String::as_str), Some("renewed"));
+    store.renew(&path("renewed"), id(1)).await.unwrap();
+    assert_eq!(state(&store, "renewed").await, LeaseState::Leased);
+    store.acquire(&path("taken"), acquire(2)).await.unwrap();
+    store.renew(&path("taken"), id(1)).await.unwrap_err();
+    fixture.clock.advance(Duration::from_secs(14));
+    assert_eq!(state(&store, "renewed").await, LeaseState::Leased);
+    fixture.clock.advance(Duration::from_secs(1));
+    assert_eq!(state(&store, "renewed").await, LeaseState::Expired);
+}
+
+#[tokio::test]
+async fn s3_a_kernel_without_a_boot_id_keeps_no_lock_over_a_reboot() {
+    let fixture = Fixture::new();
+    fixture.clock.reboot("");
+    fixture.clock.advance(Duration::from_secs(100_000));
+    let store = fixture.open();
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    assert_eq!(state(&store, "lock").await, LeaseState::Leased);
+    fixture.clock.reboot("");
+    assert_eq!(state(&store, "lock").await, LeaseState::Expired);
+}
+
+#[tokio::test]
+async fn s3_the_wall_clock_moves_no_lease() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    for wall in [0, 4_000_000_000_000] {
+        fixture.clock.set_wall(UnixMillis(wall));
+        assert_eq!(state(&store, "lock").await, LeaseState::Leased);
+        assert_eq!(store.renew(&path("lock"), id(1)).await.unwrap().time, UnixMillis(wall));
+    }
+}
+
+#[tokio::test]
+async fn s3_a_process_that_noticed_a_pause_ends_no_lease_of_another() {
+    let fixture = Fixture::new();
+    let (here, kernel) = (fixture.open(), Arc::clone(&fixture.clock));
+    let ahead = Arc::new(Corrected { kernel, missed: Duration::from_secs(30) });
+    let there = SqliteStore::open(&fixture.file(), ahead).unwrap();
+    here.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let contended = there.acquire(&path("lock"), acquire(2)).await;
+    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    fixture.clock.advance(Duration::from_secs(15));
+    there.acquire(&path("lock"), acquire(2)).await.unwrap();
+    assert_eq!(state(&here, "lock").await, LeaseState::Leased);
+    fixture.clock.advance(Duration::from_secs(15));
+    assert_eq!(state(&here, "lock").await, LeaseState::Expired);
+}
+
+#[tokio::test]
+async fn s5_records_reach_the_disk_before_they_count_and_leases_need_not() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    let level = || {
+        store.run(|session| {
+            session
+                .read_pragma("synchronous")
+                .map(|level| if level == 2 { "full" } else { "normal" })
+        })
+    };
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    assert_eq!(level().await.unwrap(), "full");
+    store.renew(&path("lock"), id(1)).await.unwrap();
+    assert_eq!(level().await.unwrap(), "normal");
+    store.write_record(&path("lock"), write(1, "token")).await.unwrap();
+    assert_eq!(level().await.unwrap(), "full");
+}
+
+#[tokio::test]
+async fn s20_nobody_else_may_read_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let mut seen = 0;
+    for entry in std::fs::read_dir(fixture.folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", entry.path().display());
+        seen += 1;
+    }
+    assert_eq!(seen, 3, "the file, its write-ahead log and the log's index");
+}
+
+#[tokio::test]
+async fn s18_a_file_that_was_deleted_is_made_anew() {
+    let fixture = Fixture::new();
+    let (one, two) = (fixture.open(), fixture.open());
+    let first = one.acquire(&path("lock"), acquire(1)).await.unwrap();
+    for suffix in ["", "-wal", "-shm"] {
+        std::fs::remove_file(format!("{}{suffix}", fixture.file().display())).unwrap();
+    }
+    let gone = one.renew(&path("lock"), id(1)).await;
+    assert!(matches!(gone, Err(StoreError::NotFound)), "{gone:?}");
+    let second = one.acquire(&path("lock"), acquire(2)).await.unwrap();
+    assert!(second.created && second.etag != first.etag);
+    let contended = two.acquire(&path("lock"), acquire(3)).await;
+    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+}
+
+#[test]
+fn a_folder_in_place_of_the_file_is_refused() {
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.file()).unwrap();
+    assert_fatal(fixture.try_open(), &fixture.file(), "name a file");
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let fixture = Fixture::new();
+    let file = fixture.folder.path().join("missing/locks.db");
+    let opened = SqliteStore::open(&file, Arc::clone(&fixture.clock) as _);
+    assert_fatal(opened, &file, "make the folder");
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_kept() {
+    let fixture = Fixture::new();
+    let text = "not a database at all, but long enough to be looked at. ".repeat(100);
+    std::fs::write(fixture.file(), &text).unwrap();
+    assert_fatal(fixture.try_open(), &fixture.file(), "no database of Leasehold");
+    assert_eq!(std::fs::read_to_string(fixture.file()).unwrap(), text);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_kept() {
+    let fixture = Fixture::new();
+    let other = rusqlite::Connection::open(fixture.file()).unwrap();
+    other.execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").unwrap();
+    assert_fatal(fixture.try_open(), &fixture.file(), "no database of Leasehold");
+    let rows: i64 = other.query_row("SELECT count(*) FROM theirs", [], |row| row.get(0)).unwrap();
+    let mode: String = other.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!((rows, mode.as_str()), (1, "delete"));
+}
+
+#[test]
+fn a_newer_schema_is_refused() {
+    let fixture = Fixture::new();
+    drop(fixture.open());
+    let newer = rusqlite::Connection::open(fixture.file()).unwrap();
+    newer.pragma_update(None, "user_version", 7).unwrap();
+    let refused = fixture.try_open();
+    assert!(refused.as_ref().unwrap_err().chain().contains("version 7"));
+    assert_fatal(refused, &fixture.file(), "newer version");
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_told_and_kept() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    for number in 0..100 {
+        store.acquire(&path(&format!("lock-{number}")), acquire(1)).await.unwrap();
+    }
+    drop(store);
+    // The last connection to go moves the log into the file.
+    while fixture.folder.path().join("locks.db-wal").exists() {
+        tokio::task::yield_now().await;
+    }
+    let mut bytes = std::fs::read(fixture.file()).unwrap();
+    let length = bytes.len();
+    bytes[4_096..].fill(0xa5);
+    std::fs::write(fixture.file(), &bytes).unwrap();
+    let store = fixture.try_open();
+    let answer = match store {
+        Ok(store) => store.acquire(&path("lock-7"), acquire(2)).await.map(drop),
+        Err(error) => Err(error),
+    };
+    assert_fatal(answer, &fixture.file(), "damaged");
+    assert_eq!(std::fs::metadata(fixture.file()).unwrap().len(), length as u64);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_and_passes() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    let limit = |pages: i64| store.run(move |session| session.limit_pages(pages));
+    limit(1).await.unwrap();
+    let big = "x".repeat(50_000);
+    let full = store.write_record(&path("lock"), write(1, &big)).await;
+    assert_fatal(full, &fixture.file(), "free space");
+    let stored = store.read_record(&path("lock")).await.unwrap();
+    assert!(stored.fields.is_empty(), "a write that failed was not done");
+    limit(1_000).await.unwrap();
+    store.write_record(&path("lock"), write(1, &big)).await.unwrap();
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_denied() {
+    let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
+    // Nobody, not even root, can make a file there.
+    let file = Path::new("/sys/leasehold-locks.db");
+    let error = SqliteStore::open(file, clock).unwrap_err();
+    let StoreError::Denied { advice, .. } = error else { panic!("{error:?}") };
+    assert!(advice.contains("/sys/leasehold-locks.db"), "{advice}");
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_written_any_more_is_denied() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    store.run(|session| session.forbid_writing()).await.unwrap();
+    let denied = store.acquire(&path("lock"), acquire(1)).await;
+    assert!(matches!(denied, Err(StoreError::Denied { .. })), "{denied:?}");
+    // The file is opened afresh, so what was only this connection's trouble is over.
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_another_keeps_locked_is_unavailable_and_nothing_was_done() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    let mut other = rusqlite::Connection::open(fixture.file()).unwrap();
+    let hold = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    let busy = store.acquire(&path("lock"), acquire(1)).await;
+    assert!(matches!(busy, Err(StoreError::Unavailable { sent: false, .. })), "{busy:?}");
+    drop(hold);
+    assert!(store.acquire(&path("lock"), acquire(1)).await.unwrap().created);
+}

@@ -1,0 +1,13 @@
+//! Test support that somebody's own store or harness can use too: a clock to set, randomness from a seed, and what
+//! stands in for Azure.
+//!
+//! Rules: S3 (all time is injected). May import: time, lock, store (as values), tokio's paused clock. To add: a file here; what one room alone
+//! needs belongs into that room's tests.
+
+mod azurite;
+mod clock;
+mod random;
+
+pub use azurite::{Azurite, AzuriteError};
+pub use clock::SimClock;
+pub use random::SeededRandom;

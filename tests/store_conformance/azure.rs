@@ -1,0 +1,94 @@
+//! The Azure store against Azurite, signed in by connection string; and against a real account, if one is named.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use leasehold::lock::{Container, Fields, LockPath};
+use leasehold::store::LeaseStore;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::store::conformance::{Bench, Deviations};
+use leasehold::testing::Azurite;
+use leasehold::time::BootClock;
+use uuid::Uuid;
+
+/// Names a storage account for a run against the real service, as a connection string: all cases then run there
+/// instead of in the emulator, each in a container of its own, which stays.
+const REAL_ACCOUNT: &str = "LEASEHOLD_TEST_AZURE_CONNECTION_STRING";
+
+struct AzureBench {
+    store: Arc<AzureStore>,
+    container: Container,
+    real: bool,
+}
+
+/// Azure's documented table has a conflict there. The store notices by the lease id in the answer, and does not take
+/// it for a success.
+const ANY_ID: &str = "Azurite renews an expired lease under any id, and answers with the id it had";
+
+/// The harness makes one from the emulator's well-known key.
+const NO_SAS: &str = "writing from outside needs a SAS, which is made for the emulator only";
+
+impl Bench for AzureBench {
+    async fn open(_case: &'static str) -> Self {
+        static CASES: AtomicU32 = AtomicU32::new(0);
+        let real = std::env::var(REAL_ACCOUNT).ok();
+        let container = match &real {
+            Some(_) => format!("leasehold-test-{}", Uuid::new_v4().simple()),
+            None => format!("case-{}", CASES.fetch_add(1, Ordering::Relaxed)),
+        };
+        let real_account = real.is_some();
+        let connection = real.unwrap_or_else(|| Azurite::shared().connection_string());
+        let credential = AzureCredential::ConnectionString(Secret::new(connection));
+        let store = AzureStore::new(&AzureSettings::new(credential), Arc::new(BootClock::new()));
+        Self {
+            store: Arc::new(store.unwrap()),
+            container: Container::parse(&container).unwrap(),
+            real: real_account,
+        }
+    }
+
+    fn store(&self) -> Arc<dyn LeaseStore> {
+        Arc::clone(&self.store) as _
+    }
+
+    fn container(&self) -> Container {
+        self.container.clone()
+    }
+
+    async fn pass(&self, span: Duration) {
+        tokio::time::sleep(span).await;
+    }
+
+    fn deviations(&self) -> Deviations {
+        Deviations {
+            renews_expired_under_any_id: (!self.real).then_some(ANY_ID),
+            no_writes_from_outside: self.real.then_some(NO_SAS),
+            ..Deviations::default()
+        }
+    }
+
+    async fn write_without_lease(&self, path: &LockPath, fields: Fields) {
+        let sas_url = Azurite::shared().sas_url();
+        let (endpoint, sas) = sas_url.split_once('?').unwrap();
+        let mut request = reqwest::Client::new()
+            .put(format!("{endpoint}/{path}?comp=metadata&{sas}"))
+            .header("x-ms-version", "2025-11-05")
+            .header("content-length", "0");
+        for (name, value) in fields {
+            request = request.header(format!("x-ms-meta-{name}"), value);
+        }
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 200, "{}", answer.text().await.unwrap());
+    }
+}
+
+impl Drop for AzureBench {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.real {
+            println!("the emulator wrote last:\n{}", Azurite::shared().log());
+        }
+    }
+}
+
+leasehold::store_conformance!(AzureBench);
