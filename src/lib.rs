@@ -2,6 +2,7 @@
 pub mod coordinator;
 pub mod grpc;
 pub mod hold;
+pub mod host_id;
 pub mod lock;
 pub mod store;
 pub mod time;
