@@ -5,4 +5,5 @@ pub mod hold;
 pub mod host_id;
 pub mod lock;
 pub mod store;
+pub mod telemetry;
 pub mod time;
