@@ -108,6 +108,14 @@ pub enum Mistake {
         /// The name that may have been meant.
         suggestion: Option<String>,
     },
+    /// A section was given a value.
+    #[error("{origin}: {name} is a section: it has settings, and no value of its own")]
+    Section {
+        /// Where.
+        origin: Origin,
+        /// The section.
+        name: String,
+    },
     /// A value is not what the setting can be.
     #[error("{origin}: {key}{} {problem}", shown(value.as_deref()))]
     Value {

@@ -51,7 +51,10 @@ settings! {
     HOST_TYPE: HostType = Key::found(
         "host_id.host_type",
         "`default`, with a warning, for the provider `host-type`; else none",
-        |context| context.given(PROVIDER.setting.key).is_none_or(|name| name == "host-type").then(|| DEFAULT_HOST_TYPE.to_owned()),
+        |context| {
+            let hashed = context.given(PROVIDER.setting.key).is_none_or(|name| name == "host-type");
+            hashed.then(|| DEFAULT_HOST_TYPE.to_owned())
+        },
         "What the deployment calls its kind of host. The provider `host-type` hashes it; for `static` and `exec` it is \
          only stored with locks, to show collisions.",
     );

@@ -69,8 +69,7 @@ impl Config {
     /// All mistakes that were found, each with where it was made.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
         let mut values = Values::new(sources);
-        let shown = values.shown();
-        let config = Self::read(&mut values, shown);
+        let config = Self::read(&mut values);
         let mistakes = values.into_mistakes();
         match config {
             Some(config) if mistakes.is_empty() => Ok(config),
@@ -79,7 +78,7 @@ impl Config {
     }
 
     /// Every section is read before the first that failed ends it, so that all mistakes are found.
-    fn read(values: &mut Values<'_>, shown: Vec<Shown>) -> Option<Self> {
+    fn read(values: &mut Values<'_>) -> Option<Self> {
         let store = store::read(values);
         let paths = paths::read(values);
         let host_id = host_id::read(values);
@@ -98,7 +97,7 @@ impl Config {
             drain: operation::read_drain(values)?,
             admin: admin?,
             log: operation::read_log(values)?,
-            shown,
+            shown: values.shown(),
         })
     }
 

@@ -1,10 +1,10 @@
 //! What `--print-config` prints: every setting with its value and where that comes from, as a file of settings.
 
-use super::{Config, Shown};
+use super::{Config, Origin, Shown};
 
 impl Config {
-    /// The configuration as TOML: what is not set, and every secret, is a comment, so that the rest can be used as
-    /// a file (S20).
+    /// The configuration as TOML: defaults, secrets (S20) and what has no effect are comments, so that the rest can
+    /// be used as a file.
     #[must_use]
     pub fn print(&self) -> String {
         let mut text = String::new();
@@ -23,10 +23,12 @@ impl Config {
 }
 
 fn line(shown: &Shown) -> String {
-    let Shown { key, value, secret, origin } = shown;
+    let Shown { key, value, secret, origin, passed_over } = shown;
     match value {
         None => format!("# {key} is not set"),
         Some(_) if *secret => format!("# {key} is set, and secret  # {origin}"),
+        Some(value) if *passed_over => format!("# {key} = {value}  # {origin}, without effect"),
+        Some(value) if *origin == Origin::Default => format!("# {key} = {value}  # default"),
         Some(value) => format!("{key} = {value}  # {origin}"),
     }
 }

@@ -48,7 +48,6 @@ pub(super) enum Range {
 }
 
 /// A row with the type of its value.
-#[derive(Debug)]
 pub(super) struct Key<T> {
     pub(super) setting: Setting,
     value: PhantomData<fn() -> T>,

@@ -1,7 +1,8 @@
 //! Where values come from: defaults < file < environment < flags, with the origin of each kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use super::settings;
 use super::value::Given;
 
 /// All that a configuration is made from. Plain data, so that a test can make it up.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Sources {
     /// The file, if one was named.
     pub file: Option<FileText>,
@@ -28,7 +29,7 @@ pub struct Sources {
 }
 
 /// A file of settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct FileText {
     /// Its path, for messages.
     pub path: PathBuf,
@@ -37,7 +38,7 @@ pub struct FileText {
 }
 
 /// A setting given on the command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Flag {
     /// The flag as the user typed it, such as `--store`.
     pub name: String,
@@ -94,8 +95,34 @@ impl Sources {
     }
 }
 
+/// S20: any of the values may be a secret.
+impl fmt::Debug for Sources {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Sources")
+            .field("file", &self.file)
+            .field("flags", &self.flags)
+            .finish_non_exhaustive()
+    }
+}
+
+/// S20: the text may have secrets in it.
+impl fmt::Debug for FileText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("FileText").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// S20: the value may be a secret that somebody should not have given here.
+impl fmt::Debug for Flag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, key, value: _ } = self;
+        formatter.debug_struct("Flag").field("name", name).field("key", key).finish_non_exhaustive()
+    }
+}
+
 /// What defaults are found by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) sources: &'a Sources,
     pub(super) layers: &'a Layers,
@@ -123,11 +150,13 @@ impl Context<'_> {
 }
 
 /// The sources laid over each other.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Layers {
     /// What was set, with where: of several, the strongest.
     pub(super) given: BTreeMap<&'static str, (Given, Origin)>,
     pub(super) mistakes: Vec<Mistake>,
+    /// Settings that were set and have no effect, because a stronger source chose what does not read them.
+    pub(super) passed_over: BTreeSet<&'static str>,
     /// The file is no TOML: what it would have set is unknown.
     pub(super) file_lost: bool,
 }
@@ -167,8 +196,12 @@ impl Layers {
     }
 
     fn unknown(&mut self, origin: Origin, key: &str) {
-        let suggestion = suggest_key(key);
-        self.mistakes.push(Mistake::Unknown { origin, name: key.to_owned(), suggestion });
+        let name = key.to_owned();
+        self.mistakes.push(if is_section(key) {
+            Mistake::Section { origin, name }
+        } else {
+            Mistake::Unknown { origin, name, suggestion: suggest_key(key) }
+        });
     }
 
     fn add_file(&mut self, file: &FileText) {
@@ -201,7 +234,9 @@ impl Layers {
         table: &toml::Table,
         lines: &Lines<'_>,
     ) {
-        for (name, span) in spans {
+        let mut entries: Vec<_> = spans.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        for (name, span) in entries {
             let Some(value) = table.get(name.get_ref().as_ref()) else { continue };
             let dot = if section.is_empty() { "" } else { "." };
             let key = format!("{section}{dot}{}", name.get_ref());

@@ -13,7 +13,7 @@ use crate::lock::{Container, HostId, HostType, Layout, Prefix};
 use crate::telemetry::{Filter, Format};
 
 /// A value as it was given, before anything is known of it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) enum Given {
     /// By a variable or a flag, which have text only.
     Word(String),

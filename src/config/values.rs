@@ -10,7 +10,6 @@ use super::sources::{Context, Layers, Sources};
 use super::value::{Given, Value};
 
 /// What was set, what stands in for what was not, and the mistakes so far.
-#[derive(Debug)]
 pub(super) struct Values<'a> {
     sources: &'a Sources,
     layers: Layers,
@@ -27,6 +26,8 @@ pub struct Shown {
     pub secret: bool,
     /// Where it comes from.
     pub origin: Origin,
+    /// Whether it has no effect, because a stronger source chose what does not read it.
+    pub passed_over: bool,
 }
 
 /// Bytes that the file of a secret has at the most.
@@ -136,6 +137,7 @@ impl<'a> Values<'a> {
                     Mistake::Unknown { suggestion: None, .. }
                     | Mistake::Unreadable { .. }
                     | Mistake::Syntax { .. }
+                    | Mistake::Section { .. }
                     | Mistake::Conflict { .. } => return false,
                 };
                 mistaken
@@ -149,8 +151,13 @@ impl<'a> Values<'a> {
     pub(super) fn refuse_unread(&mut self, selector: &Setting, unread: &[&'static str], why: &str) {
         let chosen = self.origin(selector.key).rank();
         for key in unread {
-            if self.is_given(key) && self.origin(key).rank() >= chosen {
+            if !self.is_given(key) {
+                continue;
+            }
+            if self.origin(key).rank() >= chosen {
                 self.conflict(key, format!("{key} {why}"));
+            } else {
+                self.layers.passed_over.insert(key);
             }
         }
     }
@@ -178,6 +185,7 @@ impl<'a> Values<'a> {
                     key: setting.key,
                     value: found.as_ref().and_then(|(given, _)| setting.check(given).ok()),
                     secret: setting.secret,
+                    passed_over: self.layers.passed_over.contains(setting.key),
                     origin: found.map_or(Origin::Default, |(_, origin)| origin),
                 }
             })
@@ -204,7 +212,7 @@ impl<'a> Values<'a> {
 }
 
 /// The rows by which a secret can be given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct SecretRows {
     pub(super) itself: &'static Key<Secret>,
     pub(super) file: &'static Key<PathBuf>,

@@ -119,7 +119,10 @@ pub enum ProviderError {
         source: io::Error,
     },
     /// The command did not end in time, and was killed.
-    #[error("the host-id command {command:?} was killed: it had not ended, or its output had not, after {} s", limit.as_secs())]
+    #[error(
+        "the host-id command {command:?} was killed: it had not ended, or its output had not, after {} s",
+        limit.as_secs()
+    )]
     TimedOut {
         /// Its program.
         command: String,

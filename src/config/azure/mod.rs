@@ -1,12 +1,16 @@
 //! The section `store.azure`: the storage account, and how the sidecar signs in.
 
+mod sign_in;
+
 use std::path::PathBuf;
+
+pub use sign_in::{Identity, SignIn};
 
 use super::secret::Secret;
 use super::setting::{Key, settings};
 use super::sources::Context;
 use super::value::Choice;
-use super::values::{SecretRows, Values};
+use super::values::Values;
 
 /// Azure Blob Storage, in plain values; the store makes its own types of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,73 +21,6 @@ pub struct Azure {
     pub create_container: bool,
     /// The version of the REST API that is asked for.
     pub api_version: String,
-}
-
-/// The account, and how the sidecar signs in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SignIn {
-    /// A connection string, which names the account too.
-    ConnectionString(Secret),
-    /// The URL of the account with a shared access signature.
-    SasUrl(Secret),
-    /// The account's name and key.
-    AccountKey {
-        /// The account.
-        account: String,
-        /// Its key, in base64.
-        key: Secret,
-        /// The URL of its blob service, without a slash at the end.
-        endpoint: String,
-    },
-    /// A token of Microsoft Entra ID.
-    Identity {
-        /// The URL of the account's blob service: https, without a slash at the end.
-        endpoint: String,
-        /// Who signs in.
-        identity: Identity,
-    },
-}
-
-/// Who signs in to Microsoft Entra ID.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
-    /// The pod's service account.
-    Workload {
-        /// The tenant.
-        tenant_id: String,
-        /// The application that the service account stands for.
-        client_id: String,
-        /// The file of the service account's token.
-        token_file: PathBuf,
-    },
-    /// The machine's or the platform's identity.
-    Managed {
-        /// The user-assigned identity; without, the system-assigned one.
-        client_id: Option<String>,
-    },
-    /// An application with a secret.
-    ClientSecret {
-        /// The tenant.
-        tenant_id: String,
-        /// The application.
-        client_id: String,
-        /// Its secret.
-        secret: Secret,
-    },
-    /// An application with a certificate.
-    ClientCertificate {
-        /// The tenant.
-        tenant_id: String,
-        /// The application.
-        client_id: String,
-        /// The PEM file of its certificate and private key.
-        path: PathBuf,
-    },
-    /// Whoever signed in with the Azure CLI: for developers.
-    Cli {
-        /// The tenant; without, the CLI's own.
-        tenant_id: Option<String>,
-    },
 }
 
 /// The ways to sign in.
@@ -174,8 +111,8 @@ settings! {
         "store.azure.client_id",
         "the variable `AZURE_CLIENT_ID`, for `workload_identity`",
         |context| for_workload(context, "AZURE_CLIENT_ID"),
-        "The application, for `workload_identity`, `client_secret` and `client_certificate`; for `managed_identity` the \
-         user-assigned identity.",
+        "The application, for `workload_identity`, `client_secret` and `client_certificate`; for `managed_identity` \
+         the user-assigned identity.",
     );
     TOKEN_FILE: PathBuf = Key::found(
         "store.azure.token_file",
@@ -206,6 +143,9 @@ settings! {
         "The version of the storage service's REST API that is asked for.",
     );
 }
+
+/// The section's name.
+const SECTION: &str = "store.azure";
 
 /// Settings that tell how to sign in when `sign_in` does not.
 const TELLING: &[(&str, Way)] = &[
@@ -258,7 +198,9 @@ fn for_workload(context: &Context<'_>, variable: &str) -> Option<String> {
 }
 
 pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
-    if values.is_mistaken(SIGN_IN.setting.key) {
+    // What was mistaken may be what tells how to sign in.
+    let untold = values.get(&SIGN_IN).is_none() && values.is_mistaken(SECTION);
+    if untold || values.is_mistaken(SIGN_IN.setting.key) {
         return None;
     }
     let reason = "the store azure needs it, because none or several of connection_string, sas_url, account_key, \
@@ -276,126 +218,10 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
         );
         values.refuse_unread(&SIGN_IN.setting, &[key], &why);
     }
-    let sign_in = sign_in(values, way);
+    let sign_in = sign_in::read(values, way);
     Some(Azure {
         sign_in: sign_in?,
         create_container: values.get(&CREATE_CONTAINER)?,
         api_version: values.get(&API_VERSION)?,
     })
-}
-
-fn sign_in(values: &mut Values<'_>, way: Way) -> Option<SignIn> {
-    match way {
-        Way::ConnectionString => {
-            let rows = SecretRows {
-                itself: &CONNECTION_STRING,
-                file: &CONNECTION_STRING_FILE,
-                variable: Some(&CONNECTION_STRING_ENV),
-            };
-            values
-                .secret(&rows, "the sign-in connection_string needs it")
-                .map(SignIn::ConnectionString)
-        }
-        Way::SasUrl => {
-            let rows = SecretRows { itself: &SAS_URL, file: &SAS_URL_FILE, variable: None };
-            let url = values.secret(&rows, "the sign-in sas_url needs it")?;
-            let signed =
-                url.expose().split_once('?').is_some_and(|(_, query)| query.contains("sig="));
-            if !is_url(url.expose()) || !signed {
-                let problem = "must be a URL with a signature: https://ACCOUNT.blob.core.windows.net/?sv=…&sig=…";
-                values.bad(SAS_URL.setting.key, None, problem.to_owned());
-            }
-            Some(SignIn::SasUrl(url))
-        }
-        Way::AccountKey => {
-            let rows = SecretRows { itself: &ACCOUNT_KEY, file: &ACCOUNT_KEY_FILE, variable: None };
-            let key = values.secret(&rows, "the sign-in account_key needs it");
-            let account = values.require(&ACCOUNT, "the sign-in account_key needs it");
-            let endpoint = endpoint(values);
-            Some(SignIn::AccountKey { account: account?, key: key?, endpoint: endpoint? })
-        }
-        Way::WorkloadIdentity
-        | Way::ManagedIdentity
-        | Way::ClientSecret
-        | Way::ClientCertificate
-        | Way::Cli => {
-            let endpoint = endpoint(values);
-            if let Some(http) = endpoint.as_ref().filter(|url| !url.starts_with("https://")) {
-                let problem = "must begin with https://, because a token is sent to it".to_owned();
-                values.bad(ENDPOINT.setting.key, Some(http.clone()), problem);
-            }
-            let identity = identity(values, way);
-            Some(SignIn::Identity { endpoint: endpoint?, identity: identity? })
-        }
-    }
-}
-
-/// `None` for the ways that are no identity, and when something is missing.
-fn identity(values: &mut Values<'_>, way: Way) -> Option<Identity> {
-    let reason = format!("the sign-in {} needs it", word(way));
-    match way {
-        Way::ConnectionString | Way::SasUrl | Way::AccountKey => None,
-        Way::ManagedIdentity => Some(Identity::Managed { client_id: values.get(&CLIENT_ID) }),
-        Way::Cli => Some(Identity::Cli { tenant_id: values.get(&TENANT_ID) }),
-        Way::WorkloadIdentity => {
-            let (tenant_id, client_id) = application(values, &reason);
-            let token_file = values.require(&TOKEN_FILE, &reason);
-            Some(Identity::Workload {
-                tenant_id: tenant_id?,
-                client_id: client_id?,
-                token_file: token_file?,
-            })
-        }
-        Way::ClientSecret => {
-            let (tenant_id, client_id) = application(values, &reason);
-            let rows =
-                SecretRows { itself: &CLIENT_SECRET, file: &CLIENT_SECRET_FILE, variable: None };
-            let secret = values.secret(&rows, &reason);
-            Some(Identity::ClientSecret {
-                tenant_id: tenant_id?,
-                client_id: client_id?,
-                secret: secret?,
-            })
-        }
-        Way::ClientCertificate => {
-            let (tenant_id, client_id) = application(values, &reason);
-            let path = values.require(&CLIENT_CERTIFICATE, &reason)?;
-            values.read_file(CLIENT_CERTIFICATE.setting.key, &path)?;
-            Some(Identity::ClientCertificate { tenant_id: tenant_id?, client_id: client_id?, path })
-        }
-    }
-}
-
-fn application(values: &mut Values<'_>, reason: &str) -> (Option<String>, Option<String>) {
-    (values.require(&TENANT_ID, reason), values.require(&CLIENT_ID, reason))
-}
-
-fn endpoint(values: &mut Values<'_>) -> Option<String> {
-    if let Some(account) = values.get(&ACCOUNT) {
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        if !(3..=24).contains(&account.len()) || !account.bytes().all(allowed) {
-            let problem = "must be 3 to 24 lower-case letters and digits".to_owned();
-            values.bad(ACCOUNT.setting.key, Some(account), problem);
-            return None;
-        }
-    } else if !values.is_given(ENDPOINT.setting.key) {
-        return values
-            .require(&ACCOUNT, "without it, or an endpoint, no account is named")
-            .and(None);
-    }
-    let url = values.get(&ENDPOINT)?;
-    if !is_url(&url) || url.contains(['?', '#']) {
-        let problem =
-            "must be a URL without a query, such as https://ACCOUNT.blob.core.windows.net";
-        values.bad(ENDPOINT.setting.key, Some(url), problem.to_owned());
-        return None;
-    }
-    Some(url.trim_end_matches('/').to_owned())
-}
-
-fn is_url(text: &str) -> bool {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    rest.is_some_and(|rest| {
-        rest.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[')
-    }) && !text.contains(char::is_whitespace)
 }
