@@ -164,14 +164,12 @@ fn refuse_unread(values: &mut Values<'_>, name: Name) {
         (VARIABLE.setting.key, &[Name::Env]),
         (COMMAND.setting.key, &[Name::Exec]),
     ];
-    let word = |name: Name| Name::CHOICES.iter().find(|(_, choice)| *choice == name);
-    let word = |name| word(name).map(|(word, _)| *word).unwrap_or_default();
     for (key, names) in readers.iter().filter(|(_, names)| !names.contains(&name)) {
-        let readers: Vec<&str> = names.iter().map(|name| word(*name)).collect();
+        let readers: Vec<&str> = names.iter().map(|name| name.word()).collect();
         let why = format!(
             "is for the host-id provider {}, and host_id.provider is {}: change the provider, or take the setting out",
             readers.join(" or "),
-            word(name)
+            name.word()
         );
         values.refuse_unread(&PROVIDER.setting, &[key], &why);
     }

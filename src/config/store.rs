@@ -61,8 +61,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
         return None;
     }
     let kind = values.value(&KIND);
-    let word = Kind::CHOICES.iter().find(|(_, choice)| *choice == kind);
-    let word = word.map(|(word, _)| *word).unwrap_or_default();
+    let word = kind.word();
     if kind != Kind::Embedded {
         let why =
             format!("is for the store embedded, and store.kind is {word}: take one of them out");

@@ -295,6 +295,12 @@ impl Value for Vec<u32> {
 pub(super) trait Choice: Copy + PartialEq + 'static {
     /// Each word with what it means.
     const CHOICES: &'static [(&'static str, Self)];
+
+    /// The word for it.
+    fn word(self) -> &'static str {
+        let found = Self::CHOICES.iter().find(|(_, choice)| *choice == self);
+        found.map(|(word, _)| *word).unwrap_or_default()
+    }
 }
 
 impl<C: Choice> Value for C {
@@ -310,8 +316,7 @@ impl<C: Choice> Value for C {
     }
 
     fn to_toml(&self) -> toml::Value {
-        let found = C::CHOICES.iter().find(|(_, choice)| choice == self);
-        text_value(found.map(|(word, _)| *word).unwrap_or_default())
+        text_value(self.word())
     }
 
     fn describe(_: &Setting) -> String {

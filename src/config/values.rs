@@ -89,7 +89,8 @@ impl<'a> Values<'a> {
         self.require(rows.itself, reason)
     }
 
-    fn secret_in_file(&mut self, key: &'static str, path: PathBuf) -> Option<Secret> {
+    /// The secret in a file that a setting names; a mistake when there is none.
+    pub(super) fn secret_in_file(&mut self, key: &'static str, path: PathBuf) -> Option<Secret> {
         let bytes = self.read_file(key, &path)?;
         let text = String::from_utf8(bytes).ok().map(|text| text.trim().to_owned());
         let problem = match text {

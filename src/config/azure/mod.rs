@@ -17,6 +17,8 @@ use super::values::Values;
 pub struct Azure {
     /// The account, and how the sidecar signs in.
     pub sign_in: SignIn,
+    /// Where Microsoft Entra ID is asked for tokens: https. Default: the public cloud's.
+    pub authority_host: Option<String>,
     /// Whether a missing container is made (S18). Default: true.
     pub create_container: bool,
     /// The version of the REST API that is asked for.
@@ -56,7 +58,7 @@ settings! {
         |context| {
             let mut ways = TELLING.iter().filter(|(key, _)| context.is_given(key));
             let first = ways.next()?.1;
-            ways.all(|(_, way)| *way == first).then(|| word(first).to_owned())
+            ways.all(|(_, way)| *way == first).then(|| first.word().to_owned())
         },
         "How the sidecar signs in.",
     );
@@ -87,7 +89,7 @@ settings! {
     );
     SAS_URL: Secret = Key::secret(
         "store.azure.sas_url",
-        "The URL of the account's blob service with a shared access signature.",
+        "The URL of the account's blob service, or of the container, with a shared access signature.",
     );
     SAS_URL_FILE: PathBuf = Key::optional(
         "store.azure.sas_url_file",
@@ -132,6 +134,13 @@ settings! {
         "store.azure.client_certificate",
         "The PEM file of the application's certificate and private key.",
     );
+    AUTHORITY_HOST: String = Key::found(
+        "store.azure.authority_host",
+        "the variable `AZURE_AUTHORITY_HOST`, for `workload_identity`; else the public cloud's",
+        |context| for_workload(context, "AZURE_AUTHORITY_HOST"),
+        "The URL where Microsoft Entra ID is asked for tokens, for `workload_identity`, `client_secret` and \
+         `client_certificate`.",
+    );
     CREATE_CONTAINER: bool = Key::new(
         "store.azure.create_container",
         "true",
@@ -174,6 +183,10 @@ const READERS: &[(&str, &[Way])] = &[
         &[Way::WorkloadIdentity, Way::ManagedIdentity, Way::ClientSecret, Way::ClientCertificate],
     ),
     (TOKEN_FILE.setting.key, &[Way::WorkloadIdentity]),
+    (
+        AUTHORITY_HOST.setting.key,
+        &[Way::WorkloadIdentity, Way::ClientSecret, Way::ClientCertificate],
+    ),
 ];
 
 /// The ways whose credentials do not name the account.
@@ -186,14 +199,9 @@ const BY_ACCOUNT: &[Way] = &[
     Way::Cli,
 ];
 
-fn word(way: Way) -> &'static str {
-    let found = Way::CHOICES.iter().find(|(_, choice)| *choice == way);
-    found.map(|(word, _)| *word).unwrap_or_default()
-}
-
 /// What the workload identity's webhook sets in a pod. Read for that way only: foreign variables choose nothing.
 fn for_workload(context: &Context<'_>, variable: &str) -> Option<String> {
-    let chosen = context.given(SIGN_IN.setting.key) == Some(word(Way::WorkloadIdentity));
+    let chosen = context.given(SIGN_IN.setting.key) == Some(Way::WorkloadIdentity.word());
     chosen.then(|| context.variable(variable)).flatten()
 }
 
@@ -210,17 +218,23 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
     for (key, ways) in
         readers.chain(READERS.iter().copied()).filter(|(_, ways)| !ways.contains(&way))
     {
-        let ways: Vec<&str> = ways.iter().map(|way| word(*way)).collect();
+        let ways: Vec<&str> = ways.iter().map(|way| way.word()).collect();
         let why = format!(
             "is for the sign-in {}, and store.azure.sign_in is {}: take one of them out",
             ways.join(", "),
-            word(way)
+            way.word()
         );
         values.refuse_unread(&SIGN_IN.setting, &[key], &why);
     }
     let sign_in = sign_in::read(values, way);
+    let authority_host = values.get(&AUTHORITY_HOST);
+    if authority_host.as_ref().is_some_and(|url| !url.starts_with("https://")) {
+        let problem = "must begin with https://, because secrets are sent to it".to_owned();
+        values.bad(AUTHORITY_HOST.setting.key, authority_host.clone(), problem);
+    }
     Some(Azure {
         sign_in: sign_in?,
+        authority_host,
         create_container: values.get(&CREATE_CONTAINER)?,
         api_version: values.get(&API_VERSION)?,
     })

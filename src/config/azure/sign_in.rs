@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use super::{
     ACCOUNT, ACCOUNT_KEY, ACCOUNT_KEY_FILE, CLIENT_CERTIFICATE, CLIENT_ID, CLIENT_SECRET,
     CLIENT_SECRET_FILE, CONNECTION_STRING, CONNECTION_STRING_ENV, CONNECTION_STRING_FILE, ENDPOINT,
-    SAS_URL, SAS_URL_FILE, TENANT_ID, TOKEN_FILE, Way, word,
+    SAS_URL, SAS_URL_FILE, TENANT_ID, TOKEN_FILE, Way,
 };
 use crate::config::secret::Secret;
+use crate::config::value::Choice as _;
 use crate::config::values::{SecretRows, Values};
 
 /// The account, and how the sidecar signs in.
@@ -15,7 +16,7 @@ use crate::config::values::{SecretRows, Values};
 pub enum SignIn {
     /// A connection string, which names the account too.
     ConnectionString(Secret),
-    /// The URL of the account with a shared access signature.
+    /// The URL of the account's blob service, or of the container, with a shared access signature.
     SasUrl(Secret),
     /// The account's name and key.
     AccountKey {
@@ -67,8 +68,8 @@ pub enum Identity {
         tenant_id: String,
         /// The application.
         client_id: String,
-        /// The PEM file of its certificate and private key.
-        path: PathBuf,
+        /// Its certificate and private key, in PEM.
+        pem: Secret,
     },
     /// Whoever signed in with the Azure CLI: for developers.
     Cli {
@@ -126,7 +127,7 @@ pub(super) fn read(values: &mut Values<'_>, way: Way) -> Option<SignIn> {
 
 /// `None` for the ways that are no identity, and when something is missing.
 fn identity(values: &mut Values<'_>, way: Way) -> Option<Identity> {
-    let reason = format!("the sign-in {} needs it", word(way));
+    let reason = format!("the sign-in {} needs it", way.word());
     match way {
         Way::ConnectionString | Way::SasUrl | Way::AccountKey => None,
         Way::ManagedIdentity => Some(Identity::Managed { client_id: values.get(&CLIENT_ID) }),
@@ -154,8 +155,12 @@ fn identity(values: &mut Values<'_>, way: Way) -> Option<Identity> {
         Way::ClientCertificate => {
             let (tenant_id, client_id) = application(values, &reason);
             let path = values.require(&CLIENT_CERTIFICATE, &reason)?;
-            values.read_file(CLIENT_CERTIFICATE.setting.key, &path)?;
-            Some(Identity::ClientCertificate { tenant_id: tenant_id?, client_id: client_id?, path })
+            let pem = values.secret_in_file(CLIENT_CERTIFICATE.setting.key, path);
+            Some(Identity::ClientCertificate {
+                tenant_id: tenant_id?,
+                client_id: client_id?,
+                pem: pem?,
+            })
         }
     }
 }

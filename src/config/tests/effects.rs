@@ -10,6 +10,8 @@ const BY_SECRET: &str = "store.kind = 'azure'\nstore.azure.account = 'abc'\nstor
                          store.azure.client_id = 'c'\n";
 const BY_WORKLOAD: &str = "store.kind = 'azure'\nstore.azure.account = 'abc'\nstore.azure.tenant_id = 't'\n\
                            store.azure.client_id = 'c'\nstore.azure.sign_in = 'workload_identity'\n";
+const BY_APPLICATION: &str = "store.kind = 'azure'\nstore.azure.account = 'abc'\nstore.azure.tenant_id = 't'\n\
+                              store.azure.client_id = 'c'\nstore.azure.client_secret = 's'\n";
 const TLS: &str = "listen.tls.certificate = 'c'\nlisten.tls.key = 'k'\n";
 
 const ROWS: &[Row] = &[
@@ -56,6 +58,7 @@ const ROWS: &[Row] = &[
     ("store.azure.client_secret", BY_SECRET, "'a'", "'b'"),
     ("store.azure.client_secret_file", BY_SECRET, "'a'", "'b'"),
     ("store.azure.client_certificate", BY_SECRET, "'a'", "'b'"),
+    ("store.azure.authority_host", BY_APPLICATION, "'https://a'", "'https://b'"),
     (
         "store.azure.create_container",
         "store.kind = 'azure'\nstore.azure.connection_string = 'a'\n",

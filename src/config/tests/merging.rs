@@ -50,7 +50,11 @@ proptest! {
         for ((key, values), [in_file, in_variable, in_flag]) in SAMPLES.iter().zip(&layers) {
             let of = |config: &Config| config.shown().iter().find(|shown| shown.key == *key).cloned().unwrap();
             let shown = of(&config);
-            let rank = if in_flag.is_some() { 3 } else if in_variable.is_some() { 2 } else { u8::from(in_file.is_some()) };
+            let rank = match (in_flag, in_variable, in_file) {
+                (Some(_), ..) => 3,
+                (None, Some(_), _) => 2,
+                (None, None, in_file) => u8::from(in_file.is_some()),
+            };
             prop_assert_eq!(shown.origin.rank(), rank, "{}", key);
             let expected = match in_flag.or(*in_variable).or(*in_file) {
                 Some(index) => {

@@ -144,6 +144,11 @@ fn azure_needs_an_account_and_a_way_to_sign_in() {
             "client_secret = 's'\naccount = 'abc'\ntenant_id = 't'",
             "store.azure.client_id is missing",
         ),
+        (
+            "sign_in = 'workload_identity'\naccount = 'abc'\ntenant_id = 't'\nclient_id = 'c'\n\
+             token_file = 'f'\nauthority_host = 'http://login'",
+            "because secrets are sent to it",
+        ),
     ] {
         let text = mistake(&azure(settings));
         assert!(text.contains(part), "{settings}: {text}");
