@@ -1,0 +1,241 @@
+//! The section `store.azure`: the storage account, and how the sidecar signs in.
+
+mod sign_in;
+
+use std::path::PathBuf;
+
+pub use sign_in::{Identity, SignIn};
+
+use super::secret::Secret;
+use super::setting::{Key, settings};
+use super::sources::Context;
+use super::value::Choice;
+use super::values::Values;
+
+/// Azure Blob Storage, in plain values; the store makes its own types of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Azure {
+    /// The account, and how the sidecar signs in.
+    pub sign_in: SignIn,
+    /// Where Microsoft Entra ID is asked for tokens: https. Default: the public cloud's.
+    pub authority_host: Option<String>,
+    /// Whether a missing container is made (S18). Default: true.
+    pub create_container: bool,
+    /// The version of the REST API that is asked for.
+    pub api_version: String,
+}
+
+/// The ways to sign in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    ConnectionString,
+    SasUrl,
+    AccountKey,
+    WorkloadIdentity,
+    ManagedIdentity,
+    ClientSecret,
+    ClientCertificate,
+    Cli,
+}
+
+impl Choice for Way {
+    const CHOICES: &'static [(&'static str, Self)] = &[
+        ("connection_string", Self::ConnectionString),
+        ("sas_url", Self::SasUrl),
+        ("account_key", Self::AccountKey),
+        ("workload_identity", Self::WorkloadIdentity),
+        ("managed_identity", Self::ManagedIdentity),
+        ("client_secret", Self::ClientSecret),
+        ("client_certificate", Self::ClientCertificate),
+        ("cli", Self::Cli),
+    ];
+}
+
+settings! {
+    SIGN_IN: Way = Key::found(
+        "store.azure.sign_in",
+        "the one of `connection_string`, `sas_url`, `account_key`, `client_secret`, `client_certificate` that is given",
+        |context| {
+            let mut ways = TELLING.iter().filter(|(key, _)| context.is_given(key));
+            let first = ways.next()?.1;
+            ways.all(|(_, way)| *way == first).then(|| first.word().to_owned())
+        },
+        "How the sidecar signs in.",
+    );
+    ACCOUNT: String = Key::optional(
+        "store.azure.account",
+        "The storage account's name. Not with a connection string or a SAS URL, which name it.",
+    );
+    ENDPOINT: String = Key::found(
+        "store.azure.endpoint",
+        "`https://ACCOUNT.blob.core.windows.net`",
+        |context| {
+            let account = context.given(ACCOUNT.setting.key)?;
+            Some(format!("https://{account}.blob.core.windows.net"))
+        },
+        "The URL of the account's blob service, where it is not the public cloud's.",
+    );
+    CONNECTION_STRING: Secret = Key::secret(
+        "store.azure.connection_string",
+        "The account's connection string; `UseDevelopmentStorage=true` for the emulator.",
+    );
+    CONNECTION_STRING_FILE: PathBuf = Key::optional(
+        "store.azure.connection_string_file",
+        "A file that has the connection string.",
+    );
+    CONNECTION_STRING_ENV: String = Key::optional(
+        "store.azure.connection_string_env",
+        "The name of a variable that has the connection string, such as `AzureWebJobsStorage`.",
+    );
+    SAS_URL: Secret = Key::secret(
+        "store.azure.sas_url",
+        "The URL of the account's blob service, or of the container, with a shared access signature.",
+    );
+    SAS_URL_FILE: PathBuf = Key::optional(
+        "store.azure.sas_url_file",
+        "A file that has the SAS URL.",
+    );
+    ACCOUNT_KEY: Secret = Key::secret(
+        "store.azure.account_key",
+        "The account's key.",
+    );
+    ACCOUNT_KEY_FILE: PathBuf = Key::optional(
+        "store.azure.account_key_file",
+        "A file that has the account's key.",
+    );
+    TENANT_ID: String = Key::found(
+        "store.azure.tenant_id",
+        "the variable `AZURE_TENANT_ID`, for `workload_identity`",
+        |context| for_workload(context, "AZURE_TENANT_ID"),
+        "The tenant, for `workload_identity`, `client_secret` and `client_certificate`; may be given for `cli`.",
+    );
+    CLIENT_ID: String = Key::found(
+        "store.azure.client_id",
+        "the variable `AZURE_CLIENT_ID`, for `workload_identity`",
+        |context| for_workload(context, "AZURE_CLIENT_ID"),
+        "The application, for `workload_identity`, `client_secret` and `client_certificate`; for `managed_identity` \
+         the user-assigned identity.",
+    );
+    TOKEN_FILE: PathBuf = Key::found(
+        "store.azure.token_file",
+        "the variable `AZURE_FEDERATED_TOKEN_FILE`, for `workload_identity`",
+        |context| for_workload(context, "AZURE_FEDERATED_TOKEN_FILE"),
+        "The file of the service account's token, for `workload_identity`.",
+    );
+    CLIENT_SECRET: Secret = Key::secret(
+        "store.azure.client_secret",
+        "The application's secret.",
+    );
+    CLIENT_SECRET_FILE: PathBuf = Key::optional(
+        "store.azure.client_secret_file",
+        "A file that has the application's secret.",
+    );
+    CLIENT_CERTIFICATE: PathBuf = Key::optional(
+        "store.azure.client_certificate",
+        "The PEM file of the application's certificate and private key.",
+    );
+    AUTHORITY_HOST: String = Key::found(
+        "store.azure.authority_host",
+        "the variable `AZURE_AUTHORITY_HOST`, for `workload_identity`; else the public cloud's",
+        |context| for_workload(context, "AZURE_AUTHORITY_HOST"),
+        "The URL where Microsoft Entra ID is asked for tokens, for `workload_identity`, `client_secret` and \
+         `client_certificate`.",
+    );
+    CREATE_CONTAINER: bool = Key::new(
+        "store.azure.create_container",
+        "true",
+        "Whether a missing container is made on first use.",
+    );
+    API_VERSION: String = Key::new(
+        "store.azure.api_version",
+        "2025-11-05",
+        "The version of the storage service's REST API that is asked for.",
+    );
+}
+
+/// The section's name.
+const SECTION: &str = "store.azure";
+
+/// Settings that tell how to sign in when `sign_in` does not.
+const TELLING: &[(&str, Way)] = &[
+    (CONNECTION_STRING.setting.key, Way::ConnectionString),
+    (CONNECTION_STRING_FILE.setting.key, Way::ConnectionString),
+    (CONNECTION_STRING_ENV.setting.key, Way::ConnectionString),
+    (SAS_URL.setting.key, Way::SasUrl),
+    (SAS_URL_FILE.setting.key, Way::SasUrl),
+    (ACCOUNT_KEY.setting.key, Way::AccountKey),
+    (ACCOUNT_KEY_FILE.setting.key, Way::AccountKey),
+    (CLIENT_SECRET.setting.key, Way::ClientSecret),
+    (CLIENT_SECRET_FILE.setting.key, Way::ClientSecret),
+    (CLIENT_CERTIFICATE.setting.key, Way::ClientCertificate),
+];
+
+/// Which ways read the settings that not every way reads.
+const READERS: &[(&str, &[Way])] = &[
+    (ACCOUNT.setting.key, BY_ACCOUNT),
+    (ENDPOINT.setting.key, BY_ACCOUNT),
+    (
+        TENANT_ID.setting.key,
+        &[Way::WorkloadIdentity, Way::ClientSecret, Way::ClientCertificate, Way::Cli],
+    ),
+    (
+        CLIENT_ID.setting.key,
+        &[Way::WorkloadIdentity, Way::ManagedIdentity, Way::ClientSecret, Way::ClientCertificate],
+    ),
+    (TOKEN_FILE.setting.key, &[Way::WorkloadIdentity]),
+    (
+        AUTHORITY_HOST.setting.key,
+        &[Way::WorkloadIdentity, Way::ClientSecret, Way::ClientCertificate],
+    ),
+];
+
+/// The ways whose credentials do not name the account.
+const BY_ACCOUNT: &[Way] = &[
+    Way::AccountKey,
+    Way::WorkloadIdentity,
+    Way::ManagedIdentity,
+    Way::ClientSecret,
+    Way::ClientCertificate,
+    Way::Cli,
+];
+
+/// What the workload identity's webhook sets in a pod. Read for that way only: foreign variables choose nothing.
+fn for_workload(context: &Context<'_>, variable: &str) -> Option<String> {
+    let chosen = context.given(SIGN_IN.setting.key) == Some(Way::WorkloadIdentity.word());
+    chosen.then(|| context.variable(variable)).flatten()
+}
+
+pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
+    // What was mistaken may be what tells how to sign in.
+    let untold = values.get(&SIGN_IN).is_none() && values.is_mistaken(SECTION);
+    if untold || values.is_mistaken(SIGN_IN.setting.key) {
+        return None;
+    }
+    let reason = "the store azure needs it, because none or several of connection_string, sas_url, account_key, \
+                  client_secret and client_certificate are given";
+    let way = values.require(&SIGN_IN, reason)?;
+    let readers = TELLING.iter().map(|(key, way)| (*key, std::slice::from_ref(way)));
+    for (key, ways) in
+        readers.chain(READERS.iter().copied()).filter(|(_, ways)| !ways.contains(&way))
+    {
+        let ways: Vec<&str> = ways.iter().map(|way| way.word()).collect();
+        let why = format!(
+            "is for the sign-in {}, and store.azure.sign_in is {}: take one of them out",
+            ways.join(", "),
+            way.word()
+        );
+        values.refuse_unread(&SIGN_IN.setting, &[key], &why);
+    }
+    let sign_in = sign_in::read(values, way);
+    let authority_host = values.get(&AUTHORITY_HOST);
+    if authority_host.as_ref().is_some_and(|url| !url.starts_with("https://")) {
+        let problem = "must begin with https://, because secrets are sent to it".to_owned();
+        values.bad(AUTHORITY_HOST.setting.key, authority_host.clone(), problem);
+    }
+    Some(Azure {
+        sign_in: sign_in?,
+        authority_host,
+        create_container: values.get(&CREATE_CONTAINER)?,
+        api_version: values.get(&API_VERSION)?,
+    })
+}

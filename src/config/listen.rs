@@ -1,0 +1,213 @@
+//! The sections `listen` and `limits`: where callers come in, who may, and how many.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::setting::{Key, Setting, settings};
+use super::values::Values;
+
+/// Where callers come in, and who may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// The TCP address. Default: 127.0.0.1:50951.
+    pub tcp: Option<SocketAddr>,
+    /// The Unix socket. Default: none. At least one of the two is there.
+    pub unix: Option<UnixSocket>,
+    /// TLS on the TCP address. Default: none.
+    pub tls: Option<Tls>,
+    /// A file of bearer tokens, one a line: callers must show one. Default: none.
+    pub token_file: Option<PathBuf>,
+    /// Whether strangers may come in on an address other than loopback. Default: false.
+    pub insecure: bool,
+}
+
+/// A Unix domain socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixSocket {
+    /// Where it is made: absolute, at most 107 bytes.
+    pub path: PathBuf,
+    /// The users who may come in; if there are none, whoever the socket's mode 0660 lets in.
+    pub allowed_uids: Vec<u32>,
+}
+
+/// Certificates, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The file of the server's certificate chain.
+    pub certificate: PathBuf,
+    /// The file of its private key.
+    pub key: PathBuf,
+    /// The file of the authorities whose clients may come in; without, clients show no certificate.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// How many may come in at once; what is over is refused, not queued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once. Default: 128.
+    pub connections: usize,
+    /// Streams a connection. Default: 256.
+    pub streams_per_connection: usize,
+    /// Holds at once. Default: 20,000.
+    pub holds: usize,
+    /// Waiting callers at once. Default: 20,000.
+    pub waiters: usize,
+    /// Bytes that the headers of a call have at the most. Default: 16 KiB.
+    pub header_list_bytes: usize,
+}
+
+/// Bytes that a Unix socket's path has at the most, by the system.
+const MAX_SOCKET_PATH: usize = 107;
+
+settings! {
+    TCP: Option<SocketAddr> = Key::new(
+        "listen.tcp",
+        "127.0.0.1:50951",
+        "The TCP address for callers. Any other than loopback needs `listen.tls.client_ca`, `listen.token_file`, or \
+         `listen.insecure`.",
+    );
+    UNIX: PathBuf = Key::optional(
+        "listen.unix",
+        "The path of a Unix socket for callers of this machine, made with mode 0660.",
+    );
+    UNIX_ALLOWED_UIDS: Vec<u32> = Key::new(
+        "listen.unix_allowed_uids",
+        "",
+        "The user ids that may come in by the Unix socket; when empty, whoever its mode lets in.",
+    );
+    CERTIFICATE: PathBuf = Key::optional(
+        "listen.tls.certificate",
+        "The PEM file of the server's certificate chain.",
+    );
+    KEY: PathBuf = Key::optional(
+        "listen.tls.key",
+        "The PEM file of the private key of `listen.tls.certificate`.",
+    );
+    CLIENT_CA: PathBuf = Key::optional(
+        "listen.tls.client_ca",
+        "The PEM file of the authorities that sign clients' certificates; then every TCP client must show one.",
+    );
+    TOKEN_FILE: PathBuf = Key::optional(
+        "listen.token_file",
+        "A file of bearer tokens, one a line; then every TCP caller must show one (`authorization: Bearer …`).",
+    );
+    INSECURE: bool = Key::new(
+        "listen.insecure",
+        "false",
+        "Whether anybody who reaches an address other than loopback may take and release locks.",
+    );
+    CONNECTIONS: usize = Key::<usize>::new(
+        "limits.connections",
+        "128",
+        "Connections at once.",
+    ).within(1, 65_536);
+    STREAMS: usize = Key::<usize>::new(
+        "limits.streams_per_connection",
+        "256",
+        "Calls and streams at once on one connection.",
+    ).within(1, 65_536);
+    HOLDS: usize = Key::<usize>::new(
+        "limits.holds",
+        "20000",
+        "Locks held through this sidecar at once.",
+    ).within(1, 1_000_000);
+    WAITERS: usize = Key::<usize>::new(
+        "limits.waiters",
+        "20000",
+        "Callers waiting for locks at this sidecar at once.",
+    ).within(1, 1_000_000);
+    HEADER_LIST_BYTES: usize = Key::<usize>::new(
+        "limits.header_list_bytes",
+        "16384",
+        "Bytes that the headers of a call have at the most.",
+    ).within(4_096, 1_048_576);
+}
+
+pub(super) fn read(values: &mut Values<'_>) -> Option<Listen> {
+    let (unix, tls) = (unix(values), tls(values));
+    let token_file = values.get(&TOKEN_FILE);
+    if let Some(path) = &token_file {
+        check_file(values, &TOKEN_FILE.setting, path);
+    }
+    let listen =
+        Listen { tcp: values.get(&TCP)?, unix, tls, token_file, insecure: values.get(&INSECURE)? };
+    if !values.is_mistaken("listen") {
+        check_together(values, &listen);
+    }
+    Some(listen)
+}
+
+pub(super) fn read_limits(values: &Values<'_>) -> Option<Limits> {
+    Some(Limits {
+        connections: values.get(&CONNECTIONS)?,
+        streams_per_connection: values.get(&STREAMS)?,
+        holds: values.get(&HOLDS)?,
+        waiters: values.get(&WAITERS)?,
+        header_list_bytes: values.get(&HEADER_LIST_BYTES)?,
+    })
+}
+
+fn unix(values: &mut Values<'_>) -> Option<UnixSocket> {
+    let allowed_uids = values.get(&UNIX_ALLOWED_UIDS).unwrap_or_default();
+    let Some(path) = values.get(&UNIX) else {
+        if !allowed_uids.is_empty() && !values.is_mistaken(UNIX.setting.key) {
+            let problem = "listen.unix_allowed_uids is given, and there is no listen.unix: add it";
+            values.conflict(UNIX_ALLOWED_UIDS.setting.key, problem.to_owned());
+        }
+        return None;
+    };
+    if !path.is_absolute() || path.as_os_str().len() > MAX_SOCKET_PATH {
+        let problem = format!("must be an absolute path of at most {MAX_SOCKET_PATH} bytes");
+        values.bad(UNIX.setting.key, Some(path.display().to_string()), problem);
+    }
+    Some(UnixSocket { path, allowed_uids })
+}
+
+fn tls(values: &mut Values<'_>) -> Option<Tls> {
+    let rows = [CERTIFICATE, KEY, CLIENT_CA];
+    if values.is_mistaken("listen.tls") || rows.iter().all(|row| values.get(row).is_none()) {
+        return None;
+    }
+    let certificate = values.require(&CERTIFICATE, "TLS needs a certificate");
+    let key = values.require(&KEY, "TLS needs the certificate's private key");
+    for row in &rows {
+        if let Some(path) = values.get(row) {
+            check_file(values, &row.setting, &path);
+        }
+    }
+    Some(Tls { certificate: certificate?, key: key?, client_ca: values.get(&CLIENT_CA) })
+}
+
+fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
+    let Some(bytes) = values.read_file(setting.key, path) else { return };
+    if bytes.trim_ascii().is_empty() {
+        let problem = "names a file that is empty".to_owned();
+        values.bad(setting.key, Some(path.display().to_string()), problem);
+    }
+}
+
+fn check_together(values: &mut Values<'_>, listen: &Listen) {
+    let Some(address) = listen.tcp else {
+        if listen.unix.is_none() {
+            let problem = "nobody can come in: listen.tcp is off and there is no listen.unix; set one of them";
+            values.conflict(TCP.setting.key, problem.to_owned());
+        }
+        if listen.tls.is_some() {
+            let problem = "listen.tls is for listen.tcp, which is off: set an address, or take listen.tls out";
+            values.conflict(CERTIFICATE.setting.key, problem.to_owned());
+        }
+        return;
+    };
+    let guarded = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
+        || listen.token_file.is_some();
+    if !address.ip().is_loopback() && !guarded && !listen.insecure {
+        values.conflict(
+            TCP.setting.key,
+            format!(
+                "listen.tcp = {address} can be reached from other machines: let callers show a certificate \
+                 (listen.tls.certificate, listen.tls.key, listen.tls.client_ca) or a token (listen.token_file), or say \
+                 that anybody may take and release locks (listen.insecure = true)"
+            ),
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! What can be set, from where, and what is wrong with it: a [`Config`] that exists is valid.
+//!
+//! Rules: S20 (secrets are masked everywhere, and refused as flags); defaults < file < environment < flags; all
+//! mistakes at once, each with its origin. May import: lock, the providers of host_id, the bounds of store, the
+//! formats of telemetry. To add a setting: a row and a field in its section's file; the table in
+//! docs/configuration.md comes from the row, and a test says so.
+
+mod azure;
+mod error;
+mod host_id;
+mod listen;
+mod locks;
+mod operation;
+mod paths;
+mod print;
+mod secret;
+mod setting;
+mod sources;
+mod store;
+mod value;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use azure::{Azure, Identity, SignIn};
+pub use error::{ConfigError, Mistake, Origin};
+pub use host_id::HostIdSection;
+pub use listen::{Limits, Listen, Tls, UnixSocket};
+pub use locks::Locks;
+pub use operation::{Admin, Drain, Log};
+pub use secret::Secret;
+pub use setting::Setting;
+pub use sources::{FileText, Flag, Sources};
+pub use store::Store;
+pub use values::Shown;
+
+use crate::lock::Namespace;
+use values::Values;
+
+/// The sidecar's configuration. It is made by [`Config::load`] only, which finds every mistake first.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which store keeps the locks.
+    pub store: Store,
+    /// Where locks are in it (`paths`).
+    pub paths: Namespace,
+    /// Where the host id comes from.
+    pub host_id: HostIdSection,
+    /// Where callers come in, and who may.
+    pub listen: Listen,
+    /// How many may come in at once.
+    pub limits: Limits,
+    /// How long leases, holds and waits are.
+    pub locks: Locks,
+    /// How the sidecar shuts down.
+    pub drain: Drain,
+    /// What operators reach.
+    pub admin: Admin,
+    /// How the sidecar logs.
+    pub log: Log,
+    shown: Vec<Shown>,
+}
+
+impl Config {
+    /// Lays flags over environment over file over defaults, and checks everything.
+    ///
+    /// # Errors
+    /// All mistakes that were found, each with where it was made.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let mut values = Values::new(sources);
+        let config = Self::read(&mut values);
+        let mistakes = values.into_mistakes();
+        match config {
+            Some(config) if mistakes.is_empty() => Ok(config),
+            Some(_) | None => Err(ConfigError { mistakes }),
+        }
+    }
+
+    /// Every section is read before the first that failed ends it, so that all mistakes are found.
+    fn read(values: &mut Values<'_>) -> Option<Self> {
+        let store = store::read(values);
+        let paths = paths::read(values);
+        let host_id = host_id::read(values);
+        let listen = listen::read(values);
+        let limits = listen::read_limits(values);
+        let locks = locks::read(values);
+        let tcp = listen.as_ref().and_then(|listen| listen.tcp);
+        let admin = operation::read_admin(values, tcp);
+        Some(Self {
+            store: store?,
+            paths: paths?,
+            host_id: host_id?,
+            listen: listen?,
+            limits: limits?,
+            locks: locks?,
+            drain: operation::read_drain(values)?,
+            admin: admin?,
+            log: operation::read_log(values)?,
+            shown: values.shown(),
+        })
+    }
+
+    /// Every setting with its value and where that comes from, secrets masked, in the table's order.
+    #[must_use]
+    pub fn shown(&self) -> &[Shown] {
+        &self.shown
+    }
+}
+
+/// The table of all settings, in the order of docs/configuration.md.
+pub fn settings() -> impl Iterator<Item = &'static Setting> + Clone {
+    [
+        store::SETTINGS,
+        azure::SETTINGS,
+        paths::SETTINGS,
+        host_id::SETTINGS,
+        listen::SETTINGS,
+        locks::SETTINGS,
+        operation::SETTINGS,
+    ]
+    .into_iter()
+    .flatten()
+}

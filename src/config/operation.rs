@@ -1,0 +1,80 @@
+//! The sections `drain`, `admin` and `log`: how the sidecar is operated.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::setting::{Key, settings};
+use super::values::Values;
+use crate::telemetry::{Filter, Format};
+
+/// How the sidecar shuts down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// How long holders have to let go (S15). Default: 20 s.
+    pub period: Duration,
+}
+
+/// What operators reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// The address of health and metrics over HTTP. Default: 127.0.0.1:50952.
+    pub listen: Option<SocketAddr>,
+    /// Whether locks may be broken through this sidecar (S17). Default: false.
+    pub allow_break: bool,
+}
+
+/// How the sidecar logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// How lines look. Default: for people on a terminal, else JSON.
+    pub format: Format,
+    /// Which events are logged. Default: [`Filter::DEFAULT`].
+    pub filter: Filter,
+}
+
+settings! {
+    PERIOD: Duration = Key::<Duration>::new(
+        "drain.period",
+        "20s",
+        "How long holders have to let go when the sidecar is told to stop. The pod's grace period must be longer.",
+    ).within(Duration::ZERO, Duration::from_secs(3_600));
+    LISTEN: Option<SocketAddr> = Key::new(
+        "admin.listen",
+        "127.0.0.1:50952",
+        "The address of `/livez`, `/readyz` and `/metrics`, over HTTP without sign-in.",
+    );
+    ALLOW_BREAK: bool = Key::new(
+        "admin.allow_break",
+        "false",
+        "Whether callers may break locks that others hold.",
+    );
+    FORMAT: Format = Key::new(
+        "log.format",
+        "auto",
+        "How log lines look; `auto` is for people when standard error is a terminal, else JSON.",
+    );
+    FILTER: Filter = Key::new(
+        "log.filter",
+        Filter::DEFAULT,
+        "Which events are logged. Libraries that would log secrets below `info` stay at `info`, whatever is set.",
+    );
+}
+
+pub(super) fn read_drain(values: &Values<'_>) -> Option<Drain> {
+    Some(Drain { period: values.get(&PERIOD)? })
+}
+
+/// `tcp` is the callers' address, which admin cannot share.
+pub(super) fn read_admin(values: &mut Values<'_>, tcp: Option<SocketAddr>) -> Option<Admin> {
+    let listen = values.get(&LISTEN)?;
+    if listen.is_some_and(|address| address.port() != 0 && Some(address) == tcp) {
+        let problem =
+            "admin.listen is the same address as listen.tcp: choose another port".to_owned();
+        values.conflict(LISTEN.setting.key, problem);
+    }
+    Some(Admin { listen, allow_break: values.get(&ALLOW_BREAK)? })
+}
+
+pub(super) fn read_log(values: &Values<'_>) -> Option<Log> {
+    Some(Log { format: values.get(&FORMAT)?, filter: values.get(&FILTER)? })
+}

@@ -1,0 +1,205 @@
+//! Settings that need each other, or do not go together.
+
+use super::*;
+
+/// The one mistake that `file` has.
+fn mistake(file: &str) -> String {
+    let found = mistakes(&sources(file, &[], &[]));
+    assert_eq!(found.len(), 1, "{file}: {found:?}");
+    found.into_iter().next().unwrap()
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (file, part) in [
+        ("listen.tcp = ''", "nobody can come in"),
+        (
+            "listen.tcp = '0.0.0.0:1'",
+            "listen.tls.client_ca) or a token (listen.token_file), or say that anybody",
+        ),
+        ("listen.tcp = '[::]:1'", "listen.insecure = true"),
+        (
+            "listen.tcp = '10.0.0.1:1'\nlisten.tls.certificate = 'c'\nlisten.tls.key = 'k'",
+            "can be reached from other machines",
+        ),
+        ("listen.tls.certificate = 'c'", "listen.tls.key is missing: TLS needs"),
+        (
+            "listen.tls.certificate = 'missing'\nlisten.tls.key = 'k'",
+            "the file missing cannot be read",
+        ),
+        ("listen.token_file = 'empty'", "names a file that is empty"),
+        ("listen.unix = 'relative'", "must be an absolute path of at most 107 bytes"),
+        ("listen.unix_allowed_uids = [1]", "there is no listen.unix"),
+        (
+            "listen.tcp = ''\nlisten.unix = '/l'\nlisten.tls.certificate = 'c'\nlisten.tls.key = 'k'",
+            "listen.tls is for listen.tcp, which is off",
+        ),
+        ("admin.listen = '127.0.0.1:50951'", "admin.listen is the same address as listen.tcp"),
+        (
+            "locks.lease_duration = '20s'\nlocks.hand_off = '11s'",
+            "over half of locks.lease_duration",
+        ),
+        ("locks.lease_duration = '15500ms'", "must be in whole seconds"),
+        (
+            "locks.max_hold_default = '2h'\nlocks.max_hold_ceiling = '1h'",
+            "over locks.max_hold_ceiling",
+        ),
+        ("store.embedded.path = 'locks.db'", "must be an absolute path"),
+        ("store.embedded.path = '~/locks.db'", "must not begin with ~"),
+        (
+            "store.kind = 'memory'\nstore.embedded.path = '/l'",
+            "is for the store embedded, and store.kind is memory",
+        ),
+        ("store.azure.account = 'abc'", "set store.kind = \"azure\", or take it out"),
+        ("log.filter = 'leasehold=loud'", "not a log filter"),
+        ("paths.container = 'A'", "is not a container name"),
+        ("paths.prefix = '/a'", "is not a prefix"),
+    ] {
+        let text = mistake(file);
+        assert!(text.contains(part), "{file}: {text}");
+    }
+}
+
+#[test]
+fn what_is_enough_is_accepted() {
+    for file in [
+        "listen.tcp = ''\nlisten.unix = '/run/leasehold.sock'",
+        "listen.tcp = '0.0.0.0:1'\nlisten.insecure = true",
+        "listen.tcp = '0.0.0.0:1'\nlisten.token_file = '/tokens'",
+        "[listen]\ntcp = '0.0.0.0:1'\ntls = { certificate = 'c', key = 'k', client_ca = 'ca' }",
+        "listen.tcp = '127.3.2.1:1'",
+        "listen.tcp = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'",
+        "admin.listen = ''",
+        "locks.lease_duration = '15s'\nlocks.hand_off = '7s 500ms'",
+    ] {
+        load(file);
+    }
+}
+
+#[test]
+fn providers_need_their_settings_and_no_others() {
+    for (file, part) in [
+        ("host_id.provider = 'static'", "host_id.host_id is missing: the host-id provider static"),
+        ("host_id.provider = 'webjobs'", "host_id.host_name is missing"),
+        ("host_id.provider = 'functions'", "LEASEHOLD_HOST_ID_SITE_NAME"),
+        ("host_id.provider = 'env'", "host_id.variable is missing"),
+        ("host_id.provider = 'exec'", "host_id.command is missing"),
+        ("host_id.provider = 'exec'\nhost_id.command = []", "must name a program"),
+        (
+            "host_id.host_name = 'x'",
+            "is for the host-id provider webjobs, and host_id.provider is host-type",
+        ),
+        (
+            "host_id.provider = 'webjobs'\nhost_id.host_name = 'x'\nhost_id.host_type = 'y'",
+            "is for the host-id provider host-type or static or exec",
+        ),
+    ] {
+        let text = mistake(file);
+        assert!(text.contains(part), "{file}: {text}");
+    }
+    let found = mistakes(&sources("host_id.provider = 'kubernetes'", &[], &[]));
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn kubernetes_finds_namespace_and_owner_in_the_pod() {
+    let variables = [("POD_NAMESPACE", "shop"), ("POD_OWNER", "orders-worker")];
+    let sources = sources("host_id.provider = 'kubernetes'", &variables, &[]);
+    let identity = Config::load(&sources).unwrap().host_id.provider.as_dyn().provide().unwrap();
+    assert_eq!(identity.host_type.as_str(), "shop/orders-worker");
+}
+
+fn azure(settings: &str) -> String {
+    format!("store.kind = 'azure'\n[store.azure]\n{settings}")
+}
+
+#[test]
+fn azure_needs_an_account_and_a_way_to_sign_in() {
+    for (settings, part) in [
+        ("account = 'abc'", "store.azure.sign_in is missing"),
+        ("account_key = 'k'", "store.azure.account is missing"),
+        ("account = 'Abc'\naccount_key = 'k'", "3 to 24 lower-case letters and digits"),
+        ("account = 'abc'\naccount_key = 'k'\nendpoint = 'abc'", "must be a URL without a query"),
+        ("sign_in = 'account_key'\naccount = 'abc'", "store.azure.account_key is missing"),
+        ("account = 'abc'\naccount_key_file = 'empty'", "names a file that is empty"),
+        ("account = 'abc'\naccount_key_file = 'missing'", "the file missing cannot be read"),
+        (
+            "account = 'abc'\naccount_key = 'k'\naccount_key_file = 'f'",
+            "given in more than one way",
+        ),
+        ("connection_string_env = 'AzureWebJobsStorage'", "AzureWebJobsStorage, which is not set"),
+        ("connection_string = 'x'\naccount = 'abc'", "store.azure.sign_in is connection_string"),
+        (
+            "connection_string = 'x'\nsign_in = 'cli'\naccount = 'abc'",
+            "is for the sign-in connection_string",
+        ),
+        ("sas_url = 'https://abc.blob.core.windows.net'", "must be a URL with a signature"),
+        ("sign_in = 'cli'", "store.azure.account is missing: without it, or an endpoint"),
+        ("sign_in = 'cli'\nendpoint = 'http://abc'", "must begin with https://"),
+        (
+            "sign_in = 'managed_identity'\naccount = 'abc'\ntenant_id = 't'",
+            "is for the sign-in workload_identity",
+        ),
+        (
+            "client_secret = 's'\naccount = 'abc'\ntenant_id = 't'",
+            "store.azure.client_id is missing",
+        ),
+        (
+            "sign_in = 'workload_identity'\naccount = 'abc'\ntenant_id = 't'\nclient_id = 'c'\n\
+             token_file = 'f'\nauthority_host = 'http://login'",
+            "because secrets are sent to it",
+        ),
+    ] {
+        let text = mistake(&azure(settings));
+        assert!(text.contains(part), "{settings}: {text}");
+    }
+    let two = mistake(&azure("account = 'abc'\naccount_key = 'k'\nclient_secret = 's'"));
+    assert!(two.contains("none or several"), "{two}");
+}
+
+fn sign_in(settings: &str, variables: &[(&str, &str)]) -> SignIn {
+    match Config::load(&sources(&azure(settings), variables, &[])).unwrap().store {
+        Store::Azure(azure) => azure.sign_in,
+        store @ (Store::Embedded { .. } | Store::Memory) => panic!("{store:?}"),
+    }
+}
+
+#[test]
+fn secrets_come_from_files_and_named_variables() {
+    let file = sign_in("connection_string_file = '/secrets/storage'", &[]);
+    assert_eq!(file, SignIn::ConnectionString(Secret::new("/secrets/storage")));
+    let variables = [("AzureWebJobsStorage", "UseDevelopmentStorage=true")];
+    let named = sign_in("connection_string_env = 'AzureWebJobsStorage'", &variables);
+    assert_eq!(named, SignIn::ConnectionString(Secret::new("UseDevelopmentStorage=true")));
+}
+
+#[test]
+fn endpoints_are_made_from_accounts() {
+    let SignIn::AccountKey { account, key, endpoint } =
+        sign_in("account = 'abc'\naccount_key = 'k'", &[])
+    else {
+        panic!("another way")
+    };
+    assert_eq!((account.as_str(), key.expose()), ("abc", "k"));
+    assert_eq!(endpoint, "https://abc.blob.core.windows.net");
+    let settings = "account = 'abc'\naccount_key = 'k'\nendpoint = 'http://127.0.0.1:10000/abc/'";
+    let SignIn::AccountKey { endpoint, .. } = sign_in(settings, &[]) else { panic!("another way") };
+    assert_eq!(endpoint, "http://127.0.0.1:10000/abc");
+}
+
+#[test]
+fn a_workload_identity_finds_what_its_webhook_sets() {
+    let variables = [
+        ("AZURE_TENANT_ID", "tenant"),
+        ("AZURE_CLIENT_ID", "client"),
+        ("AZURE_FEDERATED_TOKEN_FILE", "/var/run/token"),
+    ];
+    let workload = sign_in("sign_in = 'workload_identity'\naccount = 'abc'", &variables);
+    let SignIn::Identity { identity, .. } = workload else { panic!("another way") };
+    let token_file = PathBuf::from("/var/run/token");
+    let (tenant_id, client_id) = ("tenant".to_owned(), "client".to_owned());
+    assert_eq!(identity, Identity::Workload { tenant_id, client_id, token_file });
+    let managed = sign_in("sign_in = 'managed_identity'\naccount = 'abc'", &variables);
+    let SignIn::Identity { identity, .. } = managed else { panic!("another way") };
+    assert_eq!(identity, Identity::Managed { client_id: None }, "foreign variables choose nothing");
+}

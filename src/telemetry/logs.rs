@@ -1,0 +1,229 @@
+//! Logs: to standard error, for people on a terminal and as JSON otherwise, never with the secrets that libraries
+//! would log (S20).
+
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::str::FromStr;
+
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, FilterFn, filter_fn};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::{Layer as _, Registry};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people when standard error is a terminal, else JSON.
+    #[default]
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Which events are logged: a checked list of `target=level`, as `tracing_subscriber` reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter(String);
+
+/// Why a text is no filter.
+#[derive(Debug, thiserror::Error)]
+#[error("not a log filter, which is a list such as \"info,leasehold=debug\": {0}")]
+pub struct FilterError(#[source] tracing_subscriber::filter::ParseError);
+
+/// Why logs could not be set up.
+#[derive(Debug, thiserror::Error)]
+#[error("logs could not be set up: something else in this process has set up its own")]
+pub struct LogsError(#[source] tracing::subscriber::SetGlobalDefaultError);
+
+impl Filter {
+    /// Everything from `info` on, and of the libraries only what concerns an operator.
+    pub const DEFAULT: &'static str = "info,h2=warn,hyper=warn,reqwest=warn,rustls=warn";
+
+    /// The filter as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn parse(text: &str) -> Result<EnvFilter, FilterError> {
+        EnvFilter::builder().parse(text).map_err(FilterError)
+    }
+}
+
+impl FromStr for Filter {
+    type Err = FilterError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::parse(text).map(|_| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// Sends the whole process's logs to standard error. Called once, first thing.
+///
+/// # Errors
+/// When the process has logs already.
+pub fn init(format: Format, filter: &Filter) -> Result<(), LogsError> {
+    let format = match format {
+        Format::Auto if std::io::stderr().is_terminal() => Format::Human,
+        Format::Auto => Format::Json,
+        Format::Human | Format::Json => format,
+    };
+    let subscriber = subscriber(format, filter, std::io::stderr);
+    tracing::subscriber::set_global_default(subscriber).map_err(LogsError)
+}
+
+/// A subscriber that logs to `writer`; [`Format::Auto`] is JSON, because it cannot know what a writer is.
+pub fn subscriber<W>(
+    format: Format,
+    filter: &Filter,
+    writer: W,
+) -> impl Subscriber + Send + Sync + use<W>
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    // A `Filter` has been parsed once; were it not to parse again, errors would still be logged.
+    let chosen = Filter::parse(filter.as_str()).unwrap_or_else(|_| EnvFilter::new("error"));
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    let layer = match format {
+        Format::Human => layer.with_ansi(colours()).boxed(),
+        Format::Auto | Format::Json => layer.with_ansi(false).json().flatten_event(true).boxed(),
+    };
+    Registry::default().with(layer.with_filter(chosen.and(secretive())))
+}
+
+/// Whether people see colours: on a terminal, unless they asked for none (no-color.org).
+fn colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::io::stderr().is_terminal()
+}
+
+/// Libraries that, below `info`, log requests whole: lease ids, authorization headers, URLs with signatures.
+const SECRETIVE: &[&str] = &[
+    "azure_core",
+    "azure_identity",
+    "azure_storage_blob",
+    "h2",
+    "hyper",
+    "hyper_util",
+    "reqwest",
+    "rustls",
+    "typespec",
+    "typespec_client_core",
+];
+
+/// S20: no filter of a user makes these libraries log below `info`.
+fn secretive() -> FilterFn {
+    filter_fn(|metadata: &Metadata<'_>| {
+        *metadata.level() <= Level::INFO || !is_secretive(metadata.target())
+    })
+}
+
+fn is_secretive(target: &str) -> bool {
+    SECRETIVE.contains(&target.split("::").next().unwrap_or(target))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Captured(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Captured {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: Format, filter: &str, say: impl FnOnce()) -> String {
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let subscriber = subscriber(format, &filter.parse().unwrap(), move || writer.clone());
+        tracing::subscriber::with_default(subscriber, say);
+        let bytes = captured.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn say_secrets() {
+        tracing::debug!(target: "azure_core::http::policies::logging", "secret 1");
+        tracing::trace!(target: "typespec_client_core::http", "secret 2");
+        tracing::debug!(target: "azure_identity", "secret 3");
+        tracing::debug!(target: "reqwest::connect", "secret 4");
+        tracing::trace!(target: "hyper::proto::h1::io", "secret 5");
+        tracing::trace!(target: "h2::codec", "secret 6");
+        tracing::debug!(target: "azure_storage_blob::clients", "secret 7");
+        tracing::info!(target: "azure_core::credentials", "told");
+    }
+
+    #[test]
+    fn s20_no_filter_opens_what_libraries_log_of_secrets() {
+        for filter in [
+            "trace",
+            "debug,azure_core=trace,typespec_client_core=debug",
+            "azure_core::http::policies::logging=trace,azure_core=info,hyper=trace,h2=trace",
+            "info,[]=trace",
+            "trace,azure_identity=debug,reqwest=trace,azure_storage_blob=trace",
+        ] {
+            let text = logged(Format::Json, filter, say_secrets);
+            assert!(!text.contains("secret"), "{filter}: {text}");
+            assert!(text.contains("told"), "{filter}: {text}");
+        }
+    }
+
+    #[test]
+    fn the_filter_chooses_among_the_rest() {
+        let say = || {
+            tracing::debug!(target: "leasehold::coordinator", "fine");
+            tracing::info!(target: "leasehold::store", "coarse");
+        };
+        let text = logged(Format::Json, "info,leasehold::coordinator=debug", say);
+        assert!(text.contains("fine") && text.contains("coarse"), "{text}");
+        let text = logged(Format::Json, Filter::DEFAULT, say);
+        assert!(!text.contains("fine") && text.contains("coarse"), "{text}");
+    }
+
+    #[test]
+    fn programs_read_one_json_object_a_line() {
+        for format in [Format::Json, Format::Auto] {
+            let text = logged(format, Filter::DEFAULT, || {
+                tracing::warn!(lock_path = "leasehold/locks/x", "the lock is lost");
+                tracing::info!("two");
+            });
+            let lines: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(lines.len(), 2);
+            assert_eq!(lines[0]["level"], "WARN");
+            assert_eq!(lines[0]["message"], "the lock is lost");
+            assert_eq!(lines[0]["lock_path"], "leasehold/locks/x");
+            assert!(lines[0]["timestamp"].is_string());
+        }
+    }
+
+    #[test]
+    fn people_read_lines() {
+        let text = logged(Format::Human, Filter::DEFAULT, || tracing::info!("started"));
+        assert!(text.contains("INFO") && text.trim_end().ends_with("started"), "{text}");
+        assert!(serde_json::from_str::<serde_json::Value>(&text).is_err());
+    }
+
+    #[test]
+    fn a_text_that_is_no_filter_says_so() {
+        assert!("leasehold=verbose".parse::<Filter>().is_err());
+        assert!(Filter::DEFAULT.parse::<Filter>().is_ok());
+    }
+}
