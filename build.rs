@@ -11,17 +11,7 @@ type Shown = (&'static str, &'static [&'static str]);
 
 /// Messages that carry a lease id or a resume token: their `Debug` is made here and hides it (S20).
 const SECRET: [Shown; 5] = [
-    (
-        "Grant",
-        &[
-            "lock_path",
-            "host_id",
-            "fencing_token",
-            "validity",
-            "acquired_at",
-            "expires_at",
-        ],
-    ),
+    ("Grant", &["lock_path", "host_id", "fencing_token", "validity", "acquired_at", "expires_at"]),
     ("Resume", &["told_valid_until"]),
     ("ReleaseLeaseRequest", &[]),
     ("ExtendLeaseRequest", &["max_hold"]),
@@ -36,13 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(&client)?;
 
     let descriptors = protox::compile(["leasehold/v1/lease_service.proto"], ["proto"])?;
-    std::fs::write(
-        out.join("leasehold_descriptor.bin"),
-        descriptors.encode_to_vec(),
-    )?;
-    builder(&out)
-        .build_client(false)
-        .compile_fds(descriptors.clone())?;
+    std::fs::write(out.join("leasehold_descriptor.bin"), descriptors.encode_to_vec())?;
+    builder(&out).build_client(false).compile_fds(descriptors.clone())?;
     append_debug(&out)?;
     // The client's own tests run against a server that they write themselves.
     builder(&client)

@@ -66,8 +66,9 @@ impl Coordinator {
     /// When the store cannot be asked.
     pub async fn list(&self, request: ListRequest) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let host_prefix =
-            || namespace.host_prefix(request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id));
+        let host_prefix = || {
+            namespace.host_prefix(request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id))
+        };
         let prefix = match &request.prefix {
             Some(prefix) if namespace.prefix.as_str().is_empty() => prefix.clone(),
             Some(prefix) => format!("{}/{prefix}", namespace.prefix.as_str()),

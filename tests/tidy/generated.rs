@@ -7,8 +7,7 @@ const WRITE: &str = "LEASEHOLD_WRITE_GENERATED";
 
 #[test]
 fn rust_client_stubs_are_fresh() {
-    let checked_in =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/rust/gen/leasehold.v1.rs");
+    let checked_in = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/rust/gen/leasehold.v1.rs");
     let made = std::fs::read_to_string(concat!(env!("OUT_DIR"), "/client/leasehold.v1.rs"))
         .expect("build.rs makes the client's stubs");
     if std::env::var_os(WRITE).is_some() {
