@@ -1,1 +1,4 @@
-
+mod client;
+mod drive;
+mod table;
+mod world;
