@@ -166,6 +166,7 @@ impl World {
                 if local && self.believes(index) {
                     let client = &mut self.clients[index];
                     client.believes_until = client.believes_until.max(until);
+                    self.check_alone(index);
                 }
             }
             Message::Lost | Message::Refused => {
@@ -254,9 +255,9 @@ impl World {
         }
         let (caller, at) = (self.clients[index].caller, self.clients[index].at);
         match self.dice.below(10) {
-            0..=3 => self.leave(index),
-            4 | 5 => self.cut_off(index),
-            6 => {
+            0 | 1 => self.leave(index),
+            2..=4 => self.cut_off(index),
+            5 => {
                 let max_hold = self.dice.millis(0, 40_000);
                 self.call((at, caller), Event::ExtendAsked { caller, max_hold });
             }

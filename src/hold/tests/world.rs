@@ -65,6 +65,8 @@ pub(super) struct Sidecar {
     /// Grows with each restart: answers to a former one are lost.
     life: u32,
     paused_until: Duration,
+    /// Until when no request of it reaches the store.
+    cut_off_until: Duration,
     inbox: VecDeque<Event>,
     settings: Settings,
     seed: u64,
@@ -106,7 +108,7 @@ impl World {
     pub(super) fn new(seed: u64, sidecars: usize) -> Self {
         let mut dice = Dice(Jitter::new(seed));
         let settings = Settings {
-            poll_cap: Duration::from_secs(5),
+            poll_cap: Duration::from_millis(dice.one_of(&[250, 1_000, 5_000])),
             hand_off: Duration::from_secs(dice.one_of(&[1, 5])),
         };
         let sidecars = (0..sidecars)
@@ -123,6 +125,7 @@ impl World {
                     clock,
                     life: 0,
                     paused_until: Duration::ZERO,
+                    cut_off_until: Duration::ZERO,
                     inbox: VecDeque::new(),
                     settings,
                     seed,
@@ -255,8 +258,10 @@ impl World {
 
     /// How long a message takes.
     pub(super) fn delay(&mut self) -> Duration {
-        if self.faults && self.dice.percent(4) {
+        if self.faults && self.dice.percent(3) {
             self.dice.millis(1_000, 45_000)
+        } else if self.faults && self.dice.percent(15) {
+            self.dice.millis(500, 2_500)
         } else {
             self.dice.millis(1, 50)
         }
@@ -303,7 +308,9 @@ impl World {
     /// A request may be lost, come late, twice, or seem to fail.
     fn send(&mut self, sidecar: usize, action: Action, unanswered: Event) {
         let life = self.sidecars[sidecar].life;
-        let (faults, lost) = (self.faults, self.faults && self.dice.percent(6));
+        let cut_off = self.sidecars[sidecar].cut_off_until > self.now;
+        let faults = self.faults;
+        let lost = faults && (cut_off || self.dice.percent(6));
         let reset = faults && self.dice.percent(4);
         if reset {
             let delay = self.dice.millis(1, 3_000);
@@ -347,13 +354,18 @@ impl World {
         self.after(delay, Delivery::Trouble);
         let index = usize::try_from(self.dice.below(self.sidecars.len() as u64)).unwrap();
         match self.dice.below(10) {
-            0..=4 => {
+            0..=2 => {
+                let span = self.dice.millis(5_000, 60_000);
+                self.note(|| format!("sidecar {index} is cut off from the store for {span:?}"));
+                self.sidecars[index].cut_off_until = self.now + span;
+            }
+            3..=5 => {
                 let pause = self.dice.millis(100, 90_000);
                 self.note(|| format!("sidecar {index} pauses for {pause:?}"));
                 let until = &mut self.sidecars[index].paused_until;
                 *until = (*until).max(self.now + pause);
             }
-            5 | 6 => self.restart(index),
+            6 => self.restart(index),
             7 => {
                 let drain = Duration::from_secs(20);
                 let ends = self.sidecars[index].clock.read(self.now + drain);
