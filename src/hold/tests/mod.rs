@@ -1,4 +1,10 @@
+mod acquiring;
+mod bounds;
 mod client;
 mod drive;
+mod ending;
+mod renewing;
+mod rig;
 mod table;
+mod waiting;
 mod world;

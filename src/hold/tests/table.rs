@@ -138,3 +138,25 @@ impl Table {
         Ok(self.etag())
     }
 }
+
+/// The answer to `action` that it failed; none if it is not for the store.
+pub(super) fn failed(action: &Action, failure: Failure) -> Option<Event> {
+    Some(match action {
+        Action::SendAcquire { request, .. } => {
+            Event::AcquireAnswered { request: *request, answer: Err(failure), read: None }
+        }
+        Action::SendRead { request, .. } => {
+            Event::ReadAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendWrite { request, .. } => {
+            Event::WriteAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendRenew { request, .. } => {
+            Event::RenewAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendRelease { request, .. } => {
+            Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        }
+        _ => return None,
+    })
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::client::{Client, Message};
-use super::table::Table;
+use super::table::{Table, failed};
 use crate::hold::jitter::Jitter;
 use crate::hold::{Action, CallerId, Event, Failure, Hold, Memory, Settings, Trouble};
 use crate::lock::LeaseId;
@@ -293,7 +293,8 @@ impl World {
     fn carry_out(&mut self, sidecar: usize, action: Action) {
         self.note(|| format!("sidecar {sidecar}: -> {action:?}"));
         let life = self.sidecars[sidecar].life;
-        if let Some(unanswered) = unanswered(&action) {
+        let unknown = Failure::Unknown(Trouble::unanswered("request"));
+        if let Some(unanswered) = failed(&action, unknown) {
             self.send(sidecar, action, unanswered);
             return;
         }
@@ -401,27 +402,4 @@ impl World {
     pub(super) fn read_clock(&self, sidecar: usize) -> Instant {
         self.sidecars[sidecar].clock.read(self.now)
     }
-}
-
-/// The answer of a driver that does not know what became of `action`; none if it is not for the store.
-fn unanswered(action: &Action) -> Option<Event> {
-    let failure = || Failure::Unknown(Trouble::unanswered("request"));
-    Some(match action {
-        Action::SendAcquire { request, .. } => {
-            Event::AcquireAnswered { request: *request, answer: Err(failure()), read: None }
-        }
-        Action::SendRead { request, .. } => {
-            Event::ReadAnswered { request: *request, answer: Err(failure()) }
-        }
-        Action::SendWrite { request, .. } => {
-            Event::WriteAnswered { request: *request, answer: Err(failure()) }
-        }
-        Action::SendRenew { request, .. } => {
-            Event::RenewAnswered { request: *request, answer: Err(failure()) }
-        }
-        Action::SendRelease { request, .. } => {
-            Event::ReleaseAnswered { request: *request, answer: Err(failure()) }
-        }
-        _ => return None,
-    })
 }
