@@ -69,7 +69,7 @@ impl Hold {
             request,
             lease_id: effort.lease_id,
             duration,
-            if_match: self.memory.known.as_ref().map(|known| known.etag.clone()),
+            if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
             read: self.memory.known.is_none(),
             timeout,
         });
@@ -198,11 +198,7 @@ impl Hold {
     }
 
     pub(super) fn poll_delay(&mut self) -> Duration {
-        let eager = self
-            .memory
-            .known
-            .as_ref()
-            .is_some_and(|known| Record::from_fields(&known.fields).handed_on);
+        let eager = self.memory.known.as_ref().is_some_and(|known| known.record().handed_on);
         self.polling.set_eager(eager);
         self.polling.next(&mut self.jitter, self.settings.poll_cap)
     }
@@ -235,7 +231,7 @@ impl Hold {
     pub(super) fn learn(&mut self, stored: Stored) {
         let token = Record::from_fields(&stored.fields).token;
         self.memory.highest = self.memory.highest.max(token);
-        self.memory.known = Some(Known { etag: stored.etag, fields: stored.fields });
+        self.memory.known = Some(Known::new(stored.etag, &stored.fields));
     }
 
     /// Gives up `attempt` without waiting for the store: something more urgent comes first.

@@ -82,7 +82,7 @@ impl Hold {
     fn busy(&self, now: Instant) -> Busy {
         let (record, rest) = match (&self.state, &self.memory.known) {
             (State::Held(held), _) => (held.record(), held.holding().resting_until),
-            (_, Some(known)) => (Record::from_fields(&known.fields), self.resting_until),
+            (_, Some(known)) => (known.record(), self.resting_until),
             (_, None) => (Record::default(), self.resting_until),
         };
         let rest = rest.filter(|until| *until > now);

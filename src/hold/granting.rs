@@ -121,7 +121,7 @@ impl Hold {
                 {
                     match answer {
                         Ok(etag) => {
-                            self.memory.known = Some(Known { etag, fields });
+                            self.memory.known = Some(Known::new(etag, &fields));
                             self.token_stored(lease, plan, turn);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
@@ -148,9 +148,9 @@ impl Hold {
     pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, turn: &mut Turn) {
         self.trouble = None;
         if granted.created {
-            self.memory.known = Some(Known { etag: granted.etag.clone(), fields: Fields::new() });
+            self.memory.known = Some(Known::new(granted.etag.clone(), &Fields::new()));
         }
-        if self.memory.known.as_ref().is_some_and(|known| known.etag == granted.etag) {
+        if self.memory.known.as_ref().is_some_and(|known| *known.etag() == granted.etag) {
             self.record_had(lease, None, turn);
         } else {
             self.send_work(lease, Work::Read { planned: None }, turn);
@@ -162,7 +162,8 @@ impl Hold {
         let Some(known) = self.memory.known.clone() else {
             return self.send_work(lease, Work::Read { planned }, turn);
         };
-        let record = Record::from_fields(&known.fields);
+        let stored = known.fields();
+        let record = Record::from_fields(&stored);
         let written_here = record.lease == Some(lease.lease_id.fingerprint());
         if let Some(plan) = planned
             && written_here
@@ -200,9 +201,9 @@ impl Hold {
             lease: Some(lease.lease_id.fingerprint()),
             ..ours
         }
-        .into_fields(known.fields);
+        .into_fields(stored);
         let plan = Plan { token, min_hold };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag, fields }, turn);
+        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
     }
 
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
@@ -236,10 +237,10 @@ impl Hold {
         let Some(known) = self.memory.known.clone() else {
             return self.release_unused(lease, turn);
         };
-        let record = Record { resting_until: None, ..Record::from_fields(&known.fields) };
-        let fields = record.into_fields(known.fields);
+        let record = Record { resting_until: None, ..known.record() };
+        let fields = record.into_fields(known.fields());
         let plan = Plan { min_hold: Duration::ZERO, ..plan };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag, fields }, turn);
+        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.

@@ -196,7 +196,7 @@ impl Hold {
     /// Gives the lease of a hold back to the store.
     pub(super) fn give_back(&mut self, held: Held, reply: Option<CallerId>, turn: &mut Turn) {
         let lease_duration = held.renewal.lease_duration();
-        let if_match = self.memory.known.as_ref().map(|known| known.etag.clone());
+        let if_match = self.memory.known.as_ref().map(|known| known.etag().clone());
         debug_assert!(if_match.is_some(), "a hold's record is known while its lease is ours");
         for request in held.renewal.unanswered() {
             self.late.keep(request, held.lease_id, if_match.clone(), lease_duration);

@@ -326,11 +326,8 @@ impl Hold {
         }
         let (reason, detail) = match answer {
             Ok(()) => {
-                // A silent holder's lease is renewed no more; an answer that was under way changes nothing (S14).
-                if !matches!(held.phase, Phase::Fading(_)) {
-                    let recovered = held.renewal.succeeded(answered.sent);
-                    tell_renewed(&mut held, recovered, turn);
-                }
+                let recovered = held.renewal.succeeded(answered.sent);
+                tell_renewed(&mut held, recovered, turn);
                 self.state = State::Held(held);
                 return;
             }
@@ -358,6 +355,7 @@ impl Hold {
     }
 }
 
+/// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
 fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
     if held.phase != Phase::Active {
         return;

@@ -30,12 +30,17 @@ mod granting;
 mod handing;
 mod held;
 mod jitter;
+mod known;
 mod late;
 mod polling;
 mod releasing;
 mod renewal;
 mod resuming;
 #[cfg(test)]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look for the few actions that they are about"
+)]
 mod tests;
 mod turn;
 mod validity;
@@ -48,6 +53,7 @@ pub use event::{
     CallerId, Event, Failure, LeaseGranted, Request, Resume, Stored, Terms, Trouble, TroubleKind,
 };
 pub use held::Holding;
+pub use known::Known;
 pub use validity::{margin, valid_until};
 
 use acquisition::{Attempt, Effort};
@@ -61,7 +67,7 @@ use resuming::Resuming;
 use turn::Turn;
 use waiters::Waiters;
 
-use crate::lock::{ETag, FencingToken, Fields, LeaseId};
+use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -109,15 +115,6 @@ pub struct Memory {
     pub known: Option<Known>,
     /// The greatest token seen or granted.
     pub highest: Option<FencingToken>,
-}
-
-/// A record as it was at some moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Its version.
-    pub etag: ETag,
-    /// Its fields.
-    pub fields: Fields,
 }
 
 #[derive(Clone, Debug)]

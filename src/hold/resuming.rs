@@ -202,7 +202,7 @@ impl Hold {
             Ok(etag) => {
                 let Resuming { caller, resume, step, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
-                    self.memory.known = Some(Known { etag, fields });
+                    self.memory.known = Some(Known::new(etag, &fields));
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
                 self.grant_resumed(caller, resume, renewed, turn);

@@ -7,56 +7,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::chance::{Dice, Skewed};
 use super::client::{Client, Message};
 use super::table::{Table, failed};
-use crate::hold::jitter::Jitter;
 use crate::hold::{Action, CallerId, Event, Failure, Hold, Memory, Settings, Trouble};
 use crate::lock::LeaseId;
 use crate::time::Instant;
-
-/// Seeded chance.
-#[derive(Debug)]
-pub(super) struct Dice(Jitter);
-
-impl Dice {
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
-        let span = self.0.between(Duration::ZERO, Duration::from_micros(limit - 1));
-        u64::try_from(span.as_micros()).unwrap()
-    }
-
-    pub(super) fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
-
-    pub(super) fn millis(&mut self, least: u64, most: u64) -> Duration {
-        Duration::from_millis(least + self.below(most - least + 1))
-    }
-
-    pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
-    }
-}
-
-/// A clock that is off by an offset and runs up to 0.45 % fast or slow (S1 allows two to differ by 1 %).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Skewed {
-    offset: Duration,
-    millionths: u64,
-}
-
-impl Skewed {
-    pub(super) fn read(self, now: Duration) -> Instant {
-        let micros = now.as_micros() * u128::from(self.millionths) / 1_000_000;
-        Instant::from_boot(self.offset + Duration::from_micros(u64::try_from(micros).unwrap()))
-    }
-
-    /// The true time of a reading, rounded up.
-    pub(super) fn when(self, at: Instant) -> Duration {
-        let since = (at.since_boot().saturating_sub(self.offset)).as_micros();
-        let micros = (since * 1_000_000).div_ceil(u128::from(self.millionths));
-        Duration::from_micros(u64::try_from(micros).unwrap())
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Sidecar {
@@ -106,7 +62,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, sidecars: usize) -> Self {
-        let mut dice = Dice(Jitter::new(seed));
+        let mut dice = Dice::new(seed);
         let settings = Settings {
             poll_cap: Duration::from_millis(dice.one_of(&[250, 1_000, 5_000])),
             hand_off: Duration::from_secs(dice.one_of(&[1, 5])),
@@ -244,7 +200,8 @@ impl World {
             Delivery::ToStore { sidecar, life, action, answered } => {
                 let event = self.table.apply(&action, self.now).unwrap();
                 self.note(|| format!("store: {action:?} from {sidecar} -> {event:?}"));
-                if !answered && !(self.faults && self.dice.percent(5)) {
+                let lost = answered || self.faults && self.dice.percent(5);
+                if !lost {
                     let delay = self.delay();
                     self.after(delay, Delivery::ToSidecar { sidecar, life, event });
                 }
