@@ -146,7 +146,6 @@ impl Hold {
 
     /// The store leased the lock to us.
     pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, turn: &mut Turn) {
-        self.trouble = None;
         if granted.created {
             self.memory.known = Some(Known::new(granted.etag.clone(), &Fields::new()));
         }

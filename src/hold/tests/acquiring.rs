@@ -177,6 +177,8 @@ fn s6_a_late_answer_does_not_release_a_lease_in_use() {
     let answer = rig.do_in_store(&late);
     rig.pass(secs(3));
     rig.on(answer);
+    let releases = rig.sent.iter().filter(|action| matches!(action, Action::SendRelease { .. }));
+    assert_eq!(releases.count(), 0);
     rig.pass_served(secs(2));
     rig.granted(ANN);
     assert!(rig.is_leased());

@@ -78,9 +78,16 @@ fn s7_a_failed_renewal_is_repeated_with_backoff_until_the_end() {
 #[test]
 fn s7_a_try_is_cut_off_and_repeated() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
-    rig.pass(millis(5_500));
-    assert!(matches!(rig.request(), Action::SendRenew { timeout, .. } if timeout == millis(2_500)));
-    rig.pass(secs(4));
+    rig.pass(rig.hold.next_wakeup().unwrap() - rig.at());
+    let first = rig.request();
+    assert!(matches!(first, Action::SendRenew { timeout, .. } if timeout == millis(2_500)));
+    rig.pass(millis(2_500));
+    let again_at = rig.hold.next_wakeup();
+    rig.pass(millis(400));
+    // That it failed is known: to be told so late puts nothing off.
+    rig.on(super::table::failed(&first, outage()).unwrap());
+    assert_eq!(rig.hold.next_wakeup(), again_at);
+    rig.pass(secs(1));
     assert!(matches!(rig.request(), Action::SendRenew { .. }));
     let told = rig.told();
     let cut_off = |action: &Action| {
