@@ -298,7 +298,7 @@ impl Task {
         let holding = self.hold.holding();
         let record = match (&holding, self.hold.known()) {
             (Some(holding), _) => self.shared.record_of(holding),
-            (None, Some(known)) => crate::lock::Record::from_fields(&known.fields),
+            (None, Some(known)) => known.record(),
             (None, None) => crate::lock::Record::default(),
         };
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());

@@ -5,15 +5,22 @@ use std::time::Duration;
 use super::action::{Action, LossReason};
 use super::event::CallerId;
 use super::held::{Fading, Phase, broken_detail};
+use super::turn::Turn;
 use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 impl Hold {
-    pub(super) fn broken_here(&mut self, reason: String, now: Instant, out: &mut Vec<Action>) {
-        if let State::Held(held) = &self.state {
-            let held = held.as_ref().clone();
-            self.lose_lease(held, LossReason::Broken, broken_detail(Some(reason)), now, out);
+    pub(super) fn broken_here(&mut self, reason: String, turn: &mut Turn) {
+        match self.take_state(turn.now) {
+            State::Held(held) => {
+                let detail = broken_detail(Some(reason));
+                self.lose_lease(held, LossReason::Broken, detail, turn);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
         }
     }
 
@@ -32,7 +39,7 @@ impl Hold {
         caller: CallerId,
         lease_id: LeaseId,
         token: FencingToken,
-        (now, out): (Instant, &mut Vec<Action>),
+        turn: &mut Turn,
     ) -> bool {
         let State::Held(held) = &mut self.state else {
             return false;
@@ -45,29 +52,23 @@ impl Hold {
             return false;
         }
         if held.phase == Phase::Active {
-            out.push(Action::TellSuperseded { caller: held.caller });
+            turn.push(Action::TellSuperseded { caller: held.caller });
         }
         held.caller = caller;
         held.phase = Phase::Active;
-        held.renewal.hasten(now);
+        held.renewal.begin_anew(turn.now);
         let grant = held.granted(true);
-        out.push(Action::TellGranted { caller, grant });
+        turn.push(Action::TellGranted { caller, grant });
         true
     }
 
-    pub(super) fn extend(
-        &mut self,
-        caller: CallerId,
-        max_hold: Duration,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, turn: &mut Turn) {
         if let State::Held(held) = &mut self.state
             && held.is_active(caller)
         {
-            held.bounds.extend(max_hold, now);
+            held.bounds.extend(max_hold, turn.now);
             let valid_until = held.tell_validity();
-            out.push(Action::TellRenewed { caller, valid_until });
+            turn.push(Action::TellRenewed { caller, valid_until });
         }
     }
 
@@ -76,34 +77,42 @@ impl Hold {
             && held.is_active(caller)
         {
             held.bounds.report_progress(now);
+            // The report is answered with the validity (S21).
             held.tell_validity();
         }
     }
 
-    pub(super) fn drain_holder(&mut self, ends: Instant, now: Instant, out: &mut Vec<Action>) {
-        let State::Held(held) = &self.state else {
-            return;
-        };
-        match held.phase {
-            Phase::Active => out.push(Action::TellDraining { caller: held.caller, ends }),
+    pub(super) fn drain_holder(&mut self, ends: Instant, turn: &mut Turn) {
+        match self.take_state(turn.now) {
             // The end of the rest is in the record, so the lease is not needed to keep it (S11).
-            Phase::Resting { .. } => {
-                let held = held.as_ref().clone();
-                self.give_back(held, now, out);
+            State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {
+                self.give_back(*held, None, turn);
             }
-            Phase::Fading(_) => {}
+            State::Held(held) => {
+                if held.phase == Phase::Active {
+                    turn.push(Action::TellDraining { caller: held.caller, ends });
+                }
+                self.state = State::Held(held);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
         }
     }
 
     /// The drain period is over: the rest are told (S15).
-    pub(super) fn shut_down_holder(&mut self, now: Instant, out: &mut Vec<Action>) {
-        let State::Held(held) = &self.state else {
-            return;
-        };
-        if held.phase == Phase::Active {
-            let held = held.as_ref().clone();
-            let detail = "the sidecar shut down and the drain period is over".to_owned();
-            self.lose(held, LossReason::Shutdown, detail, now, out);
+    pub(super) fn shut_down_holder(&mut self, turn: &mut Turn) {
+        match self.take_state(turn.now) {
+            State::Held(held) if held.phase == Phase::Active => {
+                let detail = "the sidecar shut down and the drain period is over".to_owned();
+                self.lose(held, LossReason::Shutdown, detail, turn);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
         }
     }
 }

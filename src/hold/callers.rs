@@ -4,90 +4,88 @@ use std::sync::Arc;
 
 use super::action::{Action, Busy};
 use super::event::{CallerId, Terms, Trouble, TroubleKind};
+use super::turn::Turn;
 use super::waiters::Waiter;
 use super::{Hold, State};
 use crate::lock::Record;
 use crate::time::Instant;
 
 impl Hold {
-    pub(super) fn arrive(
-        &mut self,
-        caller: CallerId,
-        terms: Arc<Terms>,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, turn: &mut Turn) {
         if self.draining {
-            return out.push(Action::TellFailed { caller, trouble: shutting_down() });
+            return turn.push(Action::TellFailed { caller, trouble: shutting_down() });
         }
         if let State::Held(held) = &self.state
             && held.repeats(&terms)
         {
-            let holder = held.holding().caller;
-            return out.push(Action::TellSameGrant { caller, holder });
+            return turn.push(Action::TellSameGrant { caller, holder: held.caller });
         }
-        if !terms.request_id.is_empty()
-            && let Some(superseded) = self.waiters.replace(&terms.request_id, caller)
-        {
-            return out.push(Action::TellSuperseded { caller: superseded });
+        let waiter = Waiter::new(caller, terms, turn.now);
+        let waiter = match self.waiters.replace(waiter) {
+            Ok((superseded, place)) => {
+                turn.push(Action::TellSuperseded { caller: superseded });
+                return turn.push(Action::TellWaiting { caller, place });
+            }
+            Err(waiter) => waiter,
+        };
+        if waiter.terms.wait.is_zero() && self.is_answer_known(turn.now) {
+            return turn.push(self.refusal(caller, turn.now));
         }
-        // S12: one try is one answer of the store; where others wait or hold here, the answer is known.
-        let one_try = terms.wait.is_zero();
-        let answer_known = match &self.state {
+        self.waiters.push(waiter);
+        turn.push(Action::TellWaiting { caller, place: self.waiters.len() });
+    }
+
+    /// S12: one try is one answer of the store; where others wait or hold here, the answer is known.
+    fn is_answer_known(&self, now: Instant) -> bool {
+        match &self.state {
             State::Held(_) | State::Resuming(_) => true,
             State::Idle { not_before, .. } => now < *not_before,
             State::Acquiring(_) | State::Releasing(_) => false,
-        };
-        if one_try && answer_known {
-            let busy = self.busy(now);
-            return out.push(Action::TellBusy { caller, busy });
         }
-        self.waiters.push(Waiter::new(caller, terms, now));
-        out.push(Action::TellWaiting { caller, place: self.waiters.len() });
     }
 
-    /// The wait of a caller is over.
-    pub(super) fn answer_overdue(&self, waiter: &Waiter, now: Instant, out: &mut Vec<Action>) {
-        let caller = waiter.caller;
-        out.push(match &self.trouble {
-            Some(trouble) => Action::TellFailed { caller, trouble: trouble.clone() },
+    /// Answers all whose wait is over.
+    pub(super) fn answer_overdue(&mut self, turn: &mut Turn) {
+        while let Some(waiter) = self.waiters.pop_overdue(turn.now) {
+            turn.push(self.refusal(waiter.caller, turn.now));
+        }
+    }
+
+    pub(super) fn tell_busy_one_tries(&mut self, turn: &mut Turn) {
+        while let Some(waiter) = self.waiters.pop_one_try() {
+            let busy = self.busy(turn.now);
+            turn.push(Action::TellBusy { caller: waiter.caller, busy });
+        }
+    }
+
+    pub(super) fn fail_one_tries(&mut self, trouble: &Trouble, turn: &mut Turn) {
+        while let Some(waiter) = self.waiters.pop_one_try() {
+            turn.push(Action::TellFailed { caller: waiter.caller, trouble: trouble.clone() });
+        }
+    }
+
+    pub(super) fn fail_all(&mut self, trouble: &Trouble, turn: &mut Turn) {
+        while let Some(waiter) = self.waiters.pop() {
+            turn.push(Action::TellFailed { caller: waiter.caller, trouble: trouble.clone() });
+        }
+    }
+
+    /// What a caller is told that does not get the lock now: the store's trouble, or who has it.
+    fn refusal(&self, caller: CallerId, now: Instant) -> Action {
+        match &self.trouble {
+            Some(trouble) => Action::TellFailed { caller, trouble: trouble.as_ref().clone() },
             None => Action::TellBusy { caller, busy: self.busy(now) },
-        });
-    }
-
-    pub(super) fn tell_busy_one_tries(&mut self, now: Instant, out: &mut Vec<Action>) {
-        for waiter in self.waiters.take_one_tries() {
-            let busy = self.busy(now);
-            out.push(Action::TellBusy { caller: waiter.caller, busy });
-        }
-    }
-
-    pub(super) fn fail_one_tries(&mut self, trouble: &Trouble, out: &mut Vec<Action>) {
-        for waiter in self.waiters.take_one_tries() {
-            out.push(Action::TellFailed { caller: waiter.caller, trouble: trouble.clone() });
-        }
-    }
-
-    pub(super) fn fail_all(&mut self, trouble: &Trouble, out: &mut Vec<Action>) {
-        for waiter in self.waiters.take_all() {
-            out.push(Action::TellFailed { caller: waiter.caller, trouble: trouble.clone() });
         }
     }
 
     /// Who has the lock, as far as is known here.
-    pub(super) fn busy(&self, now: Instant) -> Busy {
-        let rest = match &self.state {
-            State::Held(held) => held.holding().resting_until,
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                self.resting_until
-            }
+    fn busy(&self, now: Instant) -> Busy {
+        let (record, rest) = match (&self.state, &self.memory.known) {
+            (State::Held(held), _) => (held.record(), held.holding().resting_until),
+            (_, Some(known)) => (known.record(), self.resting_until),
+            (_, None) => (Record::default(), self.resting_until),
         };
         let rest = rest.filter(|until| *until > now);
-        let record = match (&self.state, &self.memory.known) {
-            (State::Held(held), _) => held.record(),
-            (_, Some(known)) => Record::from_fields(&known.fields),
-            (_, None) => Record::default(),
-        };
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
         Busy { record, retry_after, resting: rest.is_some() }
     }

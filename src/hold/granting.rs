@@ -2,58 +2,106 @@
 
 use std::time::Duration;
 
-use super::acquisition::{
-    Attempt, Effort, Leased, NewLease, Planned, Step, plain_release, unexpected,
-};
+use super::acquisition::{Attempt, unexpected};
 use super::action::Action;
 use super::event::{Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind};
-use super::validity::cut_off;
+use super::releasing::Releasing;
+use super::turn::Turn;
+use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, State};
-use crate::lock::{ETag, FencingToken, Fields, Record};
-use crate::time::Instant;
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::time::{Instant, UnixMillis};
+
+/// A lease that was given, and is not granted yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leased {
+    pub(super) lease_id: LeaseId,
+    /// S2: when the acquire that was answered was sent.
+    pub(super) sent: Instant,
+    pub(super) duration: Duration,
+    pub(super) time: UnixMillis,
+}
+
+/// What is to be done under a lease before it can be granted.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// The record must be read. A write may have been done before, with an unknown outcome.
+    Read { planned: Option<Plan> },
+    /// The token must be stored.
+    Write { plan: Plan, if_match: ETag, fields: Fields },
+}
+
+/// What a write of the record is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) token: FencingToken,
+    /// The rest that is written beside it (S11).
+    pub(super) min_hold: Duration,
+}
+
+impl Work {
+    pub(super) const fn what(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+        }
+    }
+
+    /// A rest may be stored for a hold that nobody was granted: it must not stay.
+    fn may_leave_a_rest(&self) -> bool {
+        let plan = match self {
+            Self::Read { planned } => planned.as_ref(),
+            Self::Write { plan, .. } => Some(plan),
+        };
+        plan.is_some_and(|plan| !plan.min_hold.is_zero())
+    }
+}
+
+impl Leased {
+    pub(super) fn valid_until(&self) -> Instant {
+        valid_until(self.sent, self.duration)
+    }
+
+    /// The store's clock now, as nearly as it is known.
+    fn store_time(&self, now: Instant) -> UnixMillis {
+        self.time + now.saturating_since(self.sent)
+    }
+}
 
 impl Hold {
     pub(super) fn read_answered(
         &mut self,
         request: Request,
         answer: Result<Stored, Failure>,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        if matches!(self.state, State::Resuming(_)) {
-            return self.resume_read_answered(request, answer, now, out);
-        }
-        let State::Acquiring(attempt) = &self.state else {
-            return;
-        };
-        let Attempt { effort, step } = attempt.as_ref().clone();
-        match step {
-            Step::ReadHolder { request: expected, .. } if expected == request => {
-                if let Ok(stored) = answer {
-                    self.learn(stored);
+        match self.take_state(turn.now) {
+            State::Resuming(resuming) => self.resume_read_answered(resuming, request, answer, turn),
+            State::Acquiring(attempt) => match *attempt {
+                Attempt::ReadHolder { effort, request: expected, .. } if expected == request => {
+                    if let Ok(stored) = answer {
+                        self.learn(stored);
+                    }
+                    self.contended(effort, turn);
                 }
-                self.contended(effort, now, out);
-            }
-            Step::Read { lease, plan, flight } if flight.is(request) => match answer {
-                Ok(stored) => {
-                    self.learn(stored);
-                    self.record_had(effort, lease, plan, now, out);
+                Attempt::Leased { lease, work: work @ Work::Read { planned }, flight }
+                    if flight.is(request) =>
+                {
+                    match answer {
+                        Ok(stored) => {
+                            self.learn(stored);
+                            self.record_had(lease, planned, turn);
+                        }
+                        Err(failure) => self.work_failed(lease, work, failure, turn),
+                    }
                 }
-                Err(failure) => {
-                    let flight = Flight::Waiting { at: now };
-                    self.lease_trouble(
-                        effort,
-                        Step::Read { lease, plan, flight },
-                        failure,
-                        now,
-                        out,
-                    );
-                }
+                other @ (Attempt::Acquire { .. }
+                | Attempt::ReadHolder { .. }
+                | Attempt::Leased { .. }) => self.acquiring(other),
             },
-            Step::Acquire { .. }
-            | Step::ReadHolder { .. }
-            | Step::Read { .. }
-            | Step::Write { .. } => {}
+            other @ (State::Idle { .. } | State::Held(_) | State::Releasing(_)) => {
+                self.state = other;
+            }
         }
     }
 
@@ -61,169 +109,143 @@ impl Hold {
         &mut self,
         request: Request,
         answer: Result<ETag, Failure>,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        if matches!(self.state, State::Resuming(_)) {
-            return self.resume_write_answered(request, answer, now, out);
-        }
-        let State::Acquiring(attempt) = &self.state else {
-            return;
-        };
-        let Attempt { effort, step } = attempt.as_ref().clone();
-        let Step::Write { lease, write, flight } = step else {
-            return;
-        };
-        if !flight.is(request) {
-            return;
-        }
-        match answer {
-            Ok(etag) => {
-                self.memory.known = Some(Known { etag, fields: write.fields });
-                self.token_stored(effort, lease, write.token, now, out);
+        match self.take_state(turn.now) {
+            State::Resuming(resuming) => {
+                self.resume_write_answered(resuming, request, answer, turn);
             }
-            // Our own write whose answer was lost, or an older one's: the record says which (S5).
-            Err(Failure::Changed) => {
-                self.read_under_lease(effort, lease, Some(write.token), now, out)
-            }
-            Err(failure) => {
-                let flight = Flight::Waiting { at: now };
-                self.lease_trouble(effort, Step::Write { lease, write, flight }, failure, now, out);
+            State::Acquiring(attempt) => match *attempt {
+                Attempt::Leased { lease, work: Work::Write { plan, if_match, fields }, flight }
+                    if flight.is(request) =>
+                {
+                    match answer {
+                        Ok(etag) => {
+                            self.memory.known = Some(Known::new(etag, &fields));
+                            self.token_stored(lease, plan, turn);
+                        }
+                        // Our own write whose answer was lost, or an older one's: the record says which (S5).
+                        Err(Failure::Changed) => {
+                            self.send_work(lease, Work::Read { planned: Some(plan) }, turn);
+                        }
+                        Err(failure) => {
+                            let work = Work::Write { plan, if_match, fields };
+                            self.work_failed(lease, work, failure, turn);
+                        }
+                    }
+                }
+                other @ (Attempt::Acquire { .. }
+                | Attempt::ReadHolder { .. }
+                | Attempt::Leased { .. }) => self.acquiring(other),
+            },
+            other @ (State::Idle { .. } | State::Held(_) | State::Releasing(_)) => {
+                self.state = other;
             }
         }
     }
 
     /// The store leased the lock to us.
-    pub(super) fn lease_had(
-        &mut self,
-        effort: Effort,
-        lease: Leased,
-        granted: LeaseGranted,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, turn: &mut Turn) {
         if granted.created {
-            self.memory.known = Some(Known { etag: granted.etag.clone(), fields: Fields::new() });
+            self.memory.known = Some(Known::new(granted.etag.clone(), &Fields::new()));
         }
-        match &self.memory.known {
-            Some(known) if known.etag == granted.etag => {
-                self.record_had(effort, lease, None, now, out);
-            }
-            Some(_) | None => self.read_under_lease(effort, lease, None, now, out),
+        if self.memory.known.as_ref().is_some_and(|known| *known.etag() == granted.etag) {
+            self.record_had(lease, None, turn);
+        } else {
+            self.send_work(lease, Work::Read { planned: None }, turn);
         }
     }
 
     /// The lease is ours and the record is known: write the token, unless the lock rests.
-    pub(super) fn record_had(
-        &mut self,
-        effort: Effort,
-        lease: Leased,
-        plan: Option<FencingToken>,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    fn record_had(&mut self, lease: Leased, planned: Option<Plan>, turn: &mut Turn) {
         let Some(known) = self.memory.known.clone() else {
-            return;
+            return self.send_work(lease, Work::Read { planned }, turn);
         };
-        let record = Record::from_fields(&known.fields);
-        if plan.is_some()
-            && record.token == plan
-            && record.lease == Some(effort.lease_id.fingerprint())
+        let stored = known.fields();
+        let record = Record::from_fields(&stored);
+        let written_here = record.lease == Some(lease.lease_id.fingerprint());
+        if let Some(plan) = planned
+            && written_here
+            && record.token == Some(plan.token)
         {
             // S5: our write was done, only its answer was lost.
-            if let Some(token) = plan {
-                return self.token_stored(effort, lease, token, now, out);
-            }
+            return self.token_stored(lease, plan, turn);
         }
-        let mut releasing = plain_release(effort.lease_id, lease.sent, lease.duration);
-        let Some(front) = self.waiters.front() else {
-            return self.release(releasing, now, out);
+        let front = self.waiters.front();
+        let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
+            return self.release_unused(lease, turn);
         };
-        if let Some(rest) = record.resting_until.filter(|until| *until > lease.time) {
-            // S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
-            let free_at = now + rest.saturating_since(lease.time);
-            releasing.not_before = Some(free_at);
-            self.resting_until = Some(free_at);
-            self.tell_busy_one_tries(now, out);
-            return self.release(releasing, now, out);
+        // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
+        let rest = record.resting_until.filter(|until| !written_here && *until > lease.time);
+        if let Some(rest) = rest {
+            return self.rest_until(lease, rest, turn);
         }
-        let ours = front.terms.record.clone();
-        let min_hold = front.terms.min_hold;
+        let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
         let next = FencingToken::after_acquisition(record.token, lease.time.seconds());
         let seen = self.memory.highest.max(record.token);
         let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
-            return self.refuse_token(effort, lease, next, now, out);
+            return self.refuse_token(lease, next, turn);
         };
         if !record.host_type.is_empty() && record.host_type != ours.host_type {
-            out.push(Action::ReportCollision {
-                stored: record.host_type,
-                ours: ours.host_type.clone(),
-            });
+            let collision =
+                Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
+            turn.push(collision);
         }
+        let rest = (!min_hold.is_zero()).then(|| lease.store_time(turn.now) + min_hold);
         let fields = Record {
             token: Some(token),
             acquired_at: Some(lease.time),
-            resting_until: (!min_hold.is_zero()).then(|| lease.time + min_hold),
+            resting_until: rest,
             handed_on: self.waiters.len() > 1,
-            lease: Some(effort.lease_id.fingerprint()),
+            lease: Some(lease.lease_id.fingerprint()),
             ..ours
         }
-        .into_fields(known.fields);
-        let write = Planned { token, if_match: known.etag, fields };
-        self.send_write(effort, lease, write, now, out);
+        .into_fields(stored);
+        let plan = Plan { token, min_hold };
+        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
+    }
+
+    /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
+    fn rest_until(&mut self, lease: Leased, rest: UnixMillis, turn: &mut Turn) {
+        let free_at = turn.now + rest.saturating_since(lease.time);
+        self.resting_until = Some(free_at);
+        self.tell_busy_one_tries(turn);
+        let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
+        self.release(Releasing { not_before: Some(free_at), ..releasing }, turn);
     }
 
     /// The token is in the store: grant, if the lease is still good (S2) and somebody still waits.
-    pub(super) fn token_stored(
-        &mut self,
-        effort: Effort,
-        lease: Leased,
-        token: FencingToken,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
-        self.memory.highest = self.memory.highest.max(Some(token));
-        let new = NewLease {
-            lease_id: effort.lease_id,
-            sent: lease.sent,
-            duration: lease.duration,
-            token,
-            acquired_at: lease.time,
-        };
-        let wanted = self.waiters.front().is_some_and(|front| {
-            front.terms.lease_duration == lease.duration
-                && self.stored_rest_fits(front.terms.min_hold)
-        });
-        if wanted && now < lease.valid_until() {
-            self.grant_new(&new, now, out);
-        } else {
-            self.release(plain_release(new.lease_id, new.sent, new.duration), now, out);
+    fn token_stored(&mut self, lease: Leased, plan: Plan, turn: &mut Turn) {
+        if turn.now >= lease.valid_until() {
+            return self.release_unused(lease, turn);
+        }
+        let front = self.waiters.front();
+        match front.filter(|front| front.terms.lease_duration == lease.duration) {
+            Some(front) if front.terms.min_hold == plan.min_hold => {
+                self.grant_new(lease, plan.token, turn);
+            }
+            // The caller that the record was written for has gone, and the next one wants another rest.
+            Some(_) => self.record_had(lease, None, turn),
+            None if plan.min_hold.is_zero() => self.release_unused(lease, turn),
+            None => self.clear_rest(lease, plan, turn),
         }
     }
 
-    /// Whether the record that was written keeps the lock as long as this `min_hold` wants: the caller that it was
-    /// written for may have gone meanwhile.
-    pub(super) fn stored_rest_fits(&self, min_hold: Duration) -> bool {
-        let Some(known) = &self.memory.known else {
-            return false;
+    /// Takes back a rest that was stored for a caller that has gone ungranted.
+    fn clear_rest(&mut self, lease: Leased, plan: Plan, turn: &mut Turn) {
+        let Some(known) = self.memory.known.clone() else {
+            return self.release_unused(lease, turn);
         };
-        let record = Record::from_fields(&known.fields);
-        let stored = record.resting_until.zip(record.acquired_at);
-        stored.map_or(Duration::ZERO, |(until, at)| until.saturating_since(at)) == min_hold
+        let record = Record { resting_until: None, ..known.record() };
+        let fields = record.into_fields(known.fields());
+        let plan = Plan { min_hold: Duration::ZERO, ..plan };
+        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.
-    pub(super) fn refuse_token(
-        &mut self,
-        effort: Effort,
-        lease: Leased,
-        next: Option<FencingToken>,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
-        let seen = self.memory.highest.or(next);
-        if let Some(seen) = seen {
-            out.push(Action::ReportTokenNotGrowing { seen, next });
+    fn refuse_token(&mut self, lease: Leased, next: Option<FencingToken>, turn: &mut Turn) {
+        if let Some(seen) = self.memory.highest.or(next) {
+            turn.push(Action::ReportTokenNotGrowing { seen, next });
         }
         let trouble = Trouble {
             kind: TroubleKind::TokenNotGrowing,
@@ -232,91 +254,60 @@ impl Hold {
                 .to_owned(),
             retry_after: None,
         };
-        self.fail_all(&trouble, out);
-        self.release(plain_release(effort.lease_id, lease.sent, lease.duration), now, out);
+        self.fail_all(&trouble, turn);
+        self.release_unused(lease, turn);
     }
 
-    pub(super) fn send_read(
-        &mut self,
-        duration: Duration,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) -> (Request, Instant) {
-        let request = self.next_request();
-        let timeout = cut_off(duration);
-        out.push(Action::SendRead { request, timeout });
-        (request, now + timeout)
-    }
-
-    pub(super) fn read_under_lease(
-        &mut self,
-        effort: Effort,
-        lease: Leased,
-        plan: Option<FencingToken>,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
-        let (request, until) = self.send_read(lease.duration, now, out);
-        let step = Step::Read { lease, plan, flight: Flight::Sent { request, until } };
-        self.state = State::Acquiring(Box::new(Attempt { effort, step }));
-    }
-
-    pub(super) fn send_write(
-        &mut self,
-        effort: Effort,
-        lease: Leased,
-        write: Planned,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn send_work(&mut self, lease: Leased, work: Work, turn: &mut Turn) {
         let request = self.next_request();
         let timeout = cut_off(lease.duration);
-        out.push(Action::SendWrite {
-            request,
-            lease_id: effort.lease_id,
-            if_match: write.if_match.clone(),
-            fields: write.fields.clone(),
-            timeout,
+        turn.push(match &work {
+            Work::Read { .. } => Action::SendRead { request, timeout },
+            Work::Write { if_match, fields, .. } => Action::SendWrite {
+                request,
+                lease_id: lease.lease_id,
+                if_match: if_match.clone(),
+                fields: fields.clone(),
+                timeout,
+            },
         });
-        let flight = Flight::Sent { request, until: now + timeout };
-        let step = Step::Write { lease, write, flight };
-        self.state = State::Acquiring(Box::new(Attempt { effort, step }));
+        let flight = Flight::Sent { request, until: turn.now + timeout };
+        self.acquiring(Attempt::Leased { lease, work, flight });
     }
 
     /// A read or a write under the new lease failed.
-    pub(super) fn lease_trouble(
+    pub(super) fn work_failed(
         &mut self,
-        effort: Effort,
-        step: Step,
+        lease: Leased,
+        work: Work,
         failure: Failure,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
         let trouble = match failure {
             Failure::Taken | Failure::Broken { .. } | Failure::Deleted => {
+                // S6: the lease is gone, so its id is never used again.
                 self.memory.known = None;
-                return self.contended(effort, now, out);
+                let not_before = turn.now + self.poll_delay();
+                self.state = State::Idle { not_before, effort: None };
+                return self.tell_busy_one_tries(turn);
             }
-            Failure::Refused(trouble) => return self.refuse_all(effort, trouble, now, out),
+            Failure::Refused(trouble) => {
+                self.fail_all(&trouble, turn);
+                return self.release_unused(lease, turn);
+            }
             Failure::Unknown(trouble) => trouble,
-            failure @ (Failure::Contended | Failure::Changed) => unexpected("write", &failure),
+            failure @ (Failure::Contended | Failure::Changed) => unexpected(work.what(), &failure),
         };
-        self.fail_one_tries(&trouble, out);
-        let (lease, duration) = match &step {
-            Step::Read { lease, .. } | Step::Write { lease, .. } => (lease.sent, lease.duration),
-            Step::Acquire { sent, duration, .. } => (*sent, *duration),
-            Step::ReadHolder { .. } => return self.contended(effort, now, out),
-        };
-        if self.waiters.is_empty() {
-            return self.release(plain_release(effort.lease_id, lease, duration), now, out);
+        self.fail_one_tries(&trouble, turn);
+        if self.waiters.is_empty() && !work.may_leave_a_rest() {
+            return self.release_unused(lease, turn);
         }
-        let at = now + self.backoff(&trouble, duration);
-        let flight = Flight::Waiting { at };
-        let step = match step {
-            Step::Read { lease, plan, .. } => Step::Read { lease, plan, flight },
-            Step::Write { lease, write, .. } => Step::Write { lease, write, flight },
-            step @ (Step::Acquire { .. } | Step::ReadHolder { .. }) => step,
-        };
-        self.state = State::Acquiring(Box::new(Attempt { effort, step }));
+        let flight = Flight::Waiting { at: turn.now + self.backoff(&trouble, lease.duration) };
+        self.trouble = Some(Box::new(trouble));
+        self.acquiring(Attempt::Leased { lease, work, flight });
+    }
+
+    pub(super) fn release_unused(&mut self, lease: Leased, turn: &mut Turn) {
+        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.sent), turn);
     }
 }

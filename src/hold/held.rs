@@ -2,26 +2,25 @@
 
 use std::sync::Arc;
 
-use super::acquisition::NewLease;
 use super::action::{Action, Granted, LossReason};
 use super::bounds::Bounds;
-use super::event::{CallerId, Failure, Request, Terms};
-use super::renewal::Renewal;
+use super::event::{CallerId, Failure, Request, Resume, Terms, Trouble};
+use super::granting::Leased;
+use super::renewal::{Answered, Renewal};
+use super::turn::Turn;
 use super::validity::cut_off;
-use super::waiters::Waiter;
 use super::{Hold, State};
-use crate::lock::{ETag, FencingToken, LeaseId, Record};
+use crate::lock::{FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// The lease, and who has the lock under it.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) lease_id: LeaseId,
-    /// The record's version as we wrote it.
-    pub(super) etag: Option<ETag>,
     pub(super) renewal: Renewal,
     pub(super) token: FencingToken,
-    /// S16: the hold was resumed; what was handed on under its lease before is not known, so nothing is now.
+    /// S16: the hold was resumed here. What was handed on under its lease before is not known, so nothing is now;
+    /// and it may go on elsewhere, so only its holder ends it.
     pub(super) resumed: bool,
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
@@ -117,7 +116,7 @@ impl Held {
         }
     }
 
-    pub(super) fn with_renewal(&self, end: Instant) -> Instant {
+    fn with_renewal(&self, end: Instant) -> Instant {
         if self.is_renewed() { end.min(self.renewal.next_wakeup()) } else { end }
     }
 
@@ -155,112 +154,133 @@ impl Held {
             && !terms.request_id.is_empty()
             && self.terms.request_id == terms.request_id
     }
+
+    /// Why the clock ends this hold now.
+    fn end_by_the_clock(&self, now: Instant) -> (LossReason, &'static str) {
+        let reason = self.bounds.passed(now).unwrap_or(LossReason::Expired);
+        let detail = match reason {
+            LossReason::NoProgress => "the holder reported no progress in time",
+            LossReason::MaxHoldReached => "the hold lasted as long as max_hold allows",
+            LossReason::Expired
+            | LossReason::Taken
+            | LossReason::Broken
+            | LossReason::LockDeleted
+            | LossReason::Shutdown => {
+                if self.terms.auto_renew {
+                    "no renewal succeeded before the validity ran out"
+                } else {
+                    "auto_renew is off and the lease duration is over"
+                }
+            }
+        };
+        (reason, detail)
+    }
 }
 
 impl Hold {
     /// Grants the lock under a new lease to the caller at the front, which the record was written for.
-    pub(super) fn grant_new(&mut self, new: &NewLease, now: Instant, out: &mut Vec<Action>) {
+    pub(super) fn grant_new(&mut self, lease: Leased, token: FencingToken, turn: &mut Turn) {
+        debug_assert!(turn.now < lease.valid_until(), "S2: the lease has run out");
+        debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
         let Some(waiter) = self.waiters.pop() else {
-            return;
+            return self.release_unused(lease, turn);
         };
-        let renewal = Renewal::new(new.duration, new.sent, &mut self.jitter);
-        let held = self.held(new, renewal, &waiter, now);
-        self.tell_granted(held, false, out);
-    }
-
-    pub(super) fn held(
-        &self,
-        new: &NewLease,
-        renewal: Renewal,
-        waiter: &Waiter,
-        now: Instant,
-    ) -> Held {
-        Held {
-            lease_id: new.lease_id,
-            etag: self.memory.known.as_ref().map(|known| known.etag.clone()),
-            renewal,
-            token: new.token,
+        self.memory.highest = self.memory.highest.max(Some(token));
+        self.late.forget(lease.lease_id);
+        let held = Held {
+            lease_id: lease.lease_id,
+            renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter),
+            token,
             resumed: false,
             caller: waiter.caller,
             // S11: `max_hold` and the rest run from the grant.
-            bounds: Bounds::new(&waiter.terms, now),
-            terms: Arc::clone(&waiter.terms),
-            acquired_at: new.acquired_at,
-            granted_at: now,
-            told_until: now,
+            bounds: Bounds::new(&waiter.terms, turn.now),
+            terms: waiter.terms,
+            acquired_at: lease.time,
+            granted_at: turn.now,
+            told_until: turn.now,
             phase: Phase::Active,
-        }
+        };
+        self.tell_granted(held, false, turn);
     }
 
-    /// Goes on with a hold whose lease was just renewed and whose record was just written again (S16).
+    /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just written
+    /// again (S16).
     pub(super) fn grant_resumed(
         &mut self,
-        new: &NewLease,
-        waiter: &Waiter,
-        now: Instant,
-        out: &mut Vec<Action>,
+        caller: CallerId,
+        resume: Resume,
+        renewed: Instant,
+        turn: &mut Turn,
     ) {
-        let renewal = Renewal::new(new.duration, new.sent, &mut self.jitter);
-        let held = Held { resumed: true, ..self.held(new, renewal, waiter, now) };
-        self.tell_granted(held, true, out);
+        let held = Held {
+            lease_id: resume.lease_id,
+            renewal: Renewal::new(resume.terms.lease_duration, renewed, &mut self.jitter),
+            token: resume.token,
+            resumed: true,
+            caller,
+            bounds: Bounds::new(&resume.terms, turn.now),
+            terms: resume.terms,
+            acquired_at: resume.acquired_at,
+            granted_at: turn.now,
+            told_until: turn.now,
+            phase: Phase::Active,
+        };
+        self.tell_granted(held, true, turn);
     }
 
-    pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, out: &mut Vec<Action>) {
-        out.push(Action::TellGranted { caller: held.caller, grant: held.granted(resumed) });
+    pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, turn: &mut Turn) {
+        debug_assert!(!self.draining, "S15: nothing is granted while the sidecar shuts down");
+        self.trouble = None;
+        turn.push(Action::TellGranted { caller: held.caller, grant: held.granted(resumed) });
         self.state = State::Held(Box::new(held));
+        self.tell_busy_one_tries(turn);
     }
 
-    pub(super) fn pass_held(&mut self, mut held: Held, now: Instant, out: &mut Vec<Action>) {
+    pub(super) fn pass_held(&mut self, mut held: Box<Held>, turn: &mut Turn) {
+        let now = turn.now;
         match held.phase {
             Phase::Fading(fading) if now >= held.told_until => {
-                return self.faded(held, fading, now, out);
+                return self.faded(held, fading, turn);
             }
-            Phase::Resting { until } if now >= until => return self.go_on(held, now, out),
             Phase::Resting { .. } if now >= held.renewal.valid_until() => {
-                return self.give_back(held, now, out);
+                return self.give_back(*held, None, turn);
+            }
+            Phase::Resting { until } if now >= until => {
+                return self.hand_on_or_give_back(*held, None, turn);
             }
             Phase::Active if now >= held.valid_until() => {
                 // S4: by the clock, whatever the store may say later.
-                let (reason, detail) = match held.bounds.passed(now) {
-                    Some(LossReason::NoProgress) => (
-                        LossReason::NoProgress,
-                        "the holder reported no progress in time".to_owned(),
-                    ),
-                    Some(reason) => {
-                        (reason, "the hold lasted as long as max_hold allows".to_owned())
-                    }
-                    None => (LossReason::Expired, expiry_detail(&held)),
-                };
-                return self.lose(held, reason, detail, now, out);
+                let (reason, detail) = held.end_by_the_clock(now);
+                return self.lose(held, reason, detail.to_owned(), turn);
             }
             Phase::Active | Phase::Resting { .. } | Phase::Fading(_) => {}
         }
         if held.is_renewed() {
-            self.renew(&mut held, now, out);
+            self.renew(&mut held, turn);
         }
-        self.state = State::Held(Box::new(held));
+        self.state = State::Held(held);
     }
 
-    pub(super) fn renew(&mut self, held: &mut Held, now: Instant, out: &mut Vec<Action>) {
-        if let Some(missed) = held.renewal.cut_off_overdue(now, &mut self.jitter) {
-            let failure = Failure::Unknown(super::event::Trouble::unanswered("renewal"));
-            out.push(Action::ReportRenewal {
+    fn renew(&mut self, held: &mut Held, turn: &mut Turn) {
+        if let Some(missed) = held.renewal.cut_off_overdue(turn.now, &mut self.jitter) {
+            turn.push(Action::ReportRenewal {
                 latency: None,
                 lateness: missed.lateness,
-                failure: Some(failure),
+                failure: Some(Failure::Unknown(Trouble::unanswered("renewal"))),
             });
         }
-        if held.renewal.is_due(now) {
+        if held.renewal.is_due(turn.now) {
             let request = self.next_request();
-            held.renewal.sent(request, now);
+            held.renewal.sent(request, turn.now);
             let timeout = cut_off(held.renewal.lease_duration());
-            out.push(Action::SendRenew { request, lease_id: held.lease_id, timeout });
+            turn.push(Action::SendRenew { request, lease_id: held.lease_id, timeout });
         }
-        if let Some(cause) = held.renewal.warn(now)
+        if let Some(cause) = held.renewal.warn(turn.now)
             && held.phase == Phase::Active
         {
             let valid_until = held.tell_validity();
-            out.push(Action::TellAtRisk { caller: held.caller, valid_until, cause });
+            turn.push(Action::TellAtRisk { caller: held.caller, valid_until, cause });
         }
     }
 
@@ -268,27 +288,47 @@ impl Hold {
         &mut self,
         request: Request,
         answer: Result<(), Failure>,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        let State::Held(held) = &mut self.state else {
-            return self.late_renewal_answered(request, &answer, out);
-        };
-        let Some(answered) = held.renewal.answered(request) else {
-            return self.late_renewal_answered(request, &answer, out);
-        };
-        out.push(Action::ReportRenewal {
-            latency: Some(now.saturating_since(answered.sent)),
-            lateness: answered.lateness,
-            failure: answer.as_ref().err().cloned(),
-        });
+        match self.take_state(turn.now) {
+            State::Held(mut held) => match held.renewal.answered(request) {
+                Some(answered) => self.renewal_answered(held, answered, answer, turn),
+                None => {
+                    self.state = State::Held(held);
+                    self.late_answer(request, answer.is_ok(), turn);
+                }
+            },
+            State::Resuming(resuming) => {
+                self.resume_renew_answered(resuming, request, answer, turn);
+            }
+            other @ (State::Idle { .. } | State::Acquiring(_) | State::Releasing(_)) => {
+                self.state = other;
+                // S4: a renewal that succeeds after the hold was lost is released, not kept.
+                self.late_answer(request, answer.is_ok(), turn);
+            }
+        }
+    }
+
+    fn renewal_answered(
+        &mut self,
+        mut held: Box<Held>,
+        answered: Answered,
+        answer: Result<(), Failure>,
+        turn: &mut Turn,
+    ) {
+        // A try that was cut off has been reported and repeated: of its answer only the definite counts.
+        if !answered.cut_off || answer.is_ok() {
+            turn.push(Action::ReportRenewal {
+                latency: Some(turn.now.saturating_since(answered.sent)),
+                lateness: answered.lateness,
+                failure: answer.as_ref().err().cloned(),
+            });
+        }
         let (reason, detail) = match answer {
             Ok(()) => {
-                // A silent holder's lease is renewed no more; an answer that was under way changes nothing (S14).
-                if !matches!(held.phase, Phase::Fading(_)) {
-                    let recovered = held.renewal.succeeded(answered.sent);
-                    tell_renewed(held, recovered, out);
-                }
+                let recovered = held.renewal.succeeded(answered.sent);
+                tell_renewed(&mut held, recovered, turn);
+                self.state = State::Held(held);
                 return;
             }
             Err(Failure::Taken) => {
@@ -303,52 +343,29 @@ impl Hold {
                 | Failure::Changed
                 | Failure::Unknown(_)
                 | Failure::Refused(_)),
-            ) => return held.renewal.failed(&failure, now, &mut self.jitter),
+            ) => {
+                if !answered.cut_off {
+                    held.renewal.failed(&failure, turn.now, &mut self.jitter);
+                }
+                self.state = State::Held(held);
+                return;
+            }
         };
-        let held = held.as_ref().clone();
-        self.lose_lease(held, reason, detail, now, out);
-    }
-
-    /// S4: a renewal that succeeds after the hold was lost is released, not kept.
-    pub(super) fn late_renewal_answered(
-        &mut self,
-        request: Request,
-        answer: &Result<(), Failure>,
-        out: &mut Vec<Action>,
-    ) {
-        let Some(late) = self.late_renewals.take(request) else {
-            return;
-        };
-        if answer.is_ok() {
-            let request = self.next_request();
-            out.push(Action::SendRelease {
-                request,
-                lease_id: late.lease_id,
-                if_match: late.etag,
-                timeout: cut_off(late.lease_duration),
-            });
-        }
+        self.lose_lease(held, reason, detail, turn);
     }
 }
 
-fn tell_renewed(held: &mut Held, recovered: bool, out: &mut Vec<Action>) {
+/// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
+fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
     if held.phase != Phase::Active {
         return;
     }
     let (caller, valid_until) = (held.caller, held.tell_validity());
-    out.push(if recovered {
+    turn.push(if recovered {
         Action::TellRecovered { caller, valid_until }
     } else {
         Action::TellRenewed { caller, valid_until }
     });
-}
-
-fn expiry_detail(held: &Held) -> String {
-    if held.terms.auto_renew {
-        "no renewal succeeded before the validity ran out".to_owned()
-    } else {
-        "auto_renew is off and the lease duration is over".to_owned()
-    }
 }
 
 pub(super) fn broken_detail(reason: Option<String>) -> String {

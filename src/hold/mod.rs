@@ -30,11 +30,19 @@ mod granting;
 mod handing;
 mod held;
 mod jitter;
+mod known;
+mod late;
+mod polling;
 mod releasing;
 mod renewal;
 mod resuming;
 #[cfg(test)]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look for the few actions that they are about"
+)]
 mod tests;
+mod turn;
 mod validity;
 mod waiters;
 
@@ -45,18 +53,21 @@ pub use event::{
     CallerId, Event, Failure, LeaseGranted, Request, Resume, Stored, Terms, Trouble, TroubleKind,
 };
 pub use held::Holding;
+pub use known::Known;
 pub use validity::{margin, valid_until};
 
 use acquisition::{Attempt, Effort};
 use callers::shutting_down;
 use held::Held;
 use jitter::Jitter;
+use late::LateRequests;
+use polling::Polling;
 use releasing::Releasing;
-use renewal::LateRenewals;
 use resuming::Resuming;
-use waiters::{Polling, Waiters};
+use turn::Turn;
+use waiters::Waiters;
 
-use crate::lock::{ETag, FencingToken, Fields, LeaseId};
+use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -81,8 +92,8 @@ pub struct Hold {
     /// Until when the lock rests, as its record says (S11).
     resting_until: Option<Instant>,
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
-    trouble: Option<Trouble>,
-    late_renewals: LateRenewals,
+    trouble: Option<Box<Trouble>>,
+    late: LateRequests,
     draining: bool,
     requests: u64,
 }
@@ -104,15 +115,6 @@ pub struct Memory {
     pub known: Option<Known>,
     /// The greatest token seen or granted.
     pub highest: Option<FencingToken>,
-}
-
-/// A record as it was at some moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Its version.
-    pub etag: ETag,
-    /// Its fields.
-    pub fields: Fields,
 }
 
 #[derive(Clone, Debug)]
@@ -168,7 +170,7 @@ impl Hold {
             handing_since: None,
             resting_until: None,
             trouble: None,
-            late_renewals: LateRenewals::default(),
+            late: LateRequests::default(),
             draining: false,
             requests: 0,
         }
@@ -187,12 +189,13 @@ impl Hold {
 
     /// Takes in what happened and answers what is to be done.
     pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
-        let mut out = Vec::new();
+        let mut turn = Turn::new(now);
         // S4: what time has ended is over, before anything that came in meanwhile is looked at.
-        self.pass(now, &mut out);
-        self.take(event, now, &mut out);
-        self.pass(now, &mut out);
-        out
+        self.pass(&mut turn);
+        self.take(event, &mut turn);
+        self.pass(&mut turn);
+        self.check();
+        turn.into_actions()
     }
 
     /// The earliest moment at which something is to be done; none if only an event can bring anything.
@@ -253,77 +256,103 @@ impl Hold {
     }
 
     /// Does what is due.
-    fn pass(&mut self, now: Instant, out: &mut Vec<Action>) {
-        for waiter in self.waiters.take_overdue(now) {
-            self.answer_overdue(&waiter, now, out);
-        }
-        let idle = State::Idle { not_before: now, effort: None };
-        match std::mem::replace(&mut self.state, idle) {
+    fn pass(&mut self, turn: &mut Turn) {
+        self.answer_overdue(turn);
+        match self.take_state(turn.now) {
             State::Idle { not_before, effort } => {
-                if self.waiters.is_empty() && effort.is_some() {
-                    self.abandon(effort, now, out);
-                } else if !self.waiters.is_empty() && now >= not_before && !self.draining {
-                    self.try_acquire(effort, now, out);
+                let wanted = !self.waiters.is_empty() && !self.draining;
+                if wanted && turn.now >= not_before {
+                    self.try_acquire(effort, turn);
                 } else {
                     self.state = State::Idle { not_before, effort };
                 }
             }
-            State::Acquiring(attempt) => self.pass_acquiring(*attempt, now, out),
-            State::Held(held) => self.pass_held(*held, now, out),
-            State::Releasing(releasing) => self.pass_releasing(*releasing, now, out),
-            State::Resuming(resuming) => self.pass_resuming(*resuming, now, out),
+            State::Acquiring(attempt) => self.pass_acquiring(*attempt, turn),
+            State::Held(held) => self.pass_held(held, turn),
+            State::Releasing(releasing) => self.pass_releasing(releasing, turn),
+            State::Resuming(resuming) => self.pass_resuming(resuming, turn),
+        }
+        // S6: an attempt that nobody waits for any more is given up.
+        if self.waiters.is_empty()
+            && let State::Idle { effort, .. } = &mut self.state
+            && let Some(effort) = effort.take()
+        {
+            self.abandon(Some(effort), turn);
         }
     }
 
-    fn take(&mut self, event: Event, now: Instant, out: &mut Vec<Action>) {
+    fn take(&mut self, event: Event, turn: &mut Turn) {
         match event {
-            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, now, out),
+            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, turn),
             Event::CallerLeft { caller } => {
-                if !self.waiters.remove(caller) && !self.resume_left(caller, now) {
-                    self.let_go(caller, false, now, out);
+                if !self.waiters.remove(caller) && !self.resume_left(caller, turn) {
+                    self.let_go(caller, false, turn);
                 }
             }
             Event::HolderSilent { caller } => {
-                if !self.waiters.remove(caller) && !self.resume_left(caller, now) {
+                if !self.waiters.remove(caller) && !self.resume_left(caller, turn) {
                     self.fall_silent(caller);
                 }
             }
-            Event::ReleaseAsked { caller } => self.let_go(caller, true, now, out),
-            Event::ExtendAsked { caller, max_hold } => self.extend(caller, max_hold, now, out),
-            Event::ProgressReported { caller } => self.report_progress(caller, now),
-            Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, now, out),
+            Event::ReleaseAsked { caller } => self.let_go(caller, true, turn),
+            Event::ExtendAsked { caller, max_hold } => self.extend(caller, max_hold, turn),
+            Event::ProgressReported { caller } => self.report_progress(caller, turn.now),
+            Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, turn),
             Event::AcquireAnswered { request, answer, read } => {
-                self.acquire_answered(request, (answer, read), now, out);
+                self.acquire_answered(request, (answer, read), turn);
             }
-            Event::ReadAnswered { request, answer } => {
-                self.read_answered(request, answer, now, out)
-            }
-            Event::WriteAnswered { request, answer } => {
-                self.write_answered(request, answer, now, out);
-            }
-            Event::RenewAnswered { request, answer } => {
-                if matches!(self.state, State::Resuming(_)) {
-                    self.resume_renew_answered(request, answer, now, out);
-                } else {
-                    self.renew_answered(request, answer, now, out);
-                }
-            }
+            Event::ReadAnswered { request, answer } => self.read_answered(request, answer, turn),
+            Event::WriteAnswered { request, answer } => self.write_answered(request, answer, turn),
+            Event::RenewAnswered { request, answer } => self.renew_answered(request, answer, turn),
             Event::ReleaseAnswered { request, answer } => {
-                self.release_answered(request, &answer, now, out);
+                self.release_answered(request, answer, turn);
             }
-            Event::LeaseBroken { reason } => self.broken_here(reason, now, out),
+            Event::LeaseBroken { reason } => self.broken_here(reason, turn),
             Event::DrainStarted { ends } => {
                 self.draining = true;
-                self.fail_all(&shutting_down(), out);
-                self.drain_holder(ends, now, out);
+                self.fail_all(&shutting_down(), turn);
+                self.drain_resume(turn);
+                self.drain_holder(ends, turn);
             }
-            Event::DrainEnded => self.shut_down_holder(now, out),
+            Event::DrainEnded => self.shut_down_holder(turn),
             Event::Wakeup => {}
         }
+    }
+
+    /// Takes the state out, to put another in its place.
+    const fn take_state(&mut self, now: Instant) -> State {
+        std::mem::replace(&mut self.state, State::Idle { not_before: now, effort: None })
     }
 
     const fn next_request(&mut self) -> Request {
         self.requests += 1;
         Request(self.requests)
+    }
+
+    /// What holds after every event, and what must not.
+    fn check(&self) {
+        debug_assert!(!self.draining || self.waiters.is_empty(), "S15: nobody waits in a drain");
+        match &self.state {
+            State::Idle { effort, .. } => debug_assert!(
+                effort.is_none() || !self.waiters.is_empty(),
+                "S6: an attempt that nobody waits for is given up"
+            ),
+            State::Held(held) => {
+                debug_assert!(
+                    self.memory.highest >= Some(held.token),
+                    "S5: a token was granted and not noted"
+                );
+                debug_assert!(
+                    held.told_until >= held.valid_until() || held.phase != held::Phase::Active,
+                    "S13: a holder is told all of its validity"
+                );
+                debug_assert!(
+                    self.memory.known.is_some()
+                        || held.phase == held::Phase::Fading(held::Fading::Bereft),
+                    "S16: without the record's version a release could end a hold that went on elsewhere"
+                );
+            }
+            State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {}
+        }
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::event::{Failure, Request};
 use super::jitter::Jitter;
 use super::validity::{cut_off, valid_until};
-use crate::lock::{ETag, LeaseId};
 use crate::time::Instant;
 
 /// The renewals of one lease.
@@ -38,6 +37,7 @@ struct Try {
 pub(super) struct Answered {
     pub(super) sent: Instant,
     pub(super) lateness: Duration,
+    pub(super) cut_off: bool,
 }
 
 impl Renewal {
@@ -76,9 +76,10 @@ impl Renewal {
         self.at_risk
     }
 
-    /// Makes the next renewal due at once.
-    pub(super) fn hasten(&mut self, now: Instant) {
+    /// A holder came back: the next renewal is due at once, and it has not been warned yet.
+    pub(super) fn begin_anew(&mut self, now: Instant) {
         self.due = self.due.min(now);
+        self.at_risk = false;
     }
 
     /// The earliest moment at which something is to be done, the end of the validity aside.
@@ -102,7 +103,7 @@ impl Renewal {
         let limit = cut_off(self.lease_duration);
         let overdue = self.tries.iter_mut().find(|one| !one.cut_off && now >= one.sent + limit)?;
         overdue.cut_off = true;
-        let answered = Answered { sent: overdue.sent, lateness: overdue.lateness };
+        let answered = Answered { sent: overdue.sent, lateness: overdue.lateness, cut_off: true };
         self.note_failure("the store did not answer in time".to_owned(), None, now, jitter);
         Some(answered)
     }
@@ -120,6 +121,7 @@ impl Renewal {
     /// A renewal is sent now.
     pub(super) fn sent(&mut self, request: Request, now: Instant) {
         let lateness = now.saturating_since(self.due);
+        self.tries.reserve_exact(1);
         self.tries.push(Try { request, sent: now, lateness, cut_off: false });
         self.last_sent = now;
     }
@@ -128,7 +130,7 @@ impl Renewal {
     pub(super) fn answered(&mut self, request: Request) -> Option<Answered> {
         let index = self.tries.iter().position(|one| one.request == request)?;
         let one = self.tries.remove(index);
-        Some(Answered { sent: one.sent, lateness: one.lateness })
+        Some(Answered { sent: one.sent, lateness: one.lateness, cut_off: one.cut_off })
     }
 
     /// The renewal that was sent at `sent` succeeded; whether that ends a risk (S9).
@@ -137,6 +139,7 @@ impl Renewal {
         self.good_sent = self.good_sent.max(sent);
         self.due = self.good_sent + self.lease_duration / 3;
         self.tries.retain(|one| one.sent > sent);
+        self.tries.shrink_to_fit();
         self.failures = 0;
         self.cause = None;
         std::mem::replace(&mut self.at_risk, false)
@@ -191,39 +194,5 @@ impl Renewal {
         let delay = jitter.between(least, grown.max(least));
         // A store that asks for patience gets it, but never so much that the hold is lost for it.
         self.due = now + delay.max(retry_after.unwrap_or_default().min(most));
-    }
-}
-
-/// Renewals of leases that we have given up, whose answers may yet come (S4).
-#[derive(Clone, Debug, Default)]
-pub(super) struct LateRenewals(Vec<LateRenewal>);
-
-#[derive(Clone, Debug)]
-pub(super) struct LateRenewal {
-    request: Request,
-    pub(super) lease_id: LeaseId,
-    pub(super) etag: Option<ETag>,
-    pub(super) lease_duration: Duration,
-}
-
-/// Late renewals that are remembered; older ones have long been answered or cut off.
-const MAX_LATE_RENEWALS: usize = 8;
-
-impl LateRenewals {
-    pub(super) fn keep(&mut self, renewal: &Renewal, lease_id: LeaseId, etag: Option<ETag>) {
-        let lease_duration = renewal.lease_duration();
-        self.0.extend(renewal.unanswered().map(|request| LateRenewal {
-            request,
-            lease_id,
-            etag: etag.clone(),
-            lease_duration,
-        }));
-        let excess = self.0.len().saturating_sub(MAX_LATE_RENEWALS);
-        self.0.drain(..excess);
-    }
-
-    pub(super) fn take(&mut self, request: Request) -> Option<LateRenewal> {
-        let index = self.0.iter().position(|late| late.request == request)?;
-        Some(self.0.remove(index))
     }
 }

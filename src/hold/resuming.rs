@@ -1,12 +1,13 @@
 //! Going on with a hold after a sidecar restarted (S16): renew its lease, check its token, write its record again.
 
-use super::acquisition::NewLease;
 use super::action::{Action, LossReason};
+use super::callers::shutting_down;
 use super::event::{CallerId, Failure, Request, Resume, Stored, Trouble, TroubleKind};
+use super::held::{Fading, Phase, broken_detail};
+use super::turn::Turn;
 use super::validity::cut_off;
-use super::waiters::Waiter;
 use super::{Flight, Hold, Known, State};
-use crate::lock::{ETag, Fields, Record};
+use crate::lock::{ETag, Fields, LeaseId, Record};
 use crate::time::Instant;
 
 /// A hold that is being taken up again.
@@ -35,57 +36,72 @@ enum Step {
     },
 }
 
+/// What a resume is answered before the store is asked.
+enum Verdict {
+    GoOn,
+    Ended,
+    Later,
+}
+
 impl Hold {
-    pub(super) fn resume(
-        &mut self,
-        caller: CallerId,
-        resume: Resume,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn resume(&mut self, caller: CallerId, resume: Resume, turn: &mut Turn) {
         if self.draining {
-            let trouble = Trouble {
-                kind: TroubleKind::ShuttingDown,
-                message: "the sidecar is shutting down".to_owned(),
-                retry_after: None,
-            };
-            return out.push(Action::TellFailed { caller, trouble });
+            return turn.push(Action::TellFailed { caller, trouble: shutting_down() });
         }
-        if self.take_up(caller, resume.lease_id, resume.token, (now, out)) {
+        if self.take_up(caller, resume.lease_id, resume.token, turn) {
             return;
         }
-        let superseded = self.memory.highest.is_some_and(|highest| highest > resume.token);
-        let effort = match &self.state {
-            State::Idle { effort, .. } if !superseded => effort.clone(),
-            State::Acquiring(attempt) if !superseded => {
-                Some(attempt.as_ref().clone().into_effort())
-            }
-            State::Resuming(other) if other.resume.lease_id == resume.lease_id => {
-                out.push(Action::TellSuperseded { caller: other.caller });
-                None
-            }
-            State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_)
-            | State::Resuming(_) => {
+        match self.may_resume(&resume) {
+            Verdict::GoOn => {}
+            Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since".to_owned();
-                return out.push(Action::TellLost { caller, reason: LossReason::Taken, detail });
+                return turn.push(Action::TellLost { caller, reason: LossReason::Taken, detail });
             }
-        };
-        self.forget(effort, out);
-        let step = Step::Renew { sent: now };
-        let flight = Flight::Waiting { at: now };
-        self.send_resume(Resuming { caller, resume, step, flight }, now, out);
+            Verdict::Later => {
+                let trouble = Trouble {
+                    kind: TroubleKind::Unavailable,
+                    message: "another hold of this lock is not settled yet".to_owned(),
+                    retry_after: None,
+                };
+                return turn.push(Action::TellFailed { caller, trouble });
+            }
+        }
+        match self.take_state(turn.now) {
+            State::Idle { effort, .. } => self.drop_effort(effort, turn),
+            State::Acquiring(attempt) => self.drop_attempt(*attempt, turn),
+            State::Resuming(former) => turn.push(Action::TellSuperseded { caller: former.caller }),
+            State::Held(_) | State::Releasing(_) => {}
+        }
+        let step = Step::Renew { sent: turn.now };
+        let flight = Flight::Waiting { at: turn.now };
+        self.send_resume(Box::new(Resuming { caller, resume, step, flight }), turn);
     }
 
-    fn send_resume(&mut self, mut resuming: Resuming, now: Instant, out: &mut Vec<Action>) {
+    fn may_resume(&self, resume: &Resume) -> Verdict {
+        if self.memory.highest.is_some_and(|highest| highest > resume.token) {
+            return Verdict::Ended;
+        }
+        match &self.state {
+            State::Idle { .. } | State::Acquiring(_) => Verdict::GoOn,
+            // Somebody here may still believe in a lease that the store has given to another since.
+            State::Held(held) if held.phase == Phase::Fading(Fading::Bereft) => {
+                if held.lease_id == resume.lease_id { Verdict::Ended } else { Verdict::Later }
+            }
+            State::Held(_) => Verdict::Ended,
+            State::Releasing(releasing) if releasing.lease_id == resume.lease_id => Verdict::Ended,
+            State::Releasing(_) => Verdict::Later,
+            State::Resuming(other) if other.lease_id() == resume.lease_id => Verdict::GoOn,
+            State::Resuming(_) => Verdict::Later,
+        }
+    }
+
+    fn send_resume(&mut self, mut resuming: Box<Resuming>, turn: &mut Turn) {
         let request = self.next_request();
-        let lease_id = resuming.resume.lease_id;
+        let lease_id = resuming.lease_id();
         let timeout = cut_off(resuming.resume.terms.lease_duration);
-        out.push(match &mut resuming.step {
+        turn.push(match &mut resuming.step {
             Step::Renew { sent } => {
-                *sent = now;
+                *sent = turn.now;
                 Action::SendRenew { request, lease_id, timeout }
             }
             Step::Read { .. } => Action::SendRead { request, timeout },
@@ -97,172 +113,147 @@ impl Hold {
                 timeout,
             },
         });
-        resuming.flight = Flight::Sent { request, until: now + timeout };
-        self.state = State::Resuming(Box::new(resuming));
+        resuming.flight = Flight::Sent { request, until: turn.now + timeout };
+        self.state = State::Resuming(resuming);
     }
 
-    pub(super) fn pass_resuming(
-        &mut self,
-        resuming: Resuming,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
-        if now >= resuming.resume.believed_until {
+    pub(super) fn pass_resuming(&mut self, resuming: Box<Resuming>, turn: &mut Turn) {
+        if turn.now >= resuming.resume.believed_until {
             let detail = "the store could not be asked before the validity ran out".to_owned();
-            return self.resume_lost(&resuming, LossReason::Expired, detail, now, out);
+            return self.resume_lost(&resuming, LossReason::Expired, detail, turn);
         }
         match resuming.flight {
-            Flight::Sent { until, .. } if now >= until => {
-                self.resume_later(resuming, now);
-            }
-            Flight::Waiting { at } if now >= at => self.send_resume(resuming, now, out),
+            Flight::Sent { until, .. } if turn.now >= until => self.resume_later(resuming, turn),
+            Flight::Waiting { at } if turn.now >= at => self.send_resume(resuming, turn),
             Flight::Sent { .. } | Flight::Waiting { .. } => {
-                self.state = State::Resuming(Box::new(resuming));
+                self.state = State::Resuming(resuming);
             }
         }
     }
 
     pub(super) fn resume_renew_answered(
         &mut self,
+        mut resuming: Box<Resuming>,
         request: Request,
         answer: Result<(), Failure>,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        let Some(mut resuming) = self.resuming(request) else {
-            return;
-        };
-        let Step::Renew { sent } = resuming.step else {
-            return;
-        };
-        match answer {
-            Ok(()) => {
-                resuming.step = Step::Read { renewed: sent };
-                self.send_resume(resuming, now, out);
+        match resuming.step {
+            Step::Renew { sent } if resuming.flight.is(request) => match answer {
+                Ok(()) => {
+                    resuming.step = Step::Read { renewed: sent };
+                    self.send_resume(resuming, turn);
+                }
+                Err(failure) => self.resume_failed(resuming, failure, turn),
+            },
+            Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
+                self.state = State::Resuming(resuming);
+                self.late_answer(request, answer.is_ok(), turn);
             }
-            Err(failure) => self.resume_failed(resuming, failure, now, out),
         }
     }
 
     pub(super) fn resume_read_answered(
         &mut self,
+        mut resuming: Box<Resuming>,
         request: Request,
         answer: Result<Stored, Failure>,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        let Some(mut resuming) = self.resuming(request) else {
-            return;
-        };
-        let Step::Read { renewed } = resuming.step else {
-            return;
+        let renewed = match resuming.step {
+            Step::Read { renewed } if resuming.flight.is(request) => renewed,
+            Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
+                self.state = State::Resuming(resuming);
+                return;
+            }
         };
         match answer {
-            Ok(stored) => {
-                let record = Record::from_fields(&stored.fields);
-                let same_epoch = record
-                    .token
-                    .is_some_and(|token| token.epoch() == resuming.resume.token.epoch());
-                let same_lease = record.lease == Some(resuming.resume.lease_id.fingerprint());
+            Ok(Stored { etag, fields }) => {
+                let record = Record::from_fields(&fields);
+                let epoch = resuming.resume.token.epoch();
+                let same_epoch = record.token.is_some_and(|token| token.epoch() == epoch);
+                let same_lease = record.lease == Some(resuming.lease_id().fingerprint());
                 if !same_epoch || !same_lease {
                     let detail = "the lock has been granted to another since".to_owned();
-                    return self.resume_lost(&resuming, LossReason::Taken, detail, now, out);
+                    return self.resume_lost(&resuming, LossReason::Taken, detail, turn);
                 }
-                let Stored { etag, fields } = stored;
                 resuming.step = Step::Write { renewed, if_match: etag, fields };
-                self.send_resume(resuming, now, out);
+                self.send_resume(resuming, turn);
             }
-            Err(failure) => self.resume_failed(resuming, failure, now, out),
+            Err(failure) => self.resume_failed(resuming, failure, turn),
         }
     }
 
     pub(super) fn resume_write_answered(
         &mut self,
+        mut resuming: Box<Resuming>,
         request: Request,
         answer: Result<ETag, Failure>,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        let Some(mut resuming) = self.resuming(request) else {
-            return;
-        };
-        let Step::Write { renewed, fields, .. } = resuming.step.clone() else {
-            return;
+        let renewed = match resuming.step {
+            Step::Write { renewed, .. } if resuming.flight.is(request) => renewed,
+            Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
+                self.state = State::Resuming(resuming);
+                return;
+            }
         };
         match answer {
             Ok(etag) => {
-                self.memory.known = Some(Known { etag, fields });
-                self.memory.highest = self.memory.highest.max(Some(resuming.resume.token));
-                let Resuming { caller, resume, .. } = resuming;
-                let new = NewLease {
-                    lease_id: resume.lease_id,
-                    sent: renewed,
-                    duration: resume.terms.lease_duration,
-                    token: resume.token,
-                    acquired_at: resume.acquired_at,
-                };
-                self.grant_resumed(&new, &Waiter::new(caller, resume.terms, now), now, out);
+                let Resuming { caller, resume, step, .. } = *resuming;
+                if let Step::Write { fields, .. } = step {
+                    self.memory.known = Some(Known::new(etag, &fields));
+                }
+                self.memory.highest = self.memory.highest.max(Some(resume.token));
+                self.grant_resumed(caller, resume, renewed, turn);
             }
             Err(Failure::Changed) => {
                 resuming.step = Step::Read { renewed };
-                self.send_resume(resuming, now, out);
+                self.send_resume(resuming, turn);
             }
-            Err(failure) => self.resume_failed(resuming, failure, now, out),
+            Err(failure) => self.resume_failed(resuming, failure, turn),
         }
     }
 
     /// The caller of a resume went away. It may be trying elsewhere and still believe in its hold: the lease is
     /// left to run out.
-    pub(super) fn resume_left(&mut self, caller: CallerId, now: Instant) -> bool {
+    pub(super) fn resume_left(&mut self, caller: CallerId, turn: &Turn) -> bool {
         let left = matches!(&self.state, State::Resuming(resuming) if resuming.caller == caller);
         if left {
-            self.state = State::Idle { not_before: now, effort: None };
+            self.state = State::Idle { not_before: turn.now, effort: None };
         }
         left
     }
 
-    fn resuming(&self, request: Request) -> Option<Resuming> {
-        match &self.state {
-            State::Resuming(resuming) if resuming.flight.is(request) => {
-                Some(resuming.as_ref().clone())
-            }
-            State::Resuming(_)
-            | State::Idle { .. }
-            | State::Acquiring(_)
-            | State::Held(_)
-            | State::Releasing(_) => None,
+    /// S15: the client may go on with its hold at another sidecar, so it is not lost.
+    pub(super) fn drain_resume(&mut self, turn: &mut Turn) {
+        if let State::Resuming(resuming) = &self.state {
+            turn.push(Action::TellFailed { caller: resuming.caller, trouble: shutting_down() });
+            self.state = State::Idle { not_before: turn.now, effort: None };
         }
     }
 
-    fn resume_failed(
-        &mut self,
-        resuming: Resuming,
-        failure: Failure,
-        now: Instant,
-        out: &mut Vec<Action>,
-    ) {
+    fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, turn: &mut Turn) {
         let (reason, detail) = match failure {
             Failure::Unknown(_) | Failure::Refused(_) | Failure::Contended | Failure::Changed => {
-                return self.resume_later(resuming, now);
+                return self.resume_later(resuming, turn);
             }
             Failure::Taken => {
                 (LossReason::Taken, "another has the lease, or had it since".to_owned())
             }
-            Failure::Broken { reason } => {
-                (LossReason::Broken, reason.unwrap_or_else(|| "the lease was broken".to_owned()))
-            }
+            Failure::Broken { reason } => (LossReason::Broken, broken_detail(reason)),
             Failure::Deleted => {
                 (LossReason::LockDeleted, "the lock or its container was deleted".to_owned())
             }
         };
-        self.resume_lost(&resuming, reason, detail, now, out);
+        self.resume_lost(&resuming, reason, detail, turn);
     }
 
-    fn resume_later(&mut self, mut resuming: Resuming, now: Instant) {
+    fn resume_later(&mut self, mut resuming: Box<Resuming>, turn: &Turn) {
         // The client's validity is running: there is no time for patience.
         let duration = resuming.resume.terms.lease_duration;
-        resuming.flight = Flight::Waiting { at: now + self.jitter.around(duration / 60, 20) };
-        self.state = State::Resuming(Box::new(resuming));
+        resuming.flight = Flight::Waiting { at: turn.now + self.jitter.around(duration / 60, 20) };
+        self.state = State::Resuming(resuming);
     }
 
     /// The resume did not succeed; the client may believe until its validity ends (S13).
@@ -271,16 +262,19 @@ impl Hold {
         resuming: &Resuming,
         reason: LossReason,
         detail: String,
-        now: Instant,
-        out: &mut Vec<Action>,
+        turn: &mut Turn,
     ) {
-        out.push(Action::TellLost { caller: resuming.caller, reason, detail });
-        let not_before = resuming.resume.believed_until.max(now);
+        turn.push(Action::TellLost { caller: resuming.caller, reason, detail });
+        let not_before = resuming.resume.believed_until.max(turn.now);
         self.state = State::Idle { not_before, effort: None };
     }
 }
 
 impl Resuming {
+    pub(super) const fn lease_id(&self) -> LeaseId {
+        self.resume.lease_id
+    }
+
     pub(super) fn next_wakeup(&self) -> Instant {
         self.flight.at().min(self.resume.believed_until)
     }

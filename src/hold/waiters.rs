@@ -1,22 +1,17 @@
-//! The queue of callers of one lock path, and when to poll the store for them (S10, S12).
+//! The queue of callers of one lock path (S12).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::event::{CallerId, Terms};
-use super::jitter::Jitter;
 use crate::time::Instant;
-
-/// The shortest time between two polls, and the time between them where a lock is being handed on (S10, S12).
-const POLL_FLOOR: Duration = Duration::from_millis(250);
 
 /// A caller that waits for the lock.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
-    pub(super) deadline: Instant,
+    deadline: Instant,
 }
 
 impl Waiter {
@@ -31,29 +26,35 @@ impl Waiter {
     }
 }
 
-/// Callers in the order in which they came; the first is served first (S12).
+/// Callers in the order in which they came; the first is served first (S12). Everything that an event needs is
+/// found in logarithmic time, and an empty queue has nothing allocated.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters {
-    queue: VecDeque<Waiter>,
-    /// No deadline is before this; it may be early, never late.
-    earliest: Option<Instant>,
+    queue: BTreeMap<Ticket, Waiter>,
+    callers: BTreeMap<CallerId, Ticket>,
+    request_ids: BTreeMap<String, Ticket>,
+    deadlines: BTreeSet<(Instant, Ticket)>,
+    one_tries: BTreeSet<Ticket>,
+    next: Ticket,
 }
+
+/// The order of arrival.
+type Ticket = u64;
 
 impl Waiters {
     pub(super) fn push(&mut self, waiter: Waiter) {
-        if !waiter.is_one_try() {
-            let earliest = self.earliest.unwrap_or(waiter.deadline);
-            self.earliest = Some(earliest.min(waiter.deadline));
-        }
-        self.queue.push_back(waiter);
+        let ticket = self.next;
+        self.next += 1;
+        self.put(ticket, waiter);
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiter> {
-        self.queue.pop_front()
+        let (ticket, _) = self.queue.first_key_value()?;
+        self.take(*ticket)
     }
 
     pub(super) fn front(&self) -> Option<&Waiter> {
-        self.queue.front()
+        self.queue.first_key_value().map(|(_, waiter)| waiter)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -64,101 +65,65 @@ impl Waiters {
         self.queue.is_empty()
     }
 
-    pub(super) const fn earliest_deadline(&self) -> Option<Instant> {
-        self.earliest
+    pub(super) fn earliest_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// Takes `caller` out; whether it was there.
     pub(super) fn remove(&mut self, caller: CallerId) -> bool {
-        let before = self.queue.len();
-        self.queue.retain(|waiter| waiter.caller != caller);
-        before != self.queue.len()
+        let ticket = self.callers.get(&caller).copied();
+        ticket.is_some_and(|ticket| self.take(ticket).is_some())
     }
 
-    /// Takes out those whose wait is over.
-    pub(super) fn take_overdue(&mut self, now: Instant) -> Vec<Waiter> {
-        if self.earliest.is_none_or(|earliest| now < earliest) {
-            return Vec::new();
+    /// Takes out one whose wait is over.
+    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
+        let (deadline, ticket) = self.deadlines.first().copied()?;
+        if deadline <= now { self.take(ticket) } else { None }
+    }
+
+    /// Takes out one of those who wanted one try.
+    pub(super) fn pop_one_try(&mut self) -> Option<Waiter> {
+        let ticket = self.one_tries.first().copied()?;
+        self.take(ticket)
+    }
+
+    /// Gives the place of the waiter with the same request id to `waiter`; who had it, and the place.
+    pub(super) fn replace(&mut self, waiter: Waiter) -> Result<(CallerId, usize), Waiter> {
+        let ticket = self.request_ids.get(&waiter.terms.request_id).copied();
+        let Some((ticket, former)) = ticket.and_then(|ticket| Some((ticket, self.take(ticket)?)))
+        else {
+            return Err(waiter);
+        };
+        self.put(ticket, waiter);
+        Ok((former.caller, self.queue.range(..=ticket).count()))
+    }
+
+    fn put(&mut self, ticket: Ticket, waiter: Waiter) {
+        if waiter.is_one_try() {
+            self.one_tries.insert(ticket);
+        } else {
+            self.deadlines.insert((waiter.deadline, ticket));
         }
-        let overdue = self.take(|waiter| !waiter.is_one_try() && waiter.deadline <= now);
-        let timed = self.queue.iter().filter(|waiter| !waiter.is_one_try());
-        self.earliest = timed.map(|waiter| waiter.deadline).min();
-        overdue
-    }
-
-    /// Takes out those who wanted one try.
-    pub(super) fn take_one_tries(&mut self) -> Vec<Waiter> {
-        self.take(Waiter::is_one_try)
-    }
-
-    /// Takes out everybody.
-    pub(super) fn take_all(&mut self) -> Vec<Waiter> {
-        self.earliest = None;
-        self.queue.drain(..).collect()
-    }
-
-    /// Puts `caller` in the place of the waiter with this request id; who was there before.
-    pub(super) fn replace(&mut self, request_id: &str, caller: CallerId) -> Option<CallerId> {
-        let same = |waiter: &&mut Waiter| waiter.terms.request_id == request_id;
-        let waiter = self.queue.iter_mut().find(same)?;
-        Some(std::mem::replace(&mut waiter.caller, caller))
-    }
-
-    fn take(&mut self, which: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
-        let mut taken = Vec::new();
-        let mut index = 0;
-        while let Some(waiter) = self.queue.get(index) {
-            if which(waiter) {
-                taken.extend(self.queue.remove(index));
-            } else {
-                index += 1;
-            }
+        if !waiter.terms.request_id.is_empty() {
+            self.request_ids.insert(waiter.terms.request_id.clone(), ticket);
         }
-        taken
-    }
-}
-
-/// How often to try again while somebody else has the lock: decorrelated jitter up to the cap (S12).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Polling {
-    last: Option<Duration>,
-    /// The holder's sidecar hands the lock on: it will stand back soon, for a moment only (S10).
-    eager: bool,
-}
-
-impl Polling {
-    pub(super) const fn set_eager(&mut self, eager: bool) {
-        self.eager = eager;
+        self.callers.insert(waiter.caller, ticket);
+        self.queue.insert(ticket, waiter);
+        debug_assert_eq!(self.queue.len(), self.callers.len(), "a caller waits once");
     }
 
-    pub(super) fn next(&mut self, jitter: &mut Jitter, cap: Duration) -> Duration {
-        if self.eager {
-            return POLL_FLOOR;
+    fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let waiter = self.queue.remove(&ticket)?;
+        self.callers.remove(&waiter.caller);
+        self.deadlines.remove(&(waiter.deadline, ticket));
+        self.one_tries.remove(&ticket);
+        if !waiter.terms.request_id.is_empty() {
+            self.request_ids.remove(&waiter.terms.request_id);
         }
-        let last = self.last.unwrap_or(POLL_FLOOR);
-        let delay = jitter.between(POLL_FLOOR, last * 3).min(cap);
-        self.last = Some(delay);
-        delay
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn s12_polls_grow_from_the_floor_to_the_cap() {
-        let mut jitter = Jitter::new(3);
-        let mut polling = Polling::default();
-        let cap = Duration::from_secs(5);
-        let mut longest = Duration::ZERO;
-        for _ in 0..200 {
-            let delay = polling.next(&mut jitter, cap);
-            assert!(delay >= POLL_FLOOR && delay <= cap, "{delay:?}");
-            longest = longest.max(delay);
+        debug_assert_eq!(self.queue.len(), self.deadlines.len() + self.one_tries.len());
+        if self.queue.is_empty() {
+            *self = Self { next: self.next, ..Self::default() };
         }
-        assert_eq!(longest, cap);
-        polling.set_eager(true);
-        assert_eq!(polling.next(&mut jitter, cap), POLL_FLOOR);
+        Some(waiter)
     }
 }

@@ -1,1 +1,13 @@
-
+mod acquiring;
+mod bounds;
+mod chance;
+mod client;
+mod drive;
+mod ending;
+mod renewing;
+mod resuming;
+mod rig;
+mod size;
+mod table;
+mod waiting;
+mod world;

@@ -1,0 +1,90 @@
+//! Requests that were given up though their answers may yet come (S4, S6).
+
+use super::action::Action;
+use super::event::Request;
+use super::turn::Turn;
+use super::validity::cut_off;
+use super::{Attempt, Hold, State};
+use crate::lock::{ETag, LeaseId};
+use std::time::Duration;
+
+/// A request that, if it succeeded after all, has leased the lock to nobody.
+#[derive(Clone, Debug)]
+struct Late {
+    request: Request,
+    lease_id: LeaseId,
+    if_match: Option<ETag>,
+    lease_duration: Duration,
+}
+
+/// The late requests of one machine.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LateRequests(Vec<Late>);
+
+/// Late requests that are remembered; older ones have long been answered or cut off.
+const MAX_LATE: usize = 8;
+
+impl LateRequests {
+    pub(super) fn keep(
+        &mut self,
+        request: Request,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+        lease_duration: Duration,
+    ) {
+        if self.0.len() == MAX_LATE {
+            self.0.remove(0);
+        }
+        self.0.push(Late { request, lease_id, if_match, lease_duration });
+    }
+
+    /// The lease was granted to a holder: whoever ends that hold ends the lease.
+    pub(super) fn forget(&mut self, lease_id: LeaseId) {
+        self.0.retain(|late| late.lease_id != lease_id);
+        if self.0.is_empty() {
+            self.0 = Vec::new();
+        }
+    }
+
+    fn take(&mut self, request: Request) -> Option<Late> {
+        let index = self.0.iter().position(|late| late.request == request)?;
+        Some(self.0.remove(index))
+    }
+}
+
+impl Hold {
+    /// An acquire or a renewal was answered that nobody waits for any more: a lease that it has is given back.
+    pub(super) fn late_answer(&mut self, request: Request, succeeded: bool, turn: &mut Turn) {
+        let Some(late) = self.late.take(request) else {
+            return;
+        };
+        if !succeeded || self.uses(late.lease_id) {
+            return;
+        }
+        let request = self.next_request();
+        turn.push(Action::SendRelease {
+            request,
+            lease_id: late.lease_id,
+            if_match: late.if_match,
+            timeout: cut_off(late.lease_duration),
+        });
+    }
+
+    /// Whether this lease is had or tried for now.
+    fn uses(&self, lease_id: LeaseId) -> bool {
+        let used = match &self.state {
+            State::Idle { effort, .. } => effort.as_ref().map(|effort| effort.lease_id),
+            State::Acquiring(attempt) => Some(match attempt.as_ref() {
+                Attempt::Acquire { effort, .. } | Attempt::ReadHolder { effort, .. } => {
+                    effort.lease_id
+                }
+                Attempt::Leased { lease, .. } => lease.lease_id,
+            }),
+            State::Held(held) => Some(held.lease_id),
+            // On its way back, and so is what a late request may have made of it.
+            State::Releasing(_) => None,
+            State::Resuming(resuming) => Some(resuming.lease_id()),
+        };
+        used == Some(lease_id)
+    }
+}

@@ -1,0 +1,53 @@
+//! How often the store is asked while somebody else has the lock (S10, S12).
+
+use std::time::Duration;
+
+use super::jitter::Jitter;
+
+/// The shortest time between two polls, and the time between them where a lock is being handed on (S10, S12).
+const POLL_FLOOR: Duration = Duration::from_millis(250);
+
+/// Decorrelated jitter up to the cap (S12).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Polling {
+    last: Option<Duration>,
+    /// The holder's sidecar hands the lock on: it will stand back soon, for a moment only (S10).
+    eager: bool,
+}
+
+impl Polling {
+    pub(super) const fn set_eager(&mut self, eager: bool) {
+        self.eager = eager;
+    }
+
+    pub(super) fn next(&mut self, jitter: &mut Jitter, cap: Duration) -> Duration {
+        if self.eager {
+            return POLL_FLOOR;
+        }
+        let last = self.last.unwrap_or(POLL_FLOOR);
+        let delay = jitter.between(POLL_FLOOR, last * 3).min(cap);
+        self.last = Some(delay);
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s12_polls_grow_from_the_floor_to_the_cap() {
+        let mut jitter = Jitter::new(3);
+        let mut polling = Polling::default();
+        let cap = Duration::from_secs(5);
+        let mut longest = Duration::ZERO;
+        for _ in 0..200 {
+            let delay = polling.next(&mut jitter, cap);
+            assert!(delay >= POLL_FLOOR && delay <= cap, "{delay:?}");
+            longest = longest.max(delay);
+        }
+        assert_eq!(longest, cap);
+        polling.set_eager(true);
+        assert_eq!(polling.next(&mut jitter, cap), POLL_FLOOR);
+    }
+}

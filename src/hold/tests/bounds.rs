@@ -1,0 +1,188 @@
+//! The bounds that a caller sets: S11.
+
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, terms,
+};
+use crate::hold::{Action, Event, LossReason, Terms};
+
+fn at_most(max_hold: u64) -> Terms {
+    Terms { max_hold: Some(secs(max_hold)), ..terms() }
+}
+
+fn at_least(min_hold: u64) -> Terms {
+    Terms { min_hold: secs(min_hold), ..terms() }
+}
+
+#[test]
+fn s11_max_hold_ends_a_hold_and_the_lock_is_free_at_once() {
+    let (mut rig, grant) = Rig::with_holder(ANN, at_most(4));
+    assert_eq!(grant.valid_until - rig.at(), secs(4), "the validity never reaches past it");
+    rig.pass_served(secs(4));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s11_an_extended_hold_lasts_longer() {
+    let (mut rig, _) = Rig::with_holder(ANN, at_most(4));
+    rig.pass_served(secs(3));
+    rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(20) });
+    rig.pass_served(secs(19));
+    assert_eq!(loss(&rig.told(), ANN), None);
+    rig.pass_served(secs(1));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+}
+
+#[test]
+fn s13_a_hold_that_was_shortened_is_nobody_elses_before_its_told_validity_is_over() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(2) });
+    rig.pass_served(secs(2));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+    rig.pass_served(grant.valid_until - rig.at() - millis(1));
+    assert!(!is_granted(&rig.told(), BOB) && rig.is_leased());
+    rig.pass_served(millis(2));
+    rig.granted(BOB);
+}
+
+#[test]
+fn s13_a_holder_that_says_so_ends_its_told_validity() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(2) });
+    rig.pass_served(secs(3));
+    rig.release(ANN);
+    rig.serve();
+    rig.granted(BOB);
+}
+
+#[test]
+fn s11_who_reports_no_progress_loses_the_lock() {
+    let patient = Terms { progress_timeout: Some(secs(4)), ..terms() };
+    let (mut rig, grant) = Rig::with_holder(ANN, patient);
+    assert_eq!(grant.valid_until - rig.at(), secs(4));
+    rig.pass_served(secs(3));
+    rig.on(Event::ProgressReported { caller: ANN });
+    assert_eq!(rig.hold.validity(ANN), Some(rig.at() + secs(4)));
+    rig.pass_served(millis(3_999));
+    assert_eq!(loss(&rig.told(), ANN), None);
+    rig.pass_served(millis(1));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::NoProgress));
+}
+
+#[test]
+fn s11_a_lock_rests_until_min_hold_is_over() {
+    let (mut rig, _) = Rig::with_holder(ANN, at_least(40));
+    let ends = rig.at() + secs(40);
+    rig.arrive(BOB, terms());
+    rig.pass_served(secs(2));
+    rig.release(ANN);
+    assert_eq!(released(&rig.told(), ANN), Some(Some(ends)));
+    rig.arrive(CAT, one_try());
+    let told = rig.told();
+    let resting =
+        |action: &Action| matches!(action, Action::TellBusy { caller: CAT, busy } if busy.resting);
+    assert!(told.iter().any(resting), "{told:?}");
+    rig.pass_served(millis(37_999));
+    assert!(!is_granted(&rig.told(), BOB));
+    assert!(rig.is_leased(), "the lease is renewed meanwhile");
+    rig.pass_served(millis(1));
+    rig.granted(BOB);
+}
+
+#[test]
+fn s11_a_rest_outlives_the_sidecar_that_promised_it() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, at_least(40));
+    rig.release(ANN);
+    // It dies here; its lease runs out.
+    other.now += secs(20);
+    other.arrive(BOB, one_try());
+    other.serve();
+    let told = other.told();
+    let resting = |action: &Action| match action {
+        Action::TellBusy { caller: BOB, busy } => busy.resting && busy.retry_after > secs(15),
+        _ => false,
+    };
+    assert!(told.iter().any(resting), "{told:?}");
+    assert!(!other.is_leased());
+    other.arrive(CAT, terms());
+    other.pass_served(secs(18));
+    assert!(!is_granted(&other.told(), CAT));
+    other.pass_served(secs(3));
+    other.granted(CAT);
+}
+
+#[test]
+fn s11_a_rest_survives_a_store_that_cannot_be_renewed() {
+    let (mut rig, _) = Rig::with_holder(ANN, at_least(40));
+    rig.arrive(BOB, terms());
+    rig.release(ANN);
+    rig.pass_failing(secs(16));
+    rig.pass_served(secs(23));
+    assert!(!is_granted(&rig.told(), BOB));
+    rig.pass_served(secs(2));
+    rig.granted(BOB);
+}
+
+#[test]
+fn s11_a_drain_leaves_the_rest_to_the_record() {
+    let (mut rig, _) = Rig::with_holder(ANN, at_least(40));
+    rig.release(ANN);
+    rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+    rig.serve();
+    assert!(!rig.is_leased());
+    assert!(rig.record().resting_until.is_some());
+    let (mut rig, _) = Rig::with_holder(ANN, at_least(40));
+    rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+    rig.release(ANN);
+    rig.serve();
+    let told = rig.told();
+    assert!(released(&told, ANN).flatten().is_some(), "it is told that the lock rests");
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s11_no_rest_stays_for_a_caller_that_left_before_its_grant() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, at_least(40));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.leave(ANN);
+    rig.serve();
+    assert_eq!(rig.record().resting_until, None);
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s11_a_rest_of_unknown_outcome_is_cleared_for_the_next_caller() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, at_least(40));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    rig.do_in_store(&write);
+    assert!(rig.record().resting_until.is_some());
+    rig.leave(ANN);
+    rig.arrive(BOB, terms());
+    rig.pass(secs(3));
+    rig.pass_served(secs(2));
+    rig.granted(BOB);
+    assert_eq!(rig.record().resting_until, None);
+}
+
+#[test]
+fn s11_a_rest_of_unknown_outcome_is_cleared_if_nobody_comes() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, at_least(40));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    rig.do_in_store(&write);
+    rig.leave(ANN);
+    rig.on(super::table::failed(&write, outage()).unwrap());
+    rig.pass_served(secs(5));
+    assert_eq!(rig.record().resting_until, None);
+    assert!(!rig.is_leased());
+}

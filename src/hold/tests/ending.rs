@@ -1,0 +1,235 @@
+//! How holds end: S1, S13 to S15, S17.
+
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, terms, trouble,
+};
+use crate::hold::{Action, CallerId, Event, Failure, LossReason, Terms, TroubleKind};
+
+#[test]
+fn s1_two_sidecars_never_grant_at_once() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, terms());
+    other.arrive(BOB, terms());
+    // The first is cut off from the store: its holder believes until 14.2 s.
+    other.pass_served(grant.valid_until - rig.at());
+    assert!(!is_granted(&other.told(), BOB));
+    other.pass_served(secs(6));
+    assert!(other.granted(BOB).token > grant.token);
+    rig.pass_failing(secs(21));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+}
+
+#[test]
+fn s13_a_release_is_answered_when_the_store_has_it() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    assert_eq!(released(&rig.told(), ANN), None);
+    rig.fail(outage());
+    rig.pass_failing(secs(3));
+    assert_eq!(released(&rig.told(), ANN), None);
+    rig.pass_served(secs(2));
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s13_a_release_is_answered_when_the_lease_can_no_longer_be_valid() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    rig.pass_failing(secs(15));
+    assert_eq!(released(&rig.told(), ANN), None);
+    rig.pass_failing(secs(1));
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+    assert!(rig.hold.is_idle(rig.at()));
+}
+
+#[test]
+fn s13_a_repeated_release_whose_answer_was_lost_is_released() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    let first = rig.request();
+    rig.do_in_store(&first);
+    rig.pass(secs(4));
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+}
+
+#[test]
+fn s13_a_late_release_never_touches_a_later_hold() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.release(ANN);
+    rig.granted(BOB);
+    rig.release(ANN);
+    rig.leave(ANN);
+    assert!(rig.sent.is_empty());
+    assert!(rig.hold.validity(BOB).is_some());
+}
+
+#[test]
+fn s14_a_holder_that_leaves_frees_the_lock_at_once() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.leave(ANN);
+    rig.serve();
+    assert!(!rig.is_leased());
+    assert!(rig.hold.is_idle(rig.at()));
+}
+
+#[test]
+fn s14_a_silent_holder_keeps_the_lock_until_its_told_validity_is_over_and_no_longer() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.pass(secs(1));
+    rig.silent(ANN);
+    rig.pass_served(grant.valid_until - rig.at() - millis(1));
+    let told = rig.told();
+    assert!(loss(&told, ANN).is_none() && !is_granted(&told, BOB), "{told:?}");
+    assert!(rig.sent.is_empty(), "renewing stops");
+    rig.pass_served(millis(1));
+    let told = rig.told();
+    assert_eq!(loss(&told, ANN), Some(LossReason::Expired));
+    assert!(is_granted(&told, BOB));
+}
+
+#[test]
+fn s14_a_renewal_under_way_changes_nothing_for_the_silent() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_500));
+    rig.silent(ANN);
+    rig.serve();
+    rig.pass_served(grant.valid_until - rig.at());
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+    rig.serve();
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s14_a_silent_holder_whose_lease_is_gone_is_told_lost_once() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_500));
+    rig.silent(ANN);
+    rig.fail(Failure::Taken);
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
+    rig.pass_served(secs(30));
+    assert_eq!(rig.told(), []);
+    assert!(rig.hold.is_idle(rig.at()));
+}
+
+#[test]
+fn s15_a_drain_refuses_the_new_warns_the_holder_and_releases_as_it_lets_go() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    let ends = rig.at() + secs(20);
+    rig.on(Event::DrainStarted { ends });
+    let told = rig.told();
+    assert!(told.contains(&Action::TellDraining { caller: ANN, ends }));
+    assert_eq!(trouble(&told, BOB), Some(TroubleKind::ShuttingDown));
+    rig.arrive(CAT, one_try());
+    assert_eq!(trouble(&rig.told(), CAT), Some(TroubleKind::ShuttingDown));
+    rig.pass_served(secs(18));
+    assert!(rig.hold.validity(ANN).is_some(), "it is renewed until the drain ends");
+    rig.release(ANN);
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+    assert!(!rig.is_leased());
+    assert!(rig.hold.is_idle(rig.at()));
+}
+
+#[test]
+fn s15_who_does_not_let_go_is_told_and_its_lease_left_to_run_out() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+    rig.pass_served(secs(20));
+    rig.on(Event::DrainEnded);
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Shutdown));
+    rig.pass_served(secs(10));
+    assert!(rig.is_leased(), "it may not have read it yet");
+    rig.pass_served(secs(6));
+    assert!(!rig.is_leased());
+    assert!(rig.hold.is_idle(rig.at()));
+}
+
+#[test]
+fn s15_who_answers_the_shutdown_by_closing_is_released() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+    rig.on(Event::DrainEnded);
+    rig.leave(ANN);
+    rig.serve();
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s15_a_resume_under_way_is_sent_elsewhere_not_lost() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+    let told = rig.told();
+    assert_eq!((trouble(&told, BOB), loss(&told, BOB)), (Some(TroubleKind::ShuttingDown), None));
+    rig.serve();
+    rig.resume(CAT, &grant, terms(), secs(9));
+    assert_eq!(trouble(&rig.told(), CAT), Some(TroubleKind::ShuttingDown));
+    assert!(rig.is_leased());
+}
+
+#[test]
+fn s15_a_drain_gives_up_what_is_being_acquired() {
+    for is_leased in [false, true] {
+        let mut rig = Rig::new();
+        rig.arrive(ANN, terms());
+        if is_leased {
+            let acquire = rig.request();
+            rig.serve_one(&acquire);
+        }
+        rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
+        rig.pass_served(secs(5));
+        assert_eq!(trouble(&rig.told(), ANN), Some(TroubleKind::ShuttingDown));
+        assert!(!rig.is_leased());
+        assert!(rig.hold.is_idle(rig.at()));
+    }
+}
+
+#[test]
+fn s17_a_break_here_is_told_with_its_reason_at_once() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.table_mut().break_now();
+    rig.on(Event::LeaseBroken { reason: "stuck for a day".to_owned() });
+    let told = rig.told();
+    assert!(told.iter().any(|action| matches!(
+        action, Action::TellLost { reason: LossReason::Broken, detail, .. } if detail.contains("stuck for a day")
+    )));
+    rig.pass_served(grant.valid_until - rig.at() - millis(1));
+    assert!(!is_granted(&rig.told(), BOB), "its holder may not have read it yet");
+    rig.pass_served(secs(1));
+    rig.granted(BOB);
+}
+
+#[test]
+fn s17_a_break_elsewhere_is_learnt_at_the_next_renewal() {
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { lease_duration: secs(60), ..terms() });
+    rig.table_mut().break_now();
+    rig.pass_served(secs(22));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
+}
+
+#[test]
+fn spurious_events_do_nothing() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    let stranger = CallerId(99);
+    for event in [
+        Event::Wakeup,
+        Event::CallerLeft { caller: stranger },
+        Event::HolderSilent { caller: stranger },
+        Event::ReleaseAsked { caller: stranger },
+        Event::ExtendAsked { caller: stranger, max_hold: secs(0) },
+        Event::ProgressReported { caller: stranger },
+        Event::DrainEnded,
+    ] {
+        let drains = matches!(event, Event::DrainEnded);
+        rig.on(event);
+        let told = rig.told();
+        assert!(rig.sent.is_empty() && (drains || told.is_empty()), "{told:?}");
+    }
+}

@@ -1,0 +1,215 @@
+//! A hold that goes on: S4, S7, S8, S9.
+
+use std::time::Duration;
+
+use super::rig::{ANN, BOB, Rig, is_granted, loss, millis, outage, secs, terms};
+use crate::hold::{Action, Failure, LossReason, Terms};
+use crate::time::Instant;
+
+/// When the first of the matching actions comes while the store is out, since the grant's send.
+fn first(lease_seconds: u64, which: fn(&Action) -> bool) -> Duration {
+    let asked = Terms { lease_duration: secs(lease_seconds), ..terms() };
+    let (mut rig, _) = Rig::with_holder(ANN, asked);
+    let sent = rig.now;
+    loop {
+        let at = rig.hold.next_wakeup().expect("a hold always has something to do");
+        rig.pass(at - rig.at());
+        while let Some(action) = rig.sent.front() {
+            if which(action) {
+                return rig.now - sent;
+            }
+            rig.fail(outage());
+        }
+        if rig.told().iter().any(which) {
+            return rig.now - sent;
+        }
+    }
+}
+
+#[test]
+fn s9_the_table_of_renewal_warning_and_loss() {
+    for (lease, renew, at_risk, lost) in
+        [(60, 20, 40, 58_300), (30, 10, 20, 28_900), (15, 5, 10, 14_200)]
+    {
+        let renews = first(lease, |action| matches!(action, Action::SendRenew { .. }));
+        let tenth = secs(renew) / 10;
+        assert!(renews >= secs(renew) - tenth && renews <= secs(renew) + tenth, "{renews:?}");
+        assert_eq!(
+            first(lease, |action| matches!(action, Action::TellAtRisk { .. })),
+            secs(at_risk)
+        );
+        assert_eq!(first(lease, |action| matches!(action, Action::TellLost { .. })), millis(lost));
+    }
+}
+
+#[test]
+fn s7_each_renewal_comes_a_third_after_the_last() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass_served(secs(6));
+    let (first, asked) = (rig.hold.validity(ANN).unwrap(), rig.now);
+    rig.pass_served(secs(60));
+    let renewals =
+        rig.told().into_iter().filter(|action| matches!(action, Action::TellRenewed { .. }));
+    assert_eq!(renewals.count(), 13);
+    assert!(rig.hold.validity(ANN).unwrap() > first + (rig.now - asked - secs(6)));
+}
+
+#[test]
+fn s7_a_failed_renewal_is_repeated_with_backoff_until_the_end() {
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { lease_duration: secs(60), ..terms() });
+    rig.pass(secs(22));
+    let mut last = rig.now;
+    rig.fail(outage());
+    let mut tries = 0;
+    while loss(&rig.told(), ANN).is_none() {
+        let wait = rig.hold.next_wakeup().unwrap() - rig.at();
+        rig.pass(wait);
+        if !rig.sent.is_empty() && matches!(rig.sent[0], Action::SendRenew { .. }) {
+            let pause = rig.now - last;
+            assert!(pause >= secs(2) && pause <= secs(5), "D/30 to D/12: {pause:?}");
+            last = rig.now;
+            tries += 1;
+            rig.fail(outage());
+        }
+    }
+    assert!(tries >= 7, "{tries} tries");
+}
+
+#[test]
+fn s7_a_try_is_cut_off_and_repeated() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(rig.hold.next_wakeup().unwrap() - rig.at());
+    let first = rig.request();
+    assert!(matches!(first, Action::SendRenew { timeout, .. } if timeout == millis(2_500)));
+    rig.pass(millis(2_500));
+    let again_at = rig.hold.next_wakeup();
+    rig.pass(millis(400));
+    // That it failed is known: to be told so late puts nothing off.
+    rig.on(super::table::failed(&first, outage()).unwrap());
+    assert_eq!(rig.hold.next_wakeup(), again_at);
+    rig.pass(secs(1));
+    assert!(matches!(rig.request(), Action::SendRenew { .. }));
+    let told = rig.told();
+    let cut_off = |action: &Action| {
+        matches!(action, Action::ReportRenewal { latency: None, failure: Some(_), .. })
+    };
+    assert_eq!(told.iter().filter(|action| cut_off(action)).count(), 1);
+}
+
+#[test]
+fn s9_a_renewal_that_succeeds_again_is_told() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass_failing(secs(11));
+    let told = rig.told();
+    let cause = told.iter().find_map(|action| match action {
+        Action::TellAtRisk { cause, .. } => Some(cause.as_str()),
+        _ => None,
+    });
+    assert_eq!(cause, Some("connection reset"));
+    rig.pass_served(secs(2));
+    assert!(rig.told().iter().any(|action| matches!(action, Action::TellRecovered { .. })));
+    rig.pass_served(secs(60));
+    assert!(!rig.told().iter().any(|action| matches!(action, Action::TellAtRisk { .. })));
+}
+
+#[test]
+fn s8_the_stores_definite_word_ends_a_hold_at_once() {
+    let broken = Failure::Broken { reason: Some("maintenance".to_owned()) };
+    for (failure, reason) in [
+        (Failure::Taken, LossReason::Taken),
+        (broken, LossReason::Broken),
+        (Failure::Deleted, LossReason::LockDeleted),
+    ] {
+        let (mut rig, _) = Rig::with_holder(ANN, terms());
+        rig.pass(millis(5_500));
+        rig.fail(failure);
+        assert_eq!(loss(&rig.told(), ANN), Some(reason));
+    }
+}
+
+#[test]
+fn s8_everything_else_is_retried() {
+    let refused = match outage() {
+        Failure::Unknown(trouble) => Failure::Refused(trouble),
+        other => other,
+    };
+    for failure in [outage(), refused, Failure::Contended, Failure::Changed] {
+        let (mut rig, _) = Rig::with_holder(ANN, terms());
+        rig.pass(millis(5_500));
+        rig.fail(failure);
+        assert_eq!(loss(&rig.told(), ANN), None);
+        rig.pass_served(secs(5));
+        assert_eq!(loss(&rig.told(), ANN), None);
+        assert!(rig.hold.validity(ANN).is_some());
+    }
+}
+
+#[test]
+fn s4_a_hold_is_lost_by_the_clock_whatever_comes_in_then() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_500));
+    let renewal = rig.request();
+    let answer = rig.do_in_store(&renewal);
+    rig.pause(grant.valid_until - rig.at());
+    // The good answer was there all the time, but it is read too late.
+    rig.on(answer);
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+    assert_eq!(rig.hold.validity(ANN), None);
+    rig.serve();
+    assert!(!rig.is_leased(), "released, not kept");
+}
+
+#[test]
+fn s4_a_late_renewal_is_released_not_kept() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_500));
+    let late = rig.request();
+    rig.pass_failing(secs(35));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+    let answer = rig.do_in_store(&late);
+    assert!(rig.is_leased(), "the store took it for the last holder's");
+    rig.on(answer);
+    assert!(!is_granted(&rig.told(), ANN));
+    rig.serve();
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s4_nothing_is_told_after_lost() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass_failing(secs(15));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+    rig.serve();
+    rig.on(crate::hold::Event::ExtendAsked { caller: ANN, max_hold: secs(60) });
+    rig.on(crate::hold::Event::ProgressReported { caller: ANN });
+    rig.silent(ANN);
+    rig.leave(ANN);
+    rig.pass_served(secs(60));
+    assert_eq!(rig.told(), []);
+    assert!(rig.hold.is_idle(rig.at()));
+}
+
+#[test]
+fn s13_a_lease_the_store_gave_away_is_not_sought_here_while_it_may_be_believed_in() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.table_mut().break_now();
+    rig.pass(millis(5_500));
+    rig.serve();
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
+    let wakeup: Instant = rig.hold.next_wakeup().unwrap();
+    assert_eq!(wakeup, grant.valid_until, "the validity that was told runs on");
+    rig.pass_served(wakeup - rig.at() - millis(1));
+    assert!(!is_granted(&rig.told(), BOB));
+    rig.pass_served(millis(2));
+    rig.granted(BOB);
+}
+
+#[test]
+fn without_auto_renew_a_hold_lasts_one_lease_duration() {
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
+    rig.pass(grant.valid_until - rig.at() - millis(1));
+    assert!(rig.sent.is_empty() && rig.told().is_empty());
+    rig.pass(millis(1));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+}

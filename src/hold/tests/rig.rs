@@ -1,0 +1,281 @@
+//! One sidecar's machine beside a store, moved by hand: what it sends waits until it is answered or lost, and what
+//! it tells is looked at.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::table::{Table, failed};
+use crate::hold::{
+    Action, CallerId, Event, Failure, Granted, Hold, LossReason, Memory, Resume, Settings, Terms,
+    Trouble, TroubleKind,
+};
+use crate::lock::{LeaseId, Record};
+use crate::time::Instant;
+
+pub(super) const ANN: CallerId = CallerId(1);
+pub(super) const BOB: CallerId = CallerId(2);
+pub(super) const CAT: CallerId = CallerId(3);
+
+pub(super) const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Terms of a caller that waits for a minute, with a lease of 15 s.
+pub(super) fn terms() -> Terms {
+    Terms { wait: secs(60), ..super::client::terms(15, Duration::ZERO) }
+}
+
+pub(super) fn one_try() -> Terms {
+    Terms { wait: Duration::ZERO, ..terms() }
+}
+
+pub(super) fn outage() -> Failure {
+    Failure::Unknown(Trouble {
+        kind: TroubleKind::Unavailable,
+        message: "connection reset".to_owned(),
+        retry_after: None,
+    })
+}
+
+#[derive(Debug)]
+pub(super) struct Rig {
+    pub(super) hold: Hold,
+    pub(super) now: Duration,
+    table: Rc<RefCell<Table>>,
+    pub(super) sent: VecDeque<Action>,
+    told: Vec<Action>,
+    name: u64,
+    supplied: u64,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self::beside(Rc::default(), 1)
+    }
+
+    /// Two sidecars of one store.
+    pub(super) fn pair() -> (Self, Self) {
+        let table = Rc::default();
+        (Self::beside(Rc::clone(&table), 1), Self::beside(table, 2))
+    }
+
+    fn beside(table: Rc<RefCell<Table>>, name: u64) -> Self {
+        let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
+        let now = secs(1_000);
+        let hold = Hold::new(settings, Memory::default(), name, Instant::from_boot(now));
+        Self { hold, now, table, sent: VecDeque::new(), told: Vec::new(), name, supplied: 0 }
+    }
+
+    /// The sidecar starts again, knowing nothing.
+    pub(super) fn restart(&mut self) {
+        let Self { now, supplied, .. } = *self;
+        let fresh = Self::beside(Rc::clone(&self.table), self.name);
+        *self = Self { now, supplied, ..fresh };
+    }
+
+    pub(super) fn at(&self) -> Instant {
+        Instant::from_boot(self.now)
+    }
+
+    pub(super) fn table(&self) -> Ref<'_, Table> {
+        self.table.borrow()
+    }
+
+    pub(super) fn table_mut(&self) -> RefMut<'_, Table> {
+        self.table.borrow_mut()
+    }
+
+    pub(super) fn record(&self) -> Record {
+        Record::from_fields(self.table().fields())
+    }
+
+    pub(super) fn is_leased(&self) -> bool {
+        self.table().leased(self.now).is_some()
+    }
+
+    pub(super) fn on(&mut self, event: Event) {
+        if self.hold.needs_lease_id() {
+            self.supplied += 1;
+            let id = Uuid::from_u64_pair(self.name, self.supplied);
+            self.hold.supply(LeaseId::from_uuid(id));
+        }
+        for action in self.hold.on(event, self.at()) {
+            if failed(&action, outage()).is_some() {
+                self.sent.push_back(action);
+            } else {
+                self.told.push(action);
+            }
+        }
+    }
+
+    pub(super) fn arrive(&mut self, caller: CallerId, terms: Terms) {
+        self.on(Event::CallerArrived { caller, terms: Arc::new(terms) });
+    }
+
+    pub(super) fn leave(&mut self, caller: CallerId) {
+        self.on(Event::CallerLeft { caller });
+    }
+
+    pub(super) fn silent(&mut self, caller: CallerId) {
+        self.on(Event::HolderSilent { caller });
+    }
+
+    pub(super) fn release(&mut self, caller: CallerId) {
+        self.on(Event::ReleaseAsked { caller });
+    }
+
+    /// `caller` goes on with the hold of `grant`, in which it may believe for `believes`.
+    pub(super) fn resume(
+        &mut self,
+        caller: CallerId,
+        grant: &Granted,
+        terms: Terms,
+        believes: Duration,
+    ) {
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            terms: Arc::new(terms),
+            believed_until: self.at() + believes,
+            acquired_at: grant.acquired_at,
+        };
+        self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
+    }
+
+    /// The oldest request that was not answered yet.
+    pub(super) fn request(&mut self) -> Action {
+        self.sent.pop_front().expect("something was sent")
+    }
+
+    /// The store does `action`, and its answer arrives.
+    pub(super) fn serve_one(&mut self, action: &Action) {
+        let event = self.do_in_store(action);
+        self.on(event);
+    }
+
+    /// The store does `action`; its answer is on its way.
+    pub(super) fn do_in_store(&self, action: &Action) -> Event {
+        self.table.borrow_mut().apply(action, self.now).expect("a request to the store")
+    }
+
+    /// The store does everything that is asked, at once.
+    pub(super) fn serve(&mut self) {
+        while let Some(action) = self.sent.pop_front() {
+            self.serve_one(&action);
+        }
+    }
+
+    /// The oldest request fails.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        let action = self.request();
+        self.on(failed(&action, failure).expect("a request to the store"));
+    }
+
+    /// Lets time pass; what is sent meanwhile stays unanswered.
+    pub(super) fn pass(&mut self, span: Duration) {
+        self.run(span, |_| {});
+    }
+
+    /// Lets time pass; what is sent meanwhile is answered at once.
+    pub(super) fn pass_served(&mut self, span: Duration) {
+        self.serve();
+        self.run(span, Self::serve);
+    }
+
+    /// Lets time pass; what is sent meanwhile fails at once.
+    pub(super) fn pass_failing(&mut self, span: Duration) {
+        self.run(span, |rig| {
+            while !rig.sent.is_empty() {
+                rig.fail(outage());
+            }
+        });
+    }
+
+    /// The process stands still.
+    pub(super) fn pause(&mut self, span: Duration) {
+        self.now += span;
+    }
+
+    fn run(&mut self, span: Duration, answer: impl Fn(&mut Self)) {
+        let end = self.now + span;
+        while let Some(at) = self.hold.next_wakeup().filter(|at| at.since_boot() <= end) {
+            self.now = self.now.max(at.since_boot());
+            self.on(Event::Wakeup);
+            answer(self);
+        }
+        self.now = end;
+        self.on(Event::Wakeup);
+        answer(self);
+    }
+
+    /// What was told since this was asked last.
+    pub(super) fn told(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// The grant that `caller` was told.
+    pub(super) fn granted(&mut self, caller: CallerId) -> Granted {
+        let told = self.told();
+        let grant = told.iter().find_map(|action| match action {
+            Action::TellGranted { caller: whom, grant } if *whom == caller => Some(grant.clone()),
+            _ => None,
+        });
+        grant.unwrap_or_else(|| panic!("{caller:?} was granted nothing: {told:?}"))
+    }
+
+    /// A rig where `caller` was just granted the lock on these terms.
+    pub(super) fn with_holder(caller: CallerId, terms: Terms) -> (Self, Granted) {
+        let mut rig = Self::new();
+        let grant = rig.grant(caller, terms);
+        (rig, grant)
+    }
+
+    pub(super) fn grant(&mut self, caller: CallerId, terms: Terms) -> Granted {
+        self.arrive(caller, terms);
+        self.serve();
+        self.granted(caller)
+    }
+}
+
+/// Why `caller` was told that its hold is lost; none if it was not.
+pub(super) fn loss(told: &[Action], caller: CallerId) -> Option<LossReason> {
+    told.iter().find_map(|action| match action {
+        Action::TellLost { caller: whom, reason, .. } if *whom == caller => Some(*reason),
+        _ => None,
+    })
+}
+
+pub(super) fn is_granted(told: &[Action], caller: CallerId) -> bool {
+    told.iter()
+        .any(|action| matches!(action, Action::TellGranted { caller: whom, .. } if *whom == caller))
+}
+
+pub(super) fn is_busy(told: &[Action], caller: CallerId) -> bool {
+    told.iter()
+        .any(|action| matches!(action, Action::TellBusy { caller: whom, .. } if *whom == caller))
+}
+
+pub(super) fn trouble(told: &[Action], caller: CallerId) -> Option<TroubleKind> {
+    told.iter().find_map(|action| match action {
+        Action::TellFailed { caller: whom, trouble } if *whom == caller => Some(trouble.kind),
+        _ => None,
+    })
+}
+
+pub(super) fn released(told: &[Action], caller: CallerId) -> Option<Option<Instant>> {
+    told.iter().find_map(|action| match action {
+        Action::TellReleased { caller: whom, resting_until } if *whom == caller => {
+            Some(*resting_until)
+        }
+        _ => None,
+    })
+}

@@ -1,0 +1,22 @@
+//! What a machine costs: a sidecar may have ten thousand of them.
+
+use super::rig::{ANN, BOB, Rig, terms};
+use crate::hold::Hold;
+use crate::hold::held::Held;
+use crate::hold::waiters::Waiters;
+
+#[test]
+fn a_held_lock_is_small() {
+    assert!(size_of::<Hold>() <= 440, "{}", size_of::<Hold>());
+    assert!(size_of::<Held>() <= 304, "{}", size_of::<Held>());
+}
+
+#[test]
+fn an_emptied_queue_is_as_new() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.leave(BOB);
+    let fresh = format!("{:?}", Waiters::default());
+    let emptied = format!("{:?}", rig.hold.waiters);
+    assert_eq!(emptied.replace("next: 2", "next: 0"), fresh);
+}

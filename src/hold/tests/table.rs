@@ -1,0 +1,162 @@
+//! One lock of the store, after the table of the contract (storage.md): strict, and nothing more than tests need.
+
+use std::time::Duration;
+
+use crate::hold::{Action, Event, Failure, LeaseGranted, Stored};
+use crate::lock::{ETag, Fields, LeaseId};
+use crate::time::UnixMillis;
+
+/// The store's clock begins here.
+const EPOCH_SECONDS: u64 = 1_700_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    version: u64,
+    fields: Fields,
+    lease: Option<Lease>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    id: LeaseId,
+    duration: Duration,
+    until: Duration,
+    /// Written since it ran out, or given back: it cannot be renewed.
+    broken: bool,
+}
+
+impl Table {
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    /// Who has the lock at `now`.
+    pub(super) fn leased(&self, now: Duration) -> Option<LeaseId> {
+        self.lease.as_ref().filter(|lease| !lease.broken && now < lease.until).map(|lease| lease.id)
+    }
+
+    /// S17, with period 0.
+    pub(super) fn break_now(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.broken = true;
+        }
+    }
+
+    pub(super) fn time(now: Duration) -> UnixMillis {
+        UnixMillis((EPOCH_SECONDS + now.as_secs()) * 1_000)
+    }
+
+    /// Does what `action` asks, and answers as the driver would; none if it is not for the store.
+    pub(super) fn apply(&mut self, action: &Action, now: Duration) -> Option<Event> {
+        Some(match action {
+            Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
+                let answer = self.acquire(*lease_id, *duration, if_match.as_ref(), now);
+                let read = read.then(|| Ok(self.read()));
+                Event::AcquireAnswered { request: *request, answer, read }
+            }
+            Action::SendRead { request, .. } => {
+                Event::ReadAnswered { request: *request, answer: Ok(self.read()) }
+            }
+            Action::SendWrite { request, lease_id, if_match, fields, .. } => {
+                let answer = self.write(*lease_id, if_match, fields, now);
+                Event::WriteAnswered { request: *request, answer }
+            }
+            Action::SendRenew { request, lease_id, .. } => {
+                Event::RenewAnswered { request: *request, answer: self.renew(*lease_id, now) }
+            }
+            Action::SendRelease { request, lease_id, if_match, .. } => {
+                let answer = self.release(*lease_id, if_match.as_ref());
+                Event::ReleaseAnswered { request: *request, answer }
+            }
+            _ => return None,
+        })
+    }
+
+    fn etag(&self) -> ETag {
+        ETag(format!("\"{}\"", self.version))
+    }
+
+    fn read(&self) -> Stored {
+        Stored { etag: self.etag(), fields: self.fields.clone() }
+    }
+
+    fn acquire(
+        &mut self,
+        id: LeaseId,
+        duration: Duration,
+        if_match: Option<&ETag>,
+        now: Duration,
+    ) -> Result<LeaseGranted, Failure> {
+        if self.leased(now).is_some_and(|leased| leased != id) {
+            return Err(Failure::Contended);
+        }
+        if if_match.is_some_and(|etag| *etag != self.etag()) {
+            return Err(Failure::Changed);
+        }
+        let created = self.version == 0;
+        self.version = self.version.max(1);
+        self.lease = Some(Lease { id, duration, until: now + duration, broken: false });
+        Ok(LeaseGranted { etag: self.etag(), time: Self::time(now), created })
+    }
+
+    fn renew(&mut self, id: LeaseId, now: Duration) -> Result<(), Failure> {
+        match &mut self.lease {
+            Some(lease) if lease.id == id && !lease.broken => {
+                lease.until = now + lease.duration;
+                Ok(())
+            }
+            Some(_) | None => Err(Failure::Taken),
+        }
+    }
+
+    fn release(&mut self, id: LeaseId, if_match: Option<&ETag>) -> Result<(), Failure> {
+        if self.lease.as_ref().is_none_or(|lease| lease.id != id) {
+            return Err(Failure::Taken);
+        }
+        if if_match.is_some_and(|etag| *etag != self.etag()) {
+            return Err(Failure::Changed);
+        }
+        self.lease = None;
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        id: LeaseId,
+        if_match: &ETag,
+        fields: &Fields,
+        now: Duration,
+    ) -> Result<ETag, Failure> {
+        if self.leased(now) != Some(id) {
+            return Err(Failure::Taken);
+        }
+        if *if_match != self.etag() {
+            return Err(Failure::Changed);
+        }
+        self.version += 1;
+        self.fields = fields.clone();
+        Ok(self.etag())
+    }
+}
+
+/// The answer to `action` that it failed; none if it is not for the store.
+pub(super) fn failed(action: &Action, failure: Failure) -> Option<Event> {
+    Some(match action {
+        Action::SendAcquire { request, .. } => {
+            Event::AcquireAnswered { request: *request, answer: Err(failure), read: None }
+        }
+        Action::SendRead { request, .. } => {
+            Event::ReadAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendWrite { request, .. } => {
+            Event::WriteAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendRenew { request, .. } => {
+            Event::RenewAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendRelease { request, .. } => {
+            Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        }
+        _ => return None,
+    })
+}

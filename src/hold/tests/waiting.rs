@@ -1,0 +1,273 @@
+//! Callers that wait, and how a lock is handed on among them: S10, S12.
+
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
+};
+use crate::hold::{Action, CallerId, Terms};
+
+#[test]
+fn s12_callers_are_served_in_the_order_in_which_they_came() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.arrive(CAT, terms());
+    rig.release(ANN);
+    let told = rig.told();
+    assert!(is_granted(&told, BOB) && !is_granted(&told, CAT));
+    rig.leave(BOB);
+    rig.granted(CAT);
+}
+
+#[test]
+fn s12_one_request_is_in_flight_however_many_wait() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    for caller in 10..20 {
+        other.arrive(CallerId(caller), terms());
+    }
+    for _ in 0..200 {
+        assert!(other.sent.len() <= 1, "{:?}", other.sent);
+        if let Some(action) = other.sent.pop_front() {
+            other.serve_one(&action);
+        } else {
+            other.pass(millis(50));
+        }
+    }
+}
+
+#[test]
+fn s12_the_first_busy_answer_names_the_holder_and_later_polls_are_the_acquire_alone() {
+    let (mut rig, mut other) = Rig::pair();
+    let mut named = terms();
+    named.record.holder = "keeper-7".to_owned();
+    rig.grant(ANN, named);
+    other.arrive(BOB, Terms { wait: secs(10), ..terms() });
+    let first = other.request();
+    assert!(matches!(first, Action::SendAcquire { read: true, .. }));
+    other.serve_one(&first);
+    other.pass(millis(900));
+    assert!(matches!(other.sent.front(), Some(Action::SendAcquire { read: false, .. })));
+    other.pass_served(secs(10));
+    let told = other.told();
+    assert!(told.iter().any(|action| matches!(
+        action, Action::TellBusy { busy, .. } if busy.record.holder == "keeper-7" && !busy.resting
+    )));
+}
+
+#[test]
+fn s12_one_try_is_one_answer() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    other.arrive(BOB, one_try());
+    other.serve();
+    assert!(is_busy(&other.told(), BOB));
+    assert!(other.hold.is_idle(other.at()), "nothing goes on after the answer");
+    other.arrive(CAT, one_try());
+    other.fail(outage());
+    assert!(super::rig::trouble(&other.told(), CAT).is_some());
+}
+
+#[test]
+fn s12_one_try_behind_another_is_busy_when_that_one_is_served() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, terms());
+    rig.arrive(BOB, one_try());
+    rig.serve();
+    let told = rig.told();
+    assert!(is_granted(&told, ANN) && is_busy(&told, BOB));
+    rig.arrive(CAT, one_try());
+    assert!(is_busy(&rig.told(), CAT), "the answer is known");
+}
+
+#[test]
+fn s12_a_caller_that_goes_away_or_times_out_leaves_the_queue_at_once() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, Terms { wait: secs(3), ..terms() });
+    rig.arrive(CAT, terms());
+    rig.leave(CAT);
+    assert_eq!(rig.hold.waiting(), 1);
+    rig.pass(secs(3));
+    assert_eq!(rig.hold.waiting(), 0);
+    assert!(is_busy(&rig.told(), BOB));
+    rig.release(ANN);
+    rig.serve();
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn a_repeated_call_has_the_place_of_its_first_and_the_grant_of_its_holder() {
+    let named = |wait| Terms { request_id: "order-7".to_owned(), wait, ..terms() };
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(CallerId(9), named(secs(5)));
+    rig.arrive(BOB, terms());
+    rig.told();
+    rig.pass(secs(4));
+    rig.arrive(CAT, named(secs(60)));
+    let told = rig.told();
+    assert!(told.contains(&Action::TellSuperseded { caller: CallerId(9) }));
+    assert!(told.contains(&Action::TellWaiting { caller: CAT, place: 1 }));
+    assert_eq!(rig.hold.waiting(), 2);
+    // Its wait is its own, not what was left of the first call's.
+    rig.pass_served(secs(20));
+    rig.leave(ANN);
+    rig.granted(CAT);
+    rig.arrive(CallerId(10), named(secs(60)));
+    assert_eq!(rig.told(), [Action::TellSameGrant { caller: CallerId(10), holder: CAT }]);
+}
+
+#[test]
+fn s10_a_local_hand_off_sends_nothing_and_gives_a_new_token() {
+    let (mut rig, first) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.release(ANN);
+    assert!(rig.sent.is_empty());
+    let told = rig.told();
+    assert_eq!(released(&told, ANN), Some(None));
+    let second = told.iter().find_map(|action| match action {
+        Action::TellGranted { caller: BOB, grant } => Some(grant.clone()),
+        _ => None,
+    });
+    let second = second.expect("Bob has it");
+    assert_eq!(second.token, first.token.after_hand_off().unwrap());
+    assert_eq!((second.lease_id, second.valid_until), (first.lease_id, first.valid_until));
+}
+
+/// Callers that come, hold for 100 ms and go, one always waiting, until the lock is given back.
+fn hand_on(rig: &mut Rig) -> u64 {
+    let mut callers = 1_000;
+    rig.arrive(CallerId(callers), terms());
+    rig.serve();
+    let begun = rig.now;
+    loop {
+        callers += 1;
+        rig.arrive(CallerId(callers), terms());
+        rig.pass_served(millis(100));
+        rig.leave(CallerId(callers - 1));
+        if let Some(Action::SendRelease { .. }) = rig.sent.front() {
+            assert!(rig.now - begun >= secs(5), "given back too early");
+            assert!(rig.now - begun < millis(5_400), "given back too late");
+            return callers;
+        }
+    }
+}
+
+#[test]
+fn s10_after_five_seconds_the_lock_is_given_back_and_this_sidecar_stands_back() {
+    let mut rig = Rig::new();
+    let waiting = CallerId(hand_on(&mut rig));
+    rig.told();
+    rig.serve();
+    rig.pass_served(millis(399));
+    assert!(!is_granted(&rig.told(), waiting), "it must stand back for 500 ms less 20 %");
+    rig.pass_served(millis(202));
+    rig.granted(waiting);
+}
+
+#[test]
+fn s10_another_sidecar_gets_its_turn_while_this_one_stands_back() {
+    let (mut rig, mut other) = Rig::pair();
+    // The first holder's record was written while another waited.
+    rig.arrive(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.serve();
+    assert!(rig.record().handed_on);
+    other.arrive(CAT, terms());
+    other.serve();
+    // It polls every 250 ms, so that it meets the moment.
+    let mut polls = 0;
+    for _ in 0..40 {
+        other.pass(millis(50));
+        polls += other.sent.len();
+        other.serve();
+    }
+    assert!((7..=8).contains(&polls), "{polls} polls in two seconds");
+    rig.leave(BOB);
+    rig.release(ANN);
+    rig.serve();
+    other.pass_served(millis(250));
+    other.granted(CAT);
+}
+
+#[test]
+fn s10_a_lock_is_not_handed_on_past_half_the_lease() {
+    let mut rig = Rig::new();
+    rig.hold = crate::hold::Hold::new(
+        crate::hold::Settings { poll_cap: secs(5), hand_off: secs(30) },
+        crate::hold::Memory::default(),
+        7,
+        rig.at(),
+    );
+    rig.grant(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.release(ANN);
+    rig.granted(BOB);
+    rig.arrive(CAT, terms());
+    rig.pass_served(millis(7_500));
+    rig.release(BOB);
+    let release = rig.request();
+    assert!(matches!(release, Action::SendRelease { .. }));
+    rig.serve_one(&release);
+    assert!(!is_granted(&rig.told(), CAT));
+    assert!(rig.sent.is_empty(), "it stands back");
+}
+
+#[test]
+fn s10_who_wants_other_terms_is_served_by_the_store() {
+    for other in [
+        Terms { lease_duration: secs(60), ..terms() },
+        Terms { min_hold: secs(5), ..terms() },
+        Terms { auto_renew: false, ..terms() },
+    ] {
+        let (mut rig, first) = Rig::with_holder(ANN, terms());
+        rig.arrive(BOB, other.clone());
+        rig.release(ANN);
+        assert!(!is_granted(&rig.told(), BOB));
+        rig.serve();
+        let second = rig.granted(BOB);
+        assert_ne!(second.lease_id, first.lease_id);
+        assert_eq!(second.lease_duration, other.lease_duration);
+        assert!(second.token > first.token);
+    }
+}
+
+#[test]
+fn s10_nothing_is_handed_on_that_is_at_risk() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    rig.pass_failing(secs(11));
+    rig.release(ANN);
+    assert!(!is_granted(&rig.told(), BOB));
+    rig.serve();
+    rig.granted(BOB);
+}
+
+#[test]
+fn s10_when_the_hand_offs_of_an_epoch_are_used_up_the_lock_is_given_back() {
+    let (mut rig, _) = Rig::with_holder(CallerId(0), terms());
+    for caller in 1..=65_535 {
+        rig.arrive(CallerId(caller), terms());
+        rig.leave(CallerId(caller - 1));
+    }
+    assert!(rig.sent.is_empty());
+    let told = rig.told();
+    assert_eq!(
+        told.iter().filter(|action| matches!(action, Action::TellGranted { .. })).count(),
+        65_535
+    );
+    rig.arrive(CallerId(70_000), terms());
+    rig.leave(CallerId(65_535));
+    assert!(matches!(rig.sent.front(), Some(Action::SendRelease { .. })));
+    rig.pass_served(secs(1));
+    rig.granted(CallerId(70_000));
+}
+
+#[test]
+fn s13_a_lost_hold_is_not_handed_on_without_the_store() {
+    // Its holder may have gone on with it at another sidecar.
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { max_hold: Some(secs(3)), ..terms() });
+    rig.arrive(BOB, terms());
+    rig.pass(secs(3));
+    let told = rig.told();
+    assert!(loss(&told, ANN).is_some() && !is_granted(&told, BOB));
+    rig.serve();
+    rig.granted(BOB);
+}
