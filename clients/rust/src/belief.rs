@@ -1,0 +1,207 @@
+//! What a client may believe (S21). Pure: readings of the clock are arguments.
+
+use std::time::Duration;
+
+use crate::boot_clock::BootInstant;
+use crate::convert::span;
+use crate::proto::{BootTime, Validity};
+
+/// Until when this client believes that it holds, and from which message.
+#[derive(Debug)]
+pub(crate) struct Belief {
+    until: BootInstant,
+    /// The moment from which `until` was counted: an older message than the newest one changes nothing.
+    as_of: BootInstant,
+    /// The sidecar's own words, for a resume (S16).
+    told: Option<BootTime>,
+    /// Whether the sidecar's boot clock is ours.
+    same_kernel: bool,
+}
+
+/// A validity on our clock.
+struct Reading {
+    until: BootInstant,
+    as_of: BootInstant,
+    same_kernel: bool,
+}
+
+impl Belief {
+    /// Believes nothing yet.
+    pub(crate) const fn nothing() -> Self {
+        Self {
+            until: BootInstant::from_boot(Duration::ZERO),
+            as_of: BootInstant::from_boot(Duration::ZERO),
+            told: None,
+            same_kernel: false,
+        }
+    }
+
+    /// The end of validity. Past it the hold is lost.
+    pub(crate) const fn until(&self) -> BootInstant {
+        self.until
+    }
+
+    /// When the newest message was made, or the request sent that it answers.
+    pub(crate) const fn as_of(&self) -> BootInstant {
+        self.as_of
+    }
+
+    /// The latest validity told, in the sidecar's words.
+    pub(crate) const fn told(&self) -> Option<&BootTime> {
+        self.told.as_ref()
+    }
+
+    /// Whether the sidecar must be asked from time to time, because its boot clock is not ours.
+    pub(crate) const fn must_ask(&self) -> bool {
+        !self.same_kernel
+    }
+
+    /// Takes in a validity that was read at `now`, in an answer to a request sent at `sent` if there was one.
+    /// Whether the old belief still holds is for the caller to check before.
+    pub(crate) fn take_in(
+        &mut self,
+        validity: &Validity,
+        sent: Option<BootInstant>,
+        now: BootInstant,
+        boot_id: &str,
+    ) {
+        let Some(reading) = read(validity, sent, now, boot_id) else {
+            // Said, though it cannot be counted here: the sidecar keeps to it.
+            self.told = validity.valid_until.clone();
+            return;
+        };
+        if reading.as_of >= self.as_of {
+            self.until = reading.until;
+            self.as_of = reading.as_of;
+            self.same_kernel = reading.same_kernel;
+            self.told = validity.valid_until.clone();
+        }
+    }
+}
+
+/// What `validity` means on our clock; `None` if nothing can be counted from it.
+fn read(
+    validity: &Validity,
+    sent: Option<BootInstant>,
+    now: BootInstant,
+    boot_id: &str,
+) -> Option<Reading> {
+    let valid_for = span(validity.valid_for.as_ref());
+    if let Some(told) = &validity.valid_until
+        && !boot_id.is_empty()
+        && told.boot_id == boot_id
+    {
+        let until = BootInstant::from_boot(span(told.since_boot.as_ref()));
+        let made = BootInstant::from_boot(until.since_boot().saturating_sub(valid_for));
+        // A message made after it was read, or before it was asked for, was made by another clock after all: time
+        // namespaces shift the boot clock and keep the boot id.
+        if made <= now && sent.is_none_or(|sent| sent <= made) {
+            return Some(Reading {
+                until,
+                as_of: made,
+                same_kernel: true,
+            });
+        }
+    }
+    sent.map(|sent| Reading {
+        until: sent + valid_for,
+        as_of: sent,
+        same_kernel: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::convert::proto_span;
+
+    const OURS: &str = "kernel-a";
+
+    const fn at(seconds: u64) -> BootInstant {
+        BootInstant::from_boot(Duration::from_secs(seconds))
+    }
+
+    fn told(boot_id: &str, until: u64, valid_for: u64) -> Validity {
+        Validity {
+            valid_until: Some(BootTime {
+                boot_id: boot_id.to_owned(),
+                since_boot: Some(proto_span(Duration::from_secs(until))),
+            }),
+            valid_for: Some(proto_span(Duration::from_secs(valid_for))),
+        }
+    }
+
+    fn after(validity: &Validity, sent: Option<BootInstant>, now: BootInstant) -> Belief {
+        let mut belief = Belief::nothing();
+        belief.take_in(validity, sent, now, OURS);
+        belief
+    }
+
+    #[test]
+    fn s21_same_kernel_compares_clocks_however_late_the_message_is_read() {
+        let belief = after(&told(OURS, 158, 58), Some(at(99)), at(140));
+        assert_eq!(belief.until(), at(158));
+        assert!(!belief.must_ask());
+    }
+
+    #[test]
+    fn s21_elsewhere_the_span_counts_from_before_the_request() {
+        let belief = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(140));
+        assert_eq!(belief.until(), at(99 + 58));
+        assert!(belief.must_ask());
+    }
+
+    #[test]
+    fn s21_elsewhere_a_message_that_answers_nothing_extends_nothing() {
+        let mut belief = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(100));
+        belief.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
+        assert_eq!(belief.until(), at(157));
+        assert_eq!(
+            span(belief.told().unwrap().since_boot.as_ref()),
+            Duration::from_secs(9_178),
+            "a resume says what was told"
+        );
+    }
+
+    #[test]
+    fn s21_an_unknown_boot_id_is_not_ours() {
+        let mut belief = Belief::nothing();
+        belief.take_in(&told("", 158, 58), Some(at(99)), at(100), "");
+        assert!(belief.must_ask());
+    }
+
+    #[test]
+    fn s21_a_shifted_clock_with_our_boot_id_is_found_out() {
+        // Ours is behind the sidecar's: taken at its word, the hold would seem to last 1,000 s longer.
+        let belief = after(&told(OURS, 1_158, 58), Some(at(99)), at(100));
+        assert_eq!(belief.until(), at(157));
+        // Ours is ahead.
+        let belief = after(&told(OURS, 158, 58), Some(at(1_099)), at(1_100));
+        assert_eq!(belief.until(), at(1_157));
+    }
+
+    #[test]
+    fn an_older_answer_that_comes_later_changes_nothing() {
+        let mut belief = after(&told(OURS, 178, 58), None, at(121));
+        belief.take_in(&told(OURS, 158, 58), Some(at(99)), at(122), OURS);
+        assert_eq!(belief.until(), at(178));
+    }
+
+    #[test]
+    fn a_newer_message_may_shorten() {
+        let mut belief = after(&told(OURS, 178, 58), None, at(121));
+        belief.take_in(&told(OURS, 140, 15), None, at(126), OURS);
+        assert_eq!(belief.until(), at(140));
+    }
+
+    #[test]
+    fn nonsense_ends_the_belief() {
+        let mut validity = told(OURS, 178, 58);
+        validity.valid_for = Some(prost_types::Duration {
+            seconds: -5,
+            nanos: 0,
+        });
+        validity.valid_until = None;
+        assert_eq!(after(&validity, Some(at(100)), at(101)).until(), at(100));
+    }
+}

@@ -1,0 +1,88 @@
+//! The clock that counts from boot and goes on counting while the machine sleeps (S3); the only file here that reads one.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::Duration;
+
+/// A moment on this machine's boot clock (CLOCK_BOOTTIME): readings of it compare, whatever the wall clock does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BootInstant(Duration);
+
+impl BootInstant {
+    /// The moment `since_boot` after boot.
+    #[must_use]
+    pub const fn from_boot(since_boot: Duration) -> Self {
+        Self(since_boot)
+    }
+
+    /// The time from boot to this moment.
+    #[must_use]
+    pub const fn since_boot(self) -> Duration {
+        self.0
+    }
+
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Add<Duration> for BootInstant {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(span))
+    }
+}
+
+/// Where the time comes from: the machine, or a test.
+pub(crate) trait Clock: Send + Sync + fmt::Debug {
+    /// The present moment.
+    fn now(&self) -> BootInstant;
+
+    /// Whose boot it counts from; empty if the kernel does not tell.
+    fn boot_id(&self) -> &str;
+}
+
+/// The machine's boot clock.
+#[derive(Debug)]
+pub(crate) struct BootClock {
+    boot_id: String,
+}
+
+impl BootClock {
+    pub(crate) fn new() -> Self {
+        let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map(|text| text.trim().to_owned())
+            .unwrap_or_default();
+        Self { boot_id }
+    }
+}
+
+impl Clock for BootClock {
+    fn now(&self) -> BootInstant {
+        let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        // A boot clock is never negative. Were it, the latest of all moments would only end holds.
+        let seconds = u64::try_from(reading.tv_sec).unwrap_or(u64::MAX);
+        let nanos = u32::try_from(reading.tv_nsec).unwrap_or_default();
+        BootInstant(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos.into())))
+    }
+
+    fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s3_the_boot_clock_never_goes_back() {
+        let clock = BootClock::new();
+        let first = clock.now();
+        assert!(first.since_boot() > Duration::ZERO);
+        assert!(clock.now() >= first);
+    }
+}

@@ -1,0 +1,281 @@
+//! What can go wrong, told apart by code and reason, never by text.
+
+use std::fmt;
+use std::time::Duration;
+
+use tonic::{Code, Status};
+use tonic_types::StatusExt as _;
+
+use crate::hold::Loss;
+
+/// The domain of the reasons in google.rpc.ErrorInfo.
+const DOMAIN: &str = "leasehold.dev";
+
+/// Why a call came to nothing. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The endpoint, or what goes with it, makes no sense. Not worth repeating.
+    #[error("the endpoint {endpoint:?} cannot be used: {problem}")]
+    Endpoint {
+        /// What was given.
+        endpoint: String,
+        /// What is wrong with it and what would be right.
+        problem: String,
+    },
+    /// Nobody answers there.
+    #[error(
+        "no sidecar answers at {endpoint}; start one with `leasehold serve`, or say where it is with LEASEHOLD_ENDPOINT"
+    )]
+    Unreachable {
+        /// Where it was looked for.
+        endpoint: String,
+        /// What happened.
+        #[source]
+        source: tonic::transport::Error,
+    },
+    /// The sidecar answered with an error, or the connection broke.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+    /// The lock was granted, but the grant was over before it could be used.
+    #[error("the hold was lost before it could be used: {0}")]
+    Lost(Loss),
+    /// The sidecar answered what no sidecar of this API may, so it is a newer or a broken one.
+    #[error("the sidecar's answer makes no sense: {0}")]
+    Protocol(&'static str),
+}
+
+impl Error {
+    /// The reason that the sidecar gave, if it gave one.
+    #[must_use]
+    pub fn reason(&self) -> Option<&Reason> {
+        match self {
+            Self::Refused(refusal) => refusal.reason.as_ref(),
+            Self::Endpoint { .. }
+            | Self::Unreachable { .. }
+            | Self::Lost(_)
+            | Self::Protocol(_) => None,
+        }
+    }
+
+    /// The gRPC code, if the error came by gRPC.
+    #[must_use]
+    pub fn code(&self) -> Option<Code> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.code),
+            Self::Endpoint { .. }
+            | Self::Unreachable { .. }
+            | Self::Lost(_)
+            | Self::Protocol(_) => None,
+        }
+    }
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        Self::Refused(Box::new(Refusal::from(status)))
+    }
+}
+
+/// An error that came by gRPC.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The code.
+    pub code: Code,
+    /// The reason; `None` if the error did not come from a sidecar, as when a connection breaks.
+    pub reason: Option<Reason>,
+    /// What to show to people.
+    pub message: String,
+    /// The fields that were wrong, with [`Reason::InvalidField`].
+    pub violations: Vec<FieldViolation>,
+    /// When it makes sense to try again, if that was said.
+    pub retry_after: Option<Duration>,
+    /// Why the hold is over, with [`Reason::HoldLost`]: `EXPIRED` and so on, or `RELEASED`.
+    pub loss_reason: Option<String>,
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Self {
+        let details = status.get_error_details();
+        let info = details.error_info().filter(|info| info.domain == DOMAIN);
+        Self {
+            code: status.code(),
+            reason: info.map(|info| Reason::parse(&info.reason)),
+            message: status.message().to_owned(),
+            violations: details
+                .bad_request()
+                .map(|request| &request.field_violations)
+                .into_iter()
+                .flatten()
+                .map(|violation| FieldViolation {
+                    field: violation.field.clone(),
+                    description: violation.description.clone(),
+                })
+                .collect(),
+            retry_after: details.retry_info().and_then(|info| info.retry_delay),
+            loss_reason: info.and_then(|info| info.metadata.get("loss_reason").cloned()),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.message.is_empty() {
+            return write!(formatter, "{}", self.code.description());
+        }
+        formatter.write_str(&self.message)?;
+        // The message names the first field at the most; the others must not stay unseen.
+        for violation in &self.violations {
+            if !self.message.contains(&violation.field) {
+                write!(
+                    formatter,
+                    "; {}: {}",
+                    violation.field, violation.description
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A field of a request that the sidecar refused (S19).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FieldViolation {
+    /// The field's path, such as `spec.key.function`.
+    pub field: String,
+    /// What is wrong with it, and the allowed range.
+    pub description: String,
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// Why the sidecar refused: stable names, listed at LeaseService in the proto.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])* $variant,)*
+            /// One that this version of the client does not know.
+            Other(String),
+        }
+
+        impl Reason {
+            fn parse(text: &str) -> Self {
+                match text {
+                    $($text => Self::$variant,)*
+                    other => Self::Other(other.to_owned()),
+                }
+            }
+
+            /// The reason as it is on the wire.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $text,)*
+                    Self::Other(text) => text,
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A field is missing or out of its range: see [`Refusal::violations`].
+    InvalidField = "INVALID_FIELD",
+    /// No hold of this sidecar has this lease id, or it was forgotten.
+    UnknownLease = "UNKNOWN_LEASE",
+    /// The hold is over: see [`Refusal::loss_reason`].
+    HoldLost = "HOLD_LOST",
+    /// The operator has not enabled breaking.
+    BreakNotEnabled = "BREAK_NOT_ENABLED",
+    /// The container does not exist and the sidecar may not make it.
+    ContainerMissing = "CONTAINER_MISSING",
+    /// The operator forbids host id and host type in requests.
+    OverrideForbidden = "OVERRIDE_FORBIDDEN",
+    /// The store refuses the sidecar's credentials.
+    StoreDenied = "STORE_DENIED",
+    /// The bearer token is missing or wrong.
+    Unauthenticated = "UNAUTHENTICATED",
+    /// The store could not be reached in time.
+    StoreUnavailable = "STORE_UNAVAILABLE",
+    /// The store asks for patience.
+    StoreThrottled = "STORE_THROTTLED",
+    /// The sidecar is going away.
+    ShuttingDown = "SHUTTING_DOWN",
+    /// The store is damaged, full or misconfigured.
+    StoreFailed = "STORE_FAILED",
+    /// The store fell back to an older copy of the lock.
+    TokenNotGrowing = "TOKEN_NOT_GROWING",
+    /// The sidecar has as many holds as it may.
+    TooManyHolds = "TOO_MANY_HOLDS",
+    /// The sidecar has as many waiters as it may.
+    TooManyWaiters = "TOO_MANY_WAITERS",
+    /// Another stream has resumed the hold.
+    Superseded = "SUPERSEDED",
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    fn refusal(error: Error) -> Refusal {
+        let Error::Refused(refusal) = error else {
+            panic!("{error}");
+        };
+        *refusal
+    }
+
+    #[test]
+    fn s19_field_violations_are_had_as_data() {
+        let mut details = ErrorDetails::new();
+        details
+            .set_error_info("INVALID_FIELD", DOMAIN, HashMap::new())
+            .add_bad_request_violation("spec.wait", "is 25 h; 0 to 24 h are allowed");
+        let status =
+            Status::with_error_details(Code::InvalidArgument, "one field is wrong", details);
+        let refusal = refusal(Error::from(status));
+        assert_eq!(refusal.reason, Some(Reason::InvalidField));
+        assert_eq!(refusal.violations[0].field, "spec.wait");
+        assert_eq!(
+            refusal.to_string(),
+            "one field is wrong; spec.wait: is 25 h; 0 to 24 h are allowed"
+        );
+    }
+
+    #[test]
+    fn a_reason_of_another_domain_is_none() {
+        let mut details = ErrorDetails::new();
+        details.set_error_info("HOLD_LOST", "example.com", HashMap::new());
+        let status = Status::with_error_details(Code::FailedPrecondition, "no", details);
+        assert_eq!(Error::from(status).reason(), None);
+    }
+
+    #[test]
+    fn an_unknown_reason_keeps_its_name() {
+        assert_eq!(Reason::parse("NEW_ONE").as_str(), "NEW_ONE");
+        assert_eq!(Reason::parse("SUPERSEDED"), Reason::Superseded);
+    }
+
+    #[test]
+    fn every_documented_reason_is_known() {
+        let proto = include_str!("../../../proto/leasehold/v1/lease_service.proto");
+        let mut seen = 0;
+        for line in proto.lines().filter_map(|line| line.strip_prefix("// - ")) {
+            let (head, _) = line.split_once(": ").unwrap();
+            let (_code, reasons) = head.split_once(' ').unwrap();
+            for reason in reasons.split(", ") {
+                assert!(
+                    !matches!(Reason::parse(reason), Reason::Other(_)),
+                    "{reason}"
+                );
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 16);
+    }
+}

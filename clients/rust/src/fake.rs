@@ -1,0 +1,361 @@
+//! For tests: a sidecar that does what a test says, and a clock that stands still.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
+use tonic::{Request, Response, Status};
+
+use crate::boot_clock::{BootInstant, Clock};
+use crate::convert::proto_span;
+use crate::proto::hold_lease_response::Event;
+use crate::proto::lease_service_server::{LeaseService, LeaseServiceServer};
+use crate::proto::*;
+use crate::{Client, ClientBuilder};
+
+pub(crate) const OURS: &str = "kernel-a";
+pub(crate) const ELSEWHERE: &str = "kernel-b";
+/// How long a test waits for what must come.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// Stands still until it is moved. Its kernel is [`OURS`], and it starts at 1,000 s.
+#[derive(Debug)]
+pub(crate) struct ManualClock(Mutex<Duration>);
+
+impl ManualClock {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(seconds(1_000))))
+    }
+
+    pub(crate) fn advance(&self, span: Duration) {
+        *self.0.lock().unwrap() += span;
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> BootInstant {
+        BootInstant::from_boot(*self.0.lock().unwrap())
+    }
+
+    fn boot_id(&self) -> &str {
+        OURS
+    }
+}
+
+pub(crate) fn validity(boot_id: &str, until: u64, valid_for: u64) -> Validity {
+    Validity {
+        valid_until: Some(BootTime {
+            boot_id: boot_id.to_owned(),
+            since_boot: Some(proto_span(seconds(until))),
+        }),
+        valid_for: Some(proto_span(seconds(valid_for))),
+    }
+}
+
+pub(crate) fn grant(validity: Validity) -> Event {
+    Event::Granted(Grant {
+        lease_id: "lease-1".to_owned(),
+        resume_token: "resume-1".to_owned(),
+        lock_path: "locks/p/h/f/s/FUNCTION".to_owned(),
+        fencing_token: 65_536,
+        validity: Some(validity),
+        ..Grant::default()
+    })
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool + Send + Sync) {
+    let poll = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, poll).await.is_ok(), "{what}");
+}
+
+/// A HoldLease call that the test answers.
+pub(crate) struct HoldCall {
+    pub(crate) start: hold_lease_request::Start,
+    events: mpsc::Sender<Result<HoldLeaseResponse, Status>>,
+}
+
+impl HoldCall {
+    pub(crate) async fn tell(&self, event: Event) {
+        let event = Some(event);
+        self.events
+            .send(Ok(HoldLeaseResponse { event }))
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn fail(self, status: Status) {
+        self.events.send(Err(status)).await.unwrap();
+    }
+
+    /// Waits until the client has ended the stream.
+    pub(crate) async fn ended(&self) {
+        let closed = tokio::time::timeout(PATIENCE, self.events.closed()).await;
+        closed.expect("the client ends the stream");
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.events.is_closed()
+    }
+}
+
+/// What the unary calls are answered with, and what was asked.
+#[derive(Default)]
+pub(crate) struct Script {
+    pub(crate) report: Option<Result<Validity, Status>>,
+    pub(crate) acquire: Option<acquire_lease_response::Outcome>,
+    pub(crate) on_release: Option<Box<dyn Fn() + Send>>,
+    pub(crate) asked: Vec<String>,
+}
+
+/// A sidecar on a Unix socket of its own, in a runtime of its own: dropped, it is gone as if killed.
+pub(crate) struct FakeSidecar {
+    runtime: Option<Runtime>,
+    pub(crate) script: Arc<Mutex<Script>>,
+    holds: mpsc::UnboundedReceiver<HoldCall>,
+}
+
+impl FakeSidecar {
+    pub(crate) fn start(socket: &Path) -> Self {
+        let _stale = std::fs::remove_file(socket);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (calls, holds) = mpsc::unbounded_channel();
+        let script = Arc::new(Mutex::new(Script::default()));
+        let service = Service {
+            script: Arc::clone(&script),
+            calls,
+        };
+        let _in_runtime = runtime.enter();
+        let incoming = UnixListenerStream::new(UnixListener::bind(socket).unwrap());
+        let server = tonic::transport::Server::builder()
+            .add_service(LeaseServiceServer::new(service))
+            .serve_with_incoming(incoming);
+        runtime.spawn(async move { server.await.unwrap() });
+        Self {
+            runtime: Some(runtime),
+            script,
+            holds,
+        }
+    }
+
+    pub(crate) async fn hold(&mut self) -> HoldCall {
+        let call = tokio::time::timeout(PATIENCE, self.holds.recv()).await;
+        call.expect("HoldLease is called").unwrap()
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.script.lock().unwrap().asked.clone()
+    }
+}
+
+impl Drop for FakeSidecar {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A fake sidecar, a clock, and a client between them.
+pub(crate) struct Bench {
+    pub(crate) sidecar: FakeSidecar,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) client: Client,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new();
+        let sidecar = FakeSidecar::start(&socket(&folder));
+        let client = Self::builder(&folder, &clock).connect().await.unwrap();
+        Self {
+            sidecar,
+            clock,
+            client,
+            folder,
+        }
+    }
+
+    fn builder(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> ClientBuilder {
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
+        Client::builder(format!("unix://{}", socket(folder).display())).clock(clock)
+    }
+
+    pub(crate) fn another(&self) -> ClientBuilder {
+        Self::builder(&self.folder, &self.clock)
+    }
+
+    /// Kills the sidecar; `start` makes a new one.
+    pub(crate) fn kill(&mut self) {
+        self.sidecar.runtime.take().unwrap().shutdown_background();
+    }
+
+    pub(crate) fn start(&mut self) {
+        self.sidecar = FakeSidecar::start(&socket(&self.folder));
+    }
+}
+
+fn socket(folder: &tempfile::TempDir) -> PathBuf {
+    folder.path().join("leasehold.sock")
+}
+
+struct Service {
+    script: Arc<Mutex<Script>>,
+    calls: mpsc::UnboundedSender<HoldCall>,
+}
+
+impl Service {
+    fn note(&self, what: impl Into<String>) {
+        self.script.lock().unwrap().asked.push(what.into());
+    }
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+type Records = Pin<Box<dyn tokio_stream::Stream<Item = Result<WatchLockResponse, Status>> + Send>>;
+
+fn record(lock: Option<LockSelector>) -> Option<LockRecord> {
+    match lock?.lock? {
+        lock_selector::Lock::LockPath(lock_path) => Some(LockRecord {
+            lock_path,
+            ..LockRecord::default()
+        }),
+        lock_selector::Lock::Key(key) => Some(LockRecord {
+            lock_path: format!("{}/{}", key.function, key.scope),
+            ..LockRecord::default()
+        }),
+    }
+}
+
+#[tonic::async_trait]
+impl LeaseService for Service {
+    type HoldLeaseStream = ReceiverStream<Result<HoldLeaseResponse, Status>>;
+    type WatchLockStream = Records;
+
+    async fn hold_lease(
+        &self,
+        request: Request<HoldLeaseRequest>,
+    ) -> Answer<Self::HoldLeaseStream> {
+        let (events, stream) = mpsc::channel(8);
+        let start = request.into_inner().start.unwrap();
+        let _gone = self.calls.send(HoldCall { start, events });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn acquire_lease(
+        &self,
+        request: Request<AcquireLeaseRequest>,
+    ) -> Answer<AcquireLeaseResponse> {
+        let authorization = request.metadata().get("authorization").cloned();
+        self.note(format!("acquire {authorization:?}"));
+        let outcome = self.script.lock().unwrap().acquire.clone();
+        Ok(Response::new(AcquireLeaseResponse { outcome }))
+    }
+
+    async fn release_lease(
+        &self,
+        request: Request<ReleaseLeaseRequest>,
+    ) -> Answer<ReleaseLeaseResponse> {
+        self.note(format!("release {}", request.into_inner().lease_id));
+        if let Some(hook) = &self.script.lock().unwrap().on_release {
+            hook();
+        }
+        let result = Some(ReleaseResult {
+            outcome: ReleaseOutcome::Released.into(),
+            ..ReleaseResult::default()
+        });
+        Ok(Response::new(ReleaseLeaseResponse { result }))
+    }
+
+    async fn extend_lease(
+        &self,
+        request: Request<ExtendLeaseRequest>,
+    ) -> Answer<ExtendLeaseResponse> {
+        let request = request.into_inner();
+        self.note(format!(
+            "extend {} {:?}",
+            request.lease_id, request.max_hold
+        ));
+        Ok(Response::new(ExtendLeaseResponse {
+            validity: Some(validity(OURS, 1_090, 90)),
+            max_hold_ends_at: None,
+        }))
+    }
+
+    async fn report_progress(
+        &self,
+        request: Request<ReportProgressRequest>,
+    ) -> Answer<ReportProgressResponse> {
+        self.note(format!(
+            "report validity_only={}",
+            request.into_inner().validity_only
+        ));
+        let script = self.script.lock().unwrap().report.clone();
+        let validity = Some(script.unwrap_or_else(|| Err(Status::unavailable("not now")))?);
+        Ok(Response::new(ReportProgressResponse { validity }))
+    }
+
+    async fn get_lock(&self, request: Request<GetLockRequest>) -> Answer<GetLockResponse> {
+        let record = record(request.into_inner().lock);
+        Ok(Response::new(GetLockResponse { record }))
+    }
+
+    async fn list_locks(&self, request: Request<ListLocksRequest>) -> Answer<ListLocksResponse> {
+        Ok(Response::new(ListLocksResponse {
+            records: Vec::new(),
+            next_page_token: request.into_inner().page_token,
+        }))
+    }
+
+    async fn watch_lock(&self, request: Request<WatchLockRequest>) -> Answer<Records> {
+        let record = record(request.into_inner().lock);
+        let records = [
+            WatchLockResponse { record },
+            WatchLockResponse { record: None },
+        ];
+        Ok(Response::new(Box::pin(tokio_stream::iter(records.map(Ok)))))
+    }
+
+    async fn check_token(&self, request: Request<CheckTokenRequest>) -> Answer<CheckTokenResponse> {
+        Ok(Response::new(CheckTokenResponse {
+            status: TokenStatus::Stale.into(),
+            newest_fencing_token: Some(request.into_inner().fencing_token + 1),
+        }))
+    }
+
+    async fn break_lock(&self, request: Request<BreakLockRequest>) -> Answer<BreakLockResponse> {
+        Ok(Response::new(BreakLockResponse {
+            outcome: BreakOutcome::Breaking.into(),
+            free_in: None,
+            record: record(request.into_inner().lock),
+        }))
+    }
+
+    async fn resolve_path(
+        &self,
+        request: Request<ResolvePathRequest>,
+    ) -> Answer<ResolvePathResponse> {
+        Ok(Response::new(ResolvePathResponse {
+            lock_path: request.into_inner().key.unwrap_or_default().function,
+            ..ResolvePathResponse::default()
+        }))
+    }
+}

@@ -1,0 +1,352 @@
+//! The task that keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tonic::{Code, Status, Streaming};
+
+use super::guard::{HoldGuard, told_lost};
+use super::state::HoldState;
+use super::{HoldEvent, Loss};
+use crate::boot_clock::BootInstant;
+use crate::client::{Client, Outcome};
+use crate::convert::span;
+use crate::error::Error;
+use crate::proto::hold_lease_request::Start;
+use crate::proto::hold_lease_response::Event;
+use crate::proto::{
+    Grant, HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LossReason, Resume, Validity,
+};
+
+/// No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3).
+const NAP: Duration = Duration::from_secs(1);
+/// The pause after the first failed try to resume; doubled up to [`NAP`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// How long an answer about the validity is waited for before it is asked again.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Events = Option<UnboundedSender<HoldEvent>>;
+
+/// Asks for the lock, and starts the task once it is granted.
+pub(super) async fn open(
+    client: Client,
+    spec: LeaseSpec,
+    events: Events,
+) -> Result<Outcome<HoldGuard>, Error> {
+    let sent = client.clock.now();
+    let mut stream = start(&client, Start::Spec(spec)).await?;
+    let grant = loop {
+        let Some(message) = stream.message().await? else {
+            return Err(Error::Protocol(
+                "the stream ended before the lock was granted",
+            ));
+        };
+        match message.event {
+            Some(Event::Granted(grant)) => break grant,
+            Some(Event::Busy(busy)) => return Ok(Outcome::Busy(Box::new(busy))),
+            Some(Event::Lost(lost)) => return Err(Error::Lost(lost.into())),
+            Some(Event::Waiting(waiting)) => tell(&events, HoldEvent::Waiting(Box::new(waiting))),
+            Some(
+                Event::Renewed(_)
+                | Event::AtRisk(_)
+                | Event::Recovered(_)
+                | Event::Draining(_)
+                | Event::Released(_),
+            )
+            | None => {}
+        }
+    };
+    let validity = grant.validity.clone().unwrap_or_default();
+    let state = HoldState::granted(Arc::clone(&client.clock), &validity, sent);
+    let state = Arc::new(ask_first(&client, &grant, state).await?);
+    if !state.is_valid() {
+        let late = Loss::new(LossReason::Expired, "the grant came too late");
+        return Err(Error::Lost(state.loss().unwrap_or(late)));
+    }
+    let (stream_end, ended) = oneshot::channel();
+    let driver = Driver {
+        client: client.clone(),
+        state: Arc::clone(&state),
+        stream,
+        grant: grant.clone(),
+        events,
+    };
+    tokio::spawn(EndsBeliefFirst {
+        state: Arc::clone(&state),
+        task: Box::pin(driver.run(ended)),
+    });
+    Ok(Outcome::Granted(HoldGuard::new(
+        client, grant, state, stream_end,
+    )))
+}
+
+/// S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may have
+/// used it up. Then the validity is asked for anew.
+async fn ask_first(client: &Client, grant: &Grant, state: HoldState) -> Result<HoldState, Error> {
+    let Some(due) = state.next_question() else {
+        return Ok(state);
+    };
+    let asked = state.now();
+    if asked < due {
+        return Ok(state);
+    }
+    let validity = client.report_progress(&grant.lease_id, true).await?;
+    Ok(HoldState::granted(
+        Arc::clone(&client.clock),
+        &validity,
+        asked,
+    ))
+}
+
+async fn start(client: &Client, start: Start) -> Result<Streaming<HoldLeaseResponse>, Status> {
+    let request = HoldLeaseRequest { start: Some(start) };
+    Ok(client.rpc.clone().hold_lease(request).await?.into_inner())
+}
+
+fn tell(events: &Events, event: HoldEvent) {
+    if let Some(events) = events {
+        // Nobody listens any more: nothing is lost by that.
+        let _gone = events.send(event);
+    }
+}
+
+struct Driver {
+    client: Client,
+    state: Arc<HoldState>,
+    stream: Streaming<HoldLeaseResponse>,
+    grant: Grant,
+    events: Events,
+}
+
+impl Driver {
+    /// Runs until the hold is over, or the guard is gone.
+    async fn run(mut self, mut ended: oneshot::Receiver<()>) {
+        let (client, state) = (self.client.clone(), Arc::clone(&self.state));
+        let lease_id = self.grant.lease_id.clone();
+        tokio::select! {
+            biased;
+            _ = &mut ended => return,
+            () = watch_clock(&state) => {}
+            () = ask_regularly(&client, &lease_id, &state) => {}
+            () = self.keep() => {}
+        }
+        match self.state.loss() {
+            Some(loss) => tell(&self.events, HoldEvent::Lost(loss)),
+            // The holder is releasing: the stream lives until that is answered, and its guard is gone then.
+            None => {
+                let _gone = ended.await;
+            }
+        }
+    }
+
+    /// Reads the stream, and resumes when it breaks, until the hold is lost.
+    async fn keep(&mut self) {
+        while self.state.is_valid() {
+            let broke = match self.stream.message().await {
+                Ok(Some(message)) => {
+                    if let Some(loss) = message.event.and_then(|event| self.take_in(event)) {
+                        return self.state.lose(loss);
+                    }
+                    continue;
+                }
+                Ok(None) => Status::unavailable("the sidecar ended the stream without a word"),
+                Err(status) => status,
+            };
+            if let Some(loss) = final_refusal(&broke) {
+                return self.state.lose(loss);
+            }
+            let detail = broke.message().to_owned();
+            tell(&self.events, HoldEvent::Interrupted { detail });
+            if let Err(loss) = self.resume().await {
+                return self.state.lose(loss);
+            }
+        }
+    }
+
+    /// Takes in an event, and tells it if the hold goes on; the loss, if the event is one.
+    fn take_in(&self, event: Event) -> Option<Loss> {
+        match event {
+            Event::Renewed(renewed) => {
+                let valid_until = self.heard(renewed.validity.as_ref())?;
+                tell(&self.events, HoldEvent::Renewed { valid_until });
+            }
+            Event::AtRisk(at_risk) => {
+                let valid_until = self.heard(at_risk.validity.as_ref())?;
+                let (cause, detail) = (at_risk.cause, at_risk.detail);
+                tell(
+                    &self.events,
+                    HoldEvent::AtRisk {
+                        valid_until,
+                        cause,
+                        detail,
+                    },
+                );
+            }
+            Event::Recovered(recovered) => {
+                let valid_until = self.heard(recovered.validity.as_ref())?;
+                tell(&self.events, HoldEvent::Recovered { valid_until });
+            }
+            Event::Draining(draining) => {
+                let time_left = span(draining.time_left.as_ref());
+                tell(&self.events, HoldEvent::Draining { time_left });
+            }
+            Event::Lost(lost) => return Some(lost.into()),
+            Event::Released(_) => {
+                let detail = "it was released by its lease id";
+                return Some(Loss::new(LossReason::Unspecified, detail));
+            }
+            // Said before a grant only.
+            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
+        }
+        None
+    }
+
+    /// Takes in a validity that answers no request of ours; the end of validity if the hold goes on.
+    fn heard(&self, validity: Option<&Validity>) -> Option<BootInstant> {
+        let goes_on = validity.is_none_or(|validity| self.state.take_in(validity, None));
+        goes_on.then(|| self.state.valid_until())
+    }
+
+    /// S16. Tries until it has worked; the caller ends it with the validity. A try is never cut short while the hold
+    /// is believed in, because the sidecar would read that as its end (S14).
+    async fn resume(&mut self) -> Result<(), Loss> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.try_resume().await {
+                Ok(result) => return result,
+                Err(status) => {
+                    if let Some(loss) = final_refusal(&status) {
+                        return Err(loss);
+                    }
+                }
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(NAP);
+        }
+    }
+
+    async fn try_resume(&mut self) -> Result<Result<(), Loss>, Status> {
+        let sent = self.state.now();
+        let resume = Resume {
+            resume_token: self.grant.resume_token.clone(),
+            told_valid_until: self.state.told(),
+        };
+        let mut stream = start(&self.client, Start::Resume(resume)).await?;
+        let grant = loop {
+            let Some(message) = stream.message().await? else {
+                return Err(Status::unavailable("the stream ended without an answer"));
+            };
+            match message.event {
+                Some(Event::Granted(grant)) => break grant,
+                Some(Event::Lost(lost)) => return Ok(Err(lost.into())),
+                Some(
+                    Event::Waiting(_)
+                    | Event::Busy(_)
+                    | Event::Renewed(_)
+                    | Event::AtRisk(_)
+                    | Event::Recovered(_)
+                    | Event::Draining(_)
+                    | Event::Released(_),
+                )
+                | None => {}
+            }
+        };
+        // From here on the old stream's end means nothing, and the new one's does.
+        self.stream = stream;
+        if grant.fencing_token != self.grant.fencing_token {
+            let detail = "the sidecar resumed another hold than this one";
+            return Ok(Err(Loss::new(LossReason::Taken, detail)));
+        }
+        let validity = grant.validity.clone().unwrap_or_default();
+        if !self.state.take_in(&validity, Some(sent)) {
+            let detail = "its validity ended before it was resumed";
+            return Ok(Err(Loss::new(LossReason::Expired, detail)));
+        }
+        self.grant.resume_token = grant.resume_token;
+        let valid_until = self.state.valid_until();
+        tell(&self.events, HoldEvent::Resumed { valid_until });
+        Ok(Ok(()))
+    }
+}
+
+/// Completes when the hold is over. Reads the clock after every wake-up (S3).
+async fn watch_clock(state: &HoldState) {
+    loop {
+        let left = state.remaining();
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left.min(NAP)).await;
+    }
+}
+
+/// S21: a client elsewhere asks for its validity from time to time. Completes when it is told that the hold is over.
+async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState) {
+    loop {
+        let now = state.now();
+        match state.next_question() {
+            Some(due) if due <= now => {
+                let question = client.report_progress(lease_id, true);
+                match tokio::time::timeout(ANSWER_TIMEOUT, question).await {
+                    Ok(Ok(validity)) => {
+                        state.take_in(&validity, Some(now));
+                    }
+                    Ok(Err(error)) => {
+                        if let Some(loss) = told_lost(&error) {
+                            return state.lose(loss);
+                        }
+                    }
+                    // Asked again below, until the validity ends.
+                    Err(_elapsed) => {}
+                }
+                tokio::time::sleep(FIRST_PAUSE * 4).await;
+            }
+            Some(due) => tokio::time::sleep(due.saturating_since(now).min(NAP)).await,
+            None => tokio::time::sleep(NAP).await,
+        }
+    }
+}
+
+/// A status that says that no try to resume will ever work; anything else may pass (S16).
+fn final_refusal(status: &Status) -> Option<Loss> {
+    let hopeless = matches!(
+        status.code(),
+        Code::InvalidArgument
+            | Code::NotFound
+            | Code::FailedPrecondition
+            | Code::Aborted
+            | Code::DataLoss
+            | Code::Unimplemented
+    );
+    if !hopeless {
+        return None;
+    }
+    let error = Error::from(status.clone());
+    let detail = format!("the sidecar will not resume it: {error}");
+    Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unspecified, detail)))
+}
+
+/// Drops a task's streams and connection only after the belief has ended (S13), also where the runtime drops the task.
+struct EndsBeliefFirst<F> {
+    state: Arc<HoldState>,
+    task: Pin<Box<F>>,
+}
+
+impl<F: Future<Output = ()>> Future for EndsBeliefFirst<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.task.as_mut().poll(context)
+    }
+}
+
+impl<F> Drop for EndsBeliefFirst<F> {
+    fn drop(&mut self) {
+        let detail = "the client's runtime has ended";
+        self.state.lose(Loss::new(LossReason::Unspecified, detail));
+    }
+}

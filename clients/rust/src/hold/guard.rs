@@ -1,0 +1,186 @@
+//! The guard: who has it, has the lock, as long as it says so.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::Loss;
+use super::state::HoldState;
+use crate::boot_clock::BootInstant;
+use crate::client::Client;
+use crate::error::{Error, Reason};
+use crate::proto::{Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity};
+
+/// A lock that is held. Dropped, it is given back in the background; [`release`](Self::release) waits for that.
+///
+/// What it says is right also after the process, or the machine, was stopped and goes on: each question reads the boot
+/// clock. Between the question and the deed the process may be stopped again, so let protected resources check
+/// [`fencing_token`](Self::fencing_token).
+#[derive(Debug)]
+#[must_use = "the lock is given back when the guard is dropped"]
+pub struct HoldGuard {
+    client: Client,
+    grant: Grant,
+    state: Arc<HoldState>,
+    /// Its end tells the task to end the stream. Dropped after `Drop` has ended the belief (S13).
+    _stream: oneshot::Sender<()>,
+}
+
+impl HoldGuard {
+    pub(super) const fn new(
+        client: Client,
+        grant: Grant,
+        state: Arc<HoldState>,
+        stream: oneshot::Sender<()>,
+    ) -> Self {
+        Self {
+            client,
+            grant,
+            state,
+            _stream: stream,
+        }
+    }
+
+    /// Greater than every token granted for this lock before: send it with each write, and let the resource refuse
+    /// smaller ones than it has seen (S5).
+    #[must_use]
+    pub const fn fencing_token(&self) -> u64 {
+        self.grant.fencing_token
+    }
+
+    /// The path of the lock.
+    #[must_use]
+    pub fn lock_path(&self) -> &str {
+        &self.grant.lock_path
+    }
+
+    /// Names this hold in calls of its own. Who knows it can end the hold.
+    #[must_use]
+    pub fn lease_id(&self) -> &str {
+        &self.grant.lease_id
+    }
+
+    /// The grant as it came.
+    #[must_use]
+    pub const fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// The end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether or not
+    /// anything said so.
+    #[must_use]
+    pub fn valid_until(&self) -> BootInstant {
+        self.state.valid_until()
+    }
+
+    /// The time left now; zero when the hold is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.state.remaining()
+    }
+
+    /// Whether the holder may act now. Once false, it stays false.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.state.is_valid()
+    }
+
+    /// Completes when the hold is lost: at the end of its validity at the latest, or a second after that where the
+    /// machine slept. Never, if the holder ends it first.
+    pub fn lost(&self) -> impl Future<Output = Loss> + Send + use<> {
+        let state = Arc::clone(&self.state);
+        async move {
+            let mut watched = state.watch_loss();
+            let told = watched.wait_for(Option::is_some).await;
+            match told.ok().and_then(|loss| loss.clone()) {
+                Some(loss) => loss,
+                // Not reached: the sender is in `state`, which lives as long as this future.
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Says that the job is getting on, which restarts `progress_timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
+    pub async fn report_progress(&self) -> Result<(), Error> {
+        let sent = self.state.now();
+        let answer = self.client.report_progress(self.lease_id(), false).await;
+        self.heard(answer, sent)
+    }
+
+    /// Sets a new `max_hold`, counted from now.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
+    pub async fn extend(&self, max_hold: Duration) -> Result<(), Error> {
+        let sent = self.state.now();
+        let answer = self.client.extend(self.lease_id(), max_hold).await;
+        let validity = answer.and_then(|answer| {
+            answer.validity.ok_or(Error::Protocol(
+                "an extension was answered without a validity",
+            ))
+        });
+        self.heard(validity, sent)
+    }
+
+    #[cfg(test)]
+    pub(super) fn state_for_tests(&self) -> Arc<HoldState> {
+        Arc::clone(&self.state)
+    }
+
+    fn heard(&self, answer: Result<Validity, Error>, sent: BootInstant) -> Result<(), Error> {
+        match answer {
+            Ok(validity) => {
+                self.state.take_in(&validity, Some(sent));
+                Ok(())
+            }
+            Err(error) => {
+                if let Some(loss) = told_lost(&error) {
+                    self.state.lose(loss);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the lock back and waits until the store has it. The guard is not valid from the first moment of this call
+    /// on (S13), so stop acting before.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: whether the lock was given back is not known, and it will be free when its lease runs out.
+    pub async fn release(self) -> Result<ReleaseResult, Error> {
+        if !self.state.end()
+            && let Some(loss) = self.state.loss()
+        {
+            return Ok(ReleaseResult {
+                outcome: ReleaseOutcome::AlreadyLost.into(),
+                loss_reason: loss.reason.into(),
+                resting_until: None,
+            });
+        }
+        self.client.release(self.lease_id()).await
+    }
+}
+
+impl Drop for HoldGuard {
+    fn drop(&mut self) {
+        self.state.end();
+    }
+}
+
+/// The loss that an answer tells of, if it does.
+pub(super) fn told_lost(error: &Error) -> Option<Loss> {
+    let Error::Refused(refusal) = error else {
+        return None;
+    };
+    if refusal.reason != Some(Reason::HoldLost) {
+        return None;
+    }
+    let name = refusal.loss_reason.as_deref().unwrap_or_default();
+    let reason = LossReason::from_str_name(&format!("LOSS_REASON_{name}")).unwrap_or_default();
+    Some(Loss::new(reason, refusal.message.clone()))
+}
