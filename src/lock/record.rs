@@ -292,7 +292,7 @@ mod tests {
 
         #[test]
         fn any_fields_can_be_read(fields in prop::collection::btree_map("leasehold_[a-z]{4,9}", ".*", 0..6)) {
-            Record::from_fields(&fields);
+            let _ = Record::from_fields(&fields);
         }
     }
 }

@@ -18,11 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Outcome::Granted(guard) = client.hold(spec.clone()).await? else {
             return Err("the lock was not had within the wait".into());
         };
-        let number: u64 = std::fs::read_to_string(&file)
-            .unwrap_or_default()
-            .trim()
-            .parse()
-            .unwrap_or_default();
+        let number: u64 =
+            std::fs::read_to_string(&file).unwrap_or_default().trim().parse().unwrap_or_default();
         if !guard.is_valid() {
             return Err("the lock was lost".into());
         }

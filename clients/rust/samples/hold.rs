@@ -23,11 +23,7 @@ async fn main() -> Result<(), Error> {
     let spec = LeaseSpec::new(function, scope).with_wait(Duration::from_secs(60));
     match client.hold(spec).events(sender).await? {
         Outcome::Granted(guard) => {
-            println!(
-                "{} is ours, token {}",
-                guard.lock_path(),
-                guard.fencing_token()
-            );
+            println!("{} is ours, token {}", guard.lock_path(), guard.fencing_token());
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => println!("{:?}", guard.release().await?.outcome()),
                 loss = guard.lost() => println!("lost: {loss}"),

@@ -96,18 +96,10 @@ fn read(
         // A message made after it was read, or before it was asked for, was made by another clock after all: time
         // namespaces shift the boot clock and keep the boot id.
         if made <= now && sent.is_none_or(|sent| sent <= made) {
-            return Some(Reading {
-                until,
-                as_of: made,
-                same_kernel: true,
-            });
+            return Some(Reading { until, as_of: made, same_kernel: true });
         }
     }
-    sent.map(|sent| Reading {
-        until: sent + valid_for,
-        as_of: sent,
-        same_kernel: false,
-    })
+    sent.map(|sent| Reading { until: sent + valid_for, as_of: sent, same_kernel: false })
 }
 
 #[cfg(test)]
@@ -197,10 +189,7 @@ mod tests {
     #[test]
     fn nonsense_ends_the_belief() {
         let mut validity = told(OURS, 178, 58);
-        validity.valid_for = Some(prost_types::Duration {
-            seconds: -5,
-            nanos: 0,
-        });
+        validity.valid_for = Some(prost_types::Duration { seconds: -5, nanos: 0 });
         validity.valid_until = None;
         assert_eq!(after(&validity, Some(at(100)), at(101)).until(), at(100));
     }

@@ -65,10 +65,7 @@ impl fmt::Debug for Client {
 
 impl Client {
     pub(crate) fn new(channel: Channel, bearer: Bearer, clock: Arc<dyn Clock>) -> Self {
-        Self {
-            rpc: LeaseServiceClient::with_interceptor(channel, bearer),
-            clock,
-        }
+        Self { rpc: LeaseServiceClient::with_interceptor(channel, bearer), clock }
     }
 
     /// Connects to `unix:///path` or `http://host:port`.
@@ -109,17 +106,11 @@ impl Client {
     pub async fn acquire(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
         let patience = span(spec.wait.as_ref()).saturating_add(CALL_TIMEOUT);
         let request = AcquireLeaseRequest { spec: Some(spec) };
-        let answer = self
-            .rpc
-            .clone()
-            .acquire_lease(within(patience, request))
-            .await?;
+        let answer = self.rpc.clone().acquire_lease(within(patience, request)).await?;
         match answer.into_inner().outcome {
             Some(acquire_lease_response::Outcome::Granted(grant)) => Ok(Outcome::Granted(grant)),
             Some(acquire_lease_response::Outcome::Busy(busy)) => Ok(Outcome::Busy(Box::new(busy))),
-            None => Err(Error::Protocol(
-                "an acquire was answered without an outcome",
-            )),
+            None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }
 
@@ -128,18 +119,9 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::UnknownLease`](crate::Reason::UnknownLease) if the sidecar knows no such hold.
     pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
-        let request = ReleaseLeaseRequest {
-            lease_id: lease_id.into(),
-        };
-        let answer = self
-            .rpc
-            .clone()
-            .release_lease(within(RELEASE_TIMEOUT, request))
-            .await?;
-        answer
-            .into_inner()
-            .result
-            .ok_or(Error::Protocol("a release was answered without a result"))
+        let request = ReleaseLeaseRequest { lease_id: lease_id.into() };
+        let answer = self.rpc.clone().release_lease(within(RELEASE_TIMEOUT, request)).await?;
+        answer.into_inner().result.ok_or(Error::Protocol("a release was answered without a result"))
     }
 
     /// Sets a new bound of the hold, counted from now.
@@ -151,15 +133,9 @@ impl Client {
         lease_id: impl Into<String>,
         max_hold: Duration,
     ) -> Result<ExtendLeaseResponse, Error> {
-        let request = ExtendLeaseRequest {
-            lease_id: lease_id.into(),
-            max_hold: Some(proto_span(max_hold)),
-        };
-        let answer = self
-            .rpc
-            .clone()
-            .extend_lease(within(CALL_TIMEOUT, request))
-            .await?;
+        let request =
+            ExtendLeaseRequest { lease_id: lease_id.into(), max_hold: Some(proto_span(max_hold)) };
+        let answer = self.rpc.clone().extend_lease(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -172,15 +148,8 @@ impl Client {
         lease_id: impl Into<String>,
         validity_only: bool,
     ) -> Result<Validity, Error> {
-        let request = ReportProgressRequest {
-            lease_id: lease_id.into(),
-            validity_only,
-        };
-        let answer = self
-            .rpc
-            .clone()
-            .report_progress(within(CALL_TIMEOUT, request))
-            .await?;
+        let request = ReportProgressRequest { lease_id: lease_id.into(), validity_only };
+        let answer = self.rpc.clone().report_progress(within(CALL_TIMEOUT, request)).await?;
         answer
             .into_inner()
             .validity
@@ -192,18 +161,9 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn get_lock(&self, lock: impl Into<LockSelector>) -> Result<LockRecord, Error> {
-        let request = GetLockRequest {
-            lock: Some(lock.into()),
-        };
-        let answer = self
-            .rpc
-            .clone()
-            .get_lock(within(CALL_TIMEOUT, request))
-            .await?;
-        answer
-            .into_inner()
-            .record
-            .ok_or(Error::Protocol("a lock was told without its record"))
+        let request = GetLockRequest { lock: Some(lock.into()) };
+        let answer = self.rpc.clone().get_lock(within(CALL_TIMEOUT, request)).await?;
+        answer.into_inner().record.ok_or(Error::Protocol("a lock was told without its record"))
     }
 
     /// One page of locks.
@@ -211,11 +171,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn list_locks(&self, request: ListLocksRequest) -> Result<ListLocksResponse, Error> {
-        let answer = self
-            .rpc
-            .clone()
-            .list_locks(within(CALL_TIMEOUT, request))
-            .await?;
+        let answer = self.rpc.clone().list_locks(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -224,9 +180,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn watch_lock(&self, lock: impl Into<LockSelector>) -> Result<LockWatch, Error> {
-        let request = WatchLockRequest {
-            lock: Some(lock.into()),
-        };
+        let request = WatchLockRequest { lock: Some(lock.into()) };
         let stream = self.rpc.clone().watch_lock(request).await?.into_inner();
         Ok(LockWatch { stream })
     }
@@ -240,15 +194,8 @@ impl Client {
         lock: impl Into<LockSelector>,
         fencing_token: u64,
     ) -> Result<CheckTokenResponse, Error> {
-        let request = CheckTokenRequest {
-            lock: Some(lock.into()),
-            fencing_token,
-        };
-        let answer = self
-            .rpc
-            .clone()
-            .check_token(within(CALL_TIMEOUT, request))
-            .await?;
+        let request = CheckTokenRequest { lock: Some(lock.into()), fencing_token };
+        let answer = self.rpc.clone().check_token(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -257,11 +204,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the operator enabled it.
     pub async fn break_lock(&self, request: BreakLockRequest) -> Result<BreakLockResponse, Error> {
-        let answer = self
-            .rpc
-            .clone()
-            .break_lock(within(CALL_TIMEOUT, request))
-            .await?;
+        let answer = self.rpc.clone().break_lock(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -271,11 +214,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn resolve_path(&self, key: LockKey) -> Result<ResolvePathResponse, Error> {
         let request = ResolvePathRequest { key: Some(key) };
-        let answer = self
-            .rpc
-            .clone()
-            .resolve_path(within(CALL_TIMEOUT, request))
-            .await?;
+        let answer = self.rpc.clone().resolve_path(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 }

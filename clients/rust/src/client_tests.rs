@@ -21,10 +21,7 @@ async fn every_unary_call_reaches_the_sidecar() {
     let token = client.check_token(lock(), 7).await.unwrap();
     assert_eq!(token.newest_fencing_token, Some(8));
     let broken = client
-        .break_lock(BreakLockRequest {
-            lock: Some(lock()),
-            ..BreakLockRequest::default()
-        })
+        .break_lock(BreakLockRequest { lock: Some(lock()), ..BreakLockRequest::default() })
         .await
         .unwrap();
     assert_eq!(broken.record.unwrap().lock_path, "locks/a");
@@ -33,22 +30,13 @@ async fn every_unary_call_reaches_the_sidecar() {
     let extended = client.extend("lease-1", seconds(90)).await.unwrap();
     assert_eq!(extended.validity, Some(validity(OURS, 1_090, 90)));
     client.release("lease-1").await.unwrap();
-    assert!(
-        bench
-            .sidecar
-            .asked()
-            .contains(&"release lease-1".to_owned())
-    );
+    assert!(bench.sidecar.asked().contains(&"release lease-1".to_owned()));
 }
 
 #[tokio::test]
 async fn a_watch_gives_records_until_the_stream_ends() {
     let bench = Bench::new().await;
-    let mut watch = bench
-        .client
-        .watch_lock(LockKey::new("f", "s"))
-        .await
-        .unwrap();
+    let mut watch = bench.client.watch_lock(LockKey::new("f", "s")).await.unwrap();
     assert_eq!(watch.next().await.unwrap().unwrap().lock_path, "f/s");
     assert_eq!(watch.next().await.unwrap(), None);
 }
@@ -71,12 +59,7 @@ async fn an_acquire_is_granted_or_busy_and_nothing_else() {
 #[tokio::test]
 async fn the_bearer_token_goes_with_each_call() {
     let bench = Bench::new().await;
-    let client = bench
-        .another()
-        .bearer_token("secret\n")
-        .connect()
-        .await
-        .unwrap();
+    let client = bench.another().bearer_token("secret\n").connect().await.unwrap();
     let _outcome = client.acquire(LeaseSpec::new("f", "")).await;
     let asked = bench.sidecar.asked();
     assert_eq!(asked, ["acquire Some(\"Bearer secret\")"]);

@@ -56,34 +56,22 @@ impl ClientBuilder {
 
     /// Trusts the certificate authorities in `pem`. Needed with `https`: the system's are not trusted.
     pub fn ca_certificate(self, pem: impl AsRef<[u8]>) -> Self {
-        Self {
-            ca: Some(Certificate::from_pem(pem)),
-            ..self
-        }
+        Self { ca: Some(Certificate::from_pem(pem)), ..self }
     }
 
     /// Shows this certificate to a sidecar that asks for one; with `https` only.
     pub fn client_certificate(self, pem: impl AsRef<[u8]>, key_pem: impl AsRef<[u8]>) -> Self {
-        Self {
-            identity: Some(Identity::from_pem(pem, key_pem)),
-            ..self
-        }
+        Self { identity: Some(Identity::from_pem(pem, key_pem)), ..self }
     }
 
     /// The name that the sidecar's certificate must have. Default: the host of the endpoint.
     pub fn server_name(self, name: impl Into<String>) -> Self {
-        Self {
-            server_name: Some(name.into()),
-            ..self
-        }
+        Self { server_name: Some(name.into()), ..self }
     }
 
     /// Sends `authorization: Bearer …` with each call, to a sidecar that asks for a token.
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
-        Self {
-            token: Some(token.into()),
-            ..self
-        }
+        Self { token: Some(token.into()), ..self }
     }
 
     #[cfg(test)]
@@ -102,10 +90,7 @@ impl ClientBuilder {
             .transport()?
             .connect()
             .await
-            .map_err(|source| Error::Unreachable {
-                endpoint: self.endpoint.clone(),
-                source,
-            })?;
+            .map_err(|source| Error::Unreachable { endpoint: self.endpoint.clone(), source })?;
         Ok(Client::new(channel, bearer, self.clock))
     }
 
@@ -150,10 +135,7 @@ impl ClientBuilder {
     }
 
     fn useless(&self, problem: impl Into<String>) -> Error {
-        Error::Endpoint {
-            endpoint: self.endpoint.clone(),
-            problem: problem.into(),
-        }
+        Error::Endpoint { endpoint: self.endpoint.clone(), problem: problem.into() }
     }
 }
 
@@ -176,9 +158,7 @@ impl Bearer {
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(value) = &self.0 {
-            request
-                .metadata_mut()
-                .insert("authorization", value.clone());
+            request.metadata_mut().insert("authorization", value.clone());
         }
         Ok(request)
     }
@@ -194,19 +174,9 @@ mod tests {
 
     #[tokio::test]
     async fn nonsense_endpoints_are_refused_with_what_would_be_right() {
-        for endpoint in [
-            "",
-            "127.0.0.1:50951",
-            "ftp://host",
-            "unix://",
-            "http://",
-            "http://a b",
-        ] {
+        for endpoint in ["", "127.0.0.1:50951", "ftp://host", "unix://", "http://", "http://a b"] {
             let error = Client::connect(endpoint).await.unwrap_err();
-            assert!(
-                matches!(error, Error::Endpoint { .. }),
-                "{endpoint}: {error}"
-            );
+            assert!(matches!(error, Error::Endpoint { .. }), "{endpoint}: {error}");
         }
         let message = refused(Client::builder("127.0.0.1:50951")).await;
         assert!(message.contains("http://host:port"), "{message}");
@@ -221,10 +191,7 @@ mod tests {
             let error = Client::connect(endpoint).await.unwrap_err();
             assert!(matches!(error, Error::Unreachable { .. }), "{error}");
             let message = error.to_string();
-            assert!(
-                message.contains(endpoint) && message.contains("leasehold serve"),
-                "{message}"
-            );
+            assert!(message.contains(endpoint) && message.contains("leasehold serve"), "{message}");
         }
     }
 
@@ -241,9 +208,6 @@ mod tests {
         let builder = Client::builder("http://127.0.0.1:1").bearer_token("se\ncret");
         assert!(!format!("{builder:?}").contains("cret"));
         let message = refused(builder).await;
-        assert!(
-            message.contains("bearer token") && !message.contains("cret"),
-            "{message}"
-        );
+        assert!(message.contains("bearer token") && !message.contains("cret"), "{message}");
     }
 }

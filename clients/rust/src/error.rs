@@ -128,11 +128,7 @@ impl fmt::Display for Refusal {
         // The message names the first field at the most; the others must not stay unseen.
         for violation in &self.violations {
             if !self.message.contains(&violation.field) {
-                write!(
-                    formatter,
-                    "; {}: {}",
-                    violation.field, violation.description
-                )?;
+                write!(formatter, "; {}: {}", violation.field, violation.description)?;
             }
         }
         Ok(())
@@ -269,10 +265,7 @@ mod tests {
             let (head, _) = line.split_once(": ").unwrap();
             let (_code, reasons) = head.split_once(' ').unwrap();
             for reason in reasons.split(", ") {
-                assert!(
-                    !matches!(Reason::parse(reason), Reason::Other(_)),
-                    "{reason}"
-                );
+                assert!(!matches!(Reason::parse(reason), Reason::Other(_)), "{reason}");
                 seen += 1;
             }
         }

@@ -91,10 +91,7 @@ pub(crate) struct HoldCall {
 impl HoldCall {
     pub(crate) async fn tell(&self, event: Event) {
         let event = Some(event);
-        self.events
-            .send(Ok(HoldLeaseResponse { event }))
-            .await
-            .unwrap();
+        self.events.send(Ok(HoldLeaseResponse { event })).await.unwrap();
     }
 
     pub(crate) async fn fail(self, status: Status) {
@@ -138,21 +135,14 @@ impl FakeSidecar {
             .unwrap();
         let (calls, holds) = mpsc::unbounded_channel();
         let script = Arc::new(Mutex::new(Script::default()));
-        let service = Service {
-            script: Arc::clone(&script),
-            calls,
-        };
+        let service = Service { script: Arc::clone(&script), calls };
         let _in_runtime = runtime.enter();
         let incoming = UnixListenerStream::new(UnixListener::bind(socket).unwrap());
         let server = tonic::transport::Server::builder()
             .add_service(LeaseServiceServer::new(service))
             .serve_with_incoming(incoming);
         runtime.spawn(async move { server.await.unwrap() });
-        Self {
-            runtime: Some(runtime),
-            script,
-            holds,
-        }
+        Self { runtime: Some(runtime), script, holds }
     }
 
     pub(crate) async fn hold(&mut self) -> HoldCall {
@@ -187,12 +177,7 @@ impl Bench {
         let clock = ManualClock::new();
         let sidecar = FakeSidecar::start(&socket(&folder));
         let client = Self::builder(&folder, &clock).connect().await.unwrap();
-        Self {
-            sidecar,
-            clock,
-            client,
-            folder,
-        }
+        Self { sidecar, clock, client, folder }
     }
 
     fn builder(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> ClientBuilder {
@@ -234,10 +219,9 @@ type Records = Pin<Box<dyn tokio_stream::Stream<Item = Result<WatchLockResponse,
 
 fn record(lock: Option<LockSelector>) -> Option<LockRecord> {
     match lock?.lock? {
-        lock_selector::Lock::LockPath(lock_path) => Some(LockRecord {
-            lock_path,
-            ..LockRecord::default()
-        }),
+        lock_selector::Lock::LockPath(lock_path) => {
+            Some(LockRecord { lock_path, ..LockRecord::default() })
+        }
         lock_selector::Lock::Key(key) => Some(LockRecord {
             lock_path: format!("{}/{}", key.function, key.scope),
             ..LockRecord::default()
@@ -290,10 +274,7 @@ impl LeaseService for Service {
         request: Request<ExtendLeaseRequest>,
     ) -> Answer<ExtendLeaseResponse> {
         let request = request.into_inner();
-        self.note(format!(
-            "extend {} {:?}",
-            request.lease_id, request.max_hold
-        ));
+        self.note(format!("extend {} {:?}", request.lease_id, request.max_hold));
         Ok(Response::new(ExtendLeaseResponse {
             validity: Some(validity(OURS, 1_090, 90)),
             max_hold_ends_at: None,
@@ -304,10 +285,7 @@ impl LeaseService for Service {
         &self,
         request: Request<ReportProgressRequest>,
     ) -> Answer<ReportProgressResponse> {
-        self.note(format!(
-            "report validity_only={}",
-            request.into_inner().validity_only
-        ));
+        self.note(format!("report validity_only={}", request.into_inner().validity_only));
         let script = self.script.lock().unwrap().report.clone();
         let validity = Some(script.unwrap_or_else(|| Err(Status::unavailable("not now")))?);
         Ok(Response::new(ReportProgressResponse { validity }))
@@ -327,10 +305,7 @@ impl LeaseService for Service {
 
     async fn watch_lock(&self, request: Request<WatchLockRequest>) -> Answer<Records> {
         let record = record(request.into_inner().lock);
-        let records = [
-            WatchLockResponse { record },
-            WatchLockResponse { record: None },
-        ];
+        let records = [WatchLockResponse { record }, WatchLockResponse { record: None }];
         Ok(Response::new(Box::pin(tokio_stream::iter(records.map(Ok)))))
     }
 

@@ -41,9 +41,7 @@ pub(super) async fn open(
     let mut stream = start(&client, Start::Spec(spec)).await?;
     let grant = loop {
         let Some(message) = stream.message().await? else {
-            return Err(Error::Protocol(
-                "the stream ended before the lock was granted",
-            ));
+            return Err(Error::Protocol("the stream ended before the lock was granted"));
         };
         match message.event {
             Some(Event::Granted(grant)) => break grant,
@@ -75,13 +73,8 @@ pub(super) async fn open(
         grant: grant.clone(),
         events,
     };
-    tokio::spawn(EndsBeliefFirst {
-        state: Arc::clone(&state),
-        task: Box::pin(driver.run(ended)),
-    });
-    Ok(Outcome::Granted(HoldGuard::new(
-        client, grant, state, stream_end,
-    )))
+    tokio::spawn(EndsBeliefFirst { state: Arc::clone(&state), task: Box::pin(driver.run(ended)) });
+    Ok(Outcome::Granted(HoldGuard::new(client, grant, state, stream_end)))
 }
 
 /// S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may have
@@ -95,11 +88,7 @@ async fn ask_first(client: &Client, grant: &Grant, state: HoldState) -> Result<H
         return Ok(state);
     }
     let validity = client.report_progress(&grant.lease_id, true).await?;
-    Ok(HoldState::granted(
-        Arc::clone(&client.clock),
-        &validity,
-        asked,
-    ))
+    Ok(HoldState::granted(Arc::clone(&client.clock), &validity, asked))
 }
 
 async fn start(client: &Client, start: Start) -> Result<Streaming<HoldLeaseResponse>, Status> {
@@ -177,14 +166,7 @@ impl Driver {
             Event::AtRisk(at_risk) => {
                 let valid_until = self.heard(at_risk.validity.as_ref())?;
                 let (cause, detail) = (at_risk.cause, at_risk.detail);
-                tell(
-                    &self.events,
-                    HoldEvent::AtRisk {
-                        valid_until,
-                        cause,
-                        detail,
-                    },
-                );
+                tell(&self.events, HoldEvent::AtRisk { valid_until, cause, detail });
             }
             Event::Recovered(recovered) => {
                 let valid_until = self.heard(recovered.validity.as_ref())?;

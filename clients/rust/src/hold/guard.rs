@@ -35,12 +35,7 @@ impl HoldGuard {
         state: Arc<HoldState>,
         stream: oneshot::Sender<()>,
     ) -> Self {
-        Self {
-            client,
-            grant,
-            state,
-            _stream: stream,
-        }
+        Self { client, grant, state, _stream: stream }
     }
 
     /// Greater than every token granted for this lock before: send it with each write, and let the resource refuse
@@ -120,9 +115,7 @@ impl HoldGuard {
         let sent = self.state.now();
         let answer = self.client.extend(self.lease_id(), max_hold).await;
         let validity = answer.and_then(|answer| {
-            answer.validity.ok_or(Error::Protocol(
-                "an extension was answered without a validity",
-            ))
+            answer.validity.ok_or(Error::Protocol("an extension was answered without a validity"))
         });
         self.heard(validity, sent)
     }

@@ -38,19 +38,12 @@ pub struct Holding {
 
 impl Holding {
     pub(crate) const fn new(client: Client, spec: LeaseSpec) -> Self {
-        Self {
-            client,
-            spec,
-            events: None,
-        }
+        Self { client, spec, events: None }
     }
 
     /// Sends what happens to `events`: waiting, before the grant, and all that follows it.
     pub fn events(self, events: UnboundedSender<HoldEvent>) -> Self {
-        Self {
-            events: Some(events),
-            ..self
-        }
+        Self { events: Some(events), ..self }
     }
 }
 
@@ -121,21 +114,13 @@ pub struct Loss {
 
 impl Loss {
     pub(crate) fn new(reason: LossReason, detail: impl Into<String>) -> Self {
-        Self {
-            reason,
-            detail: detail.into(),
-            break_note: None,
-        }
+        Self { reason, detail: detail.into(), break_note: None }
     }
 }
 
 impl From<Lost> for Loss {
     fn from(lost: Lost) -> Self {
-        Self {
-            reason: lost.reason(),
-            detail: lost.detail,
-            break_note: lost.break_note,
-        }
+        Self { reason: lost.reason(), detail: lost.detail, break_note: lost.break_note }
     }
 }
 

@@ -12,10 +12,7 @@ async fn s16_a_hold_survives_a_restart_of_the_sidecar() {
     let (guard, _call, mut events) = held_here(&mut bench).await;
     bench.kill();
     let interrupted = next(&mut events).await;
-    assert!(
-        matches!(interrupted, HoldEvent::Interrupted { .. }),
-        "{interrupted:?}"
-    );
+    assert!(matches!(interrupted, HoldEvent::Interrupted { .. }), "{interrupted:?}");
     assert!(guard.is_valid(), "the belief runs on");
     bench.start();
     let call = bench.sidecar.hold().await;
@@ -23,10 +20,7 @@ async fn s16_a_hold_survives_a_restart_of_the_sidecar() {
         panic!("the hold is resumed");
     };
     assert_eq!(resume.resume_token, "resume-1");
-    assert_eq!(
-        resume.told_valid_until,
-        validity(OURS, 1_058, 58).valid_until
-    );
+    assert_eq!(resume.told_valid_until, validity(OURS, 1_058, 58).valid_until);
     bench.clock.advance(seconds(10));
     call.tell(grant(validity(OURS, 1_068, 58))).await;
     let resumed = next(&mut events).await;
@@ -40,18 +34,12 @@ async fn s16_a_hold_survives_a_restart_of_the_sidecar() {
 async fn s16_what_cannot_go_on_is_lost() {
     let mut bench = Bench::new().await;
     for answer in [
-        Ok(Event::Lost(Lost {
-            reason: LossReason::Taken.into(),
-            ..Lost::default()
-        })),
+        Ok(Event::Lost(Lost { reason: LossReason::Taken.into(), ..Lost::default() })),
         Err(Status::invalid_argument("resume_token is not one of ours")),
     ] {
         let (guard, call, mut events) = held_here(&mut bench).await;
         call.fail(Status::unavailable("gone")).await;
-        assert!(matches!(
-            next(&mut events).await,
-            HoldEvent::Interrupted { .. }
-        ));
+        assert!(matches!(next(&mut events).await, HoldEvent::Interrupted { .. }));
         let call = bench.sidecar.hold().await;
         match answer {
             Ok(event) => call.tell(event).await,
@@ -82,10 +70,7 @@ async fn s16_a_sidecar_that_stays_away_costs_the_hold_at_the_end_of_validity() {
     let mut bench = Bench::new().await;
     let (guard, _call, mut events) = held_here(&mut bench).await;
     bench.kill();
-    assert!(matches!(
-        next(&mut events).await,
-        HoldEvent::Interrupted { .. }
-    ));
+    assert!(matches!(next(&mut events).await, HoldEvent::Interrupted { .. }));
     bench.clock.advance(seconds(57));
     assert!(guard.is_valid());
     bench.clock.advance(seconds(1));

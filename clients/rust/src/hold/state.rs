@@ -32,10 +32,7 @@ impl HoldState {
         belief.take_in(validity, Some(sent), clock.now(), clock.boot_id());
         Self {
             clock,
-            belief: Mutex::new(Tended {
-                belief,
-                over: false,
-            }),
+            belief: Mutex::new(Tended { belief, over: false }),
             loss: watch::Sender::new(None),
         }
     }
@@ -77,9 +74,7 @@ impl HoldState {
             return false;
         }
         let now = self.clock.now();
-        tended
-            .belief
-            .take_in(validity, sent, now, self.clock.boot_id());
+        tended.belief.take_in(validity, sent, now, self.clock.boot_id());
         !self.remaining_of(&mut tended).is_zero()
     }
 

@@ -38,9 +38,7 @@ pub(super) async fn loss(guard: &HoldGuard) -> Loss {
 }
 
 fn renewed(until: u64, valid_for: u64) -> Event {
-    Event::Renewed(Renewed {
-        validity: Some(validity(OURS, until, valid_for)),
-    })
+    Event::Renewed(Renewed { validity: Some(validity(OURS, until, valid_for)) })
 }
 
 #[tokio::test]
@@ -90,12 +88,8 @@ async fn events_come_in_their_order() {
         cause: "STORE_UNAVAILABLE".to_owned(),
         detail: "no route".to_owned(),
     };
-    let recovered = Recovered {
-        validity: Some(validity(OURS, 1_060, 57)),
-    };
-    let draining = Draining {
-        time_left: Some(crate::convert::proto_span(seconds(20))),
-    };
+    let recovered = Recovered { validity: Some(validity(OURS, 1_060, 57)) };
+    let draining = Draining { time_left: Some(crate::convert::proto_span(seconds(20))) };
     bench.clock.advance(seconds(3));
     call.tell(Event::AtRisk(at_risk)).await;
     call.tell(Event::Recovered(recovered)).await;
@@ -196,11 +190,8 @@ async fn s13_dropping_the_guard_ends_the_belief_and_then_the_stream() {
 #[tokio::test]
 async fn s13_a_runtime_that_ends_ends_the_belief() {
     let mut bench = Bench::new().await;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let builder = bench.another();
     let holding = runtime.spawn(async move {
         let client = builder.connect().await.unwrap();
@@ -237,23 +228,15 @@ async fn a_release_by_another_is_a_loss() {
 async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() {
     let mut bench = Bench::new().await;
     let (guard, call, mut events) = held(&mut bench, validity(ELSEWHERE, 70, 58)).await;
-    let renewed = Renewed {
-        validity: Some(validity(ELSEWHERE, 90, 58)),
-    };
+    let renewed = Renewed { validity: Some(validity(ELSEWHERE, 90, 58)) };
     call.tell(Event::Renewed(renewed)).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));
     assert_eq!(guard.remaining(), seconds(58));
     bench.sidecar.script.lock().unwrap().report = Some(Ok(validity(ELSEWHERE, 95, 50)));
     bench.clock.advance(seconds(20));
-    eventually("the answer counts from the question", || {
-        guard.remaining() == seconds(50)
-    })
-    .await;
+    eventually("the answer counts from the question", || guard.remaining() == seconds(50)).await;
     let asked = bench.sidecar.asked();
-    assert!(
-        asked.iter().all(|call| call == "report validity_only=true"),
-        "{asked:?}"
-    );
+    assert!(asked.iter().all(|call| call == "report validity_only=true"), "{asked:?}");
 }
 
 #[tokio::test]
