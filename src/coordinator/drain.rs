@@ -24,6 +24,7 @@ impl Coordinator {
             registry.start_draining();
             registry.send_to_all(|| Command::DrainStarted(ends));
         }
+        self.shared.draining.send_replace(true);
         if self.idle_within(period).await {
             return;
         }
@@ -57,10 +58,10 @@ impl Coordinator {
         self.shared.readiness.subscribe()
     }
 
-    /// Whether a shutdown has begun.
+    /// Whether a shutdown has begun, and when it does.
     #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.shared.registry().is_draining()
+    pub fn draining(&self) -> watch::Receiver<bool> {
+        self.shared.draining.subscribe()
     }
 
     async fn idle_within(&self, period: Duration) -> bool {

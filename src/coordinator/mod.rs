@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use caller::HoldStream;
 pub use names::Host;
@@ -85,6 +85,7 @@ struct Shared {
     settings: Settings,
     registry: Mutex<Registry>,
     readiness: Readiness,
+    draining: watch::Sender<bool>,
     callers: AtomicU64,
 }
 
@@ -104,6 +105,7 @@ impl Coordinator {
             settings,
             registry: Mutex::default(),
             readiness: Readiness::default(),
+            draining: watch::Sender::new(false),
             callers: AtomicU64::new(0),
         };
         Self { shared: Arc::new(shared) }

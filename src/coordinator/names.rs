@@ -64,15 +64,26 @@ impl Shared {
 
     pub(super) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
         let namespace = &self.settings.host.namespace;
-        let prefix = namespace.prefix.as_str();
-        let under = path
-            .name()
-            .strip_prefix(prefix)
-            .is_some_and(|rest| prefix.is_empty() || rest.starts_with('/'));
-        if path.container() == namespace.container.as_str() && under {
+        if namespace.name_of(&path).is_some() {
             return Ok(path);
         }
+        let prefix = namespace.prefix.as_str();
         let container = format!("{}/{prefix}", namespace.container);
         Err(CallError::ForeignPath { path: path.to_string(), container })
+    }
+
+    /// The part in the container of a prefix of paths, which must lie in this sidecar's namespace.
+    pub(super) fn own_prefix(&self, prefix: &str) -> Result<String, CallError> {
+        let namespace = &self.settings.host.namespace;
+        let mut own = format!("{}/", namespace.container);
+        let in_container = prefix.strip_prefix(&own);
+        if !namespace.prefix.as_str().is_empty() {
+            own.push_str(namespace.prefix.as_str());
+            own.push('/');
+        }
+        in_container
+            .filter(|_| prefix.starts_with(&own))
+            .map(str::to_owned)
+            .ok_or(CallError::ForeignPrefix { own })
     }
 }

@@ -18,7 +18,7 @@ use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredL
 pub struct ListRequest {
     /// Those of this host id; of this sidecar's if neither is given.
     pub host_id: Option<HostId>,
-    /// Those whose names in the container begin with this.
+    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
     pub prefix: Option<String>,
     /// Only those that somebody holds.
     pub held_only: bool,
@@ -46,8 +46,8 @@ pub struct BreakRequest {
     pub period: BreakPeriod,
     /// Why: stored, and told to the holder.
     pub reason: String,
-    /// Who, for people.
-    pub by: String,
+    /// Who, for people; this sidecar's default holder if none.
+    pub by: Option<String>,
 }
 
 impl Coordinator {
@@ -66,13 +66,12 @@ impl Coordinator {
     /// When the store cannot be asked.
     pub async fn list(&self, request: ListRequest) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let host_prefix = || {
-            namespace.host_prefix(request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id))
-        };
         let prefix = match &request.prefix {
-            Some(prefix) if namespace.prefix.as_str().is_empty() => prefix.clone(),
-            Some(prefix) => format!("{}/{prefix}", namespace.prefix.as_str()),
-            None => host_prefix(),
+            Some(prefix) => self.shared.own_prefix(prefix)?,
+            None => {
+                let host_id = request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id);
+                namespace.host_prefix(host_id)
+            }
         };
         let list = List {
             container: namespace.container.clone(),
@@ -87,7 +86,8 @@ impl Coordinator {
         for (path, stored) in listing.locks {
             let view = self.shared.look(&path).await;
             let record = merged(&path, Some(stored), view.as_ref(), None);
-            if !request.held_only || record.state != LockState::Available {
+            let held = matches!(record.state, LockState::Held | LockState::Breaking);
+            if held || !request.held_only {
                 records.push(record);
             }
         }
@@ -137,7 +137,7 @@ impl Coordinator {
         let token = self.shared.record(&path).await?.record.token;
         let note = BreakNote {
             reason: request.reason,
-            by: request.by,
+            by: request.by.unwrap_or_else(|| self.shared.settings.holder.clone()),
             token,
             at: self.shared.clock.wall(),
         };

@@ -245,6 +245,12 @@ pub enum CallError {
         /// The container.
         container: String,
     },
+    /// The prefix is not under this sidecar's container.
+    #[error("must begin with {own}, where this sidecar's locks are")]
+    ForeignPrefix {
+        /// Container, slash, and the configured prefix.
+        own: String,
+    },
     /// As many holds as configured.
     #[error("this sidecar has {limit} holds, which is its limit (limits.holds)")]
     TooManyHolds {

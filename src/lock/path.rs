@@ -242,6 +242,26 @@ impl Namespace {
             format!("{}/{host_id}/", self.prefix.0)
         }
     }
+
+    /// The name of `path` in this namespace, the host id first; none if the path is not in it.
+    #[must_use]
+    pub fn name_of<'path>(&self, path: &'path LockPath) -> Option<&'path str> {
+        let inside = path.container() == self.container.as_str();
+        let name = path.name();
+        let own = if self.prefix.0.is_empty() {
+            Some(name)
+        } else {
+            name.strip_prefix(self.prefix.as_str()).and_then(|rest| rest.strip_prefix('/'))
+        };
+        own.filter(|_| inside)
+    }
+
+    /// The host id in `path`, if it shows one.
+    #[must_use]
+    pub fn host_id_of(&self, path: &LockPath) -> Option<HostId> {
+        let (host_id, _) = self.name_of(path)?.split_once('/')?;
+        HostId::parse(host_id).ok()
+    }
 }
 
 fn readable_name(key: &LockKey) -> String {
