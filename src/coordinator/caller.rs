@@ -8,7 +8,7 @@ use super::Shared;
 use super::request::{CallError, HoldEvent, Outcome};
 use super::task::Command;
 use crate::hold::{CallerId, Terms};
-use crate::lock::{HostId, LeaseId, LockPath};
+use crate::lock::{FencingToken, HostId, LeaseId, LockPath};
 use crate::time::Instant;
 
 /// A caller, as its path's task knows it.
@@ -22,6 +22,8 @@ pub(super) struct Caller {
     pub(super) sink: Sink,
     pub(super) arrived: Instant,
     pub(super) granted: Option<Instant>,
+    /// The token of its hold, or of the one that it wants to go on with.
+    pub(super) token: Option<FencingToken>,
     /// Whether it is counted among the waiting.
     pub(super) waits: bool,
 }

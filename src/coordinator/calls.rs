@@ -13,7 +13,8 @@ use crate::store::{Acquire, BreakNote, LeaseEnd, StoreError, StoredLock, Write};
 /// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
 
-/// How long a holder's loss waits for the reason of the break to be read (S17).
+/// How long a holder's loss waits for the note of the break to be read (S17). The holder's validity does not wait: at
+/// its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Sends what `action` says to the store, if it says so; gives the action back if it is none of the store's.
@@ -44,20 +45,24 @@ pub(super) fn send(
                 Event::WriteAnswered { request, answer }
             });
         }
-        Action::SendRenew { request, lease_id, timeout } => spawn(inbox, async move {
-            let answer = limited(timeout, shared.store.renew(&path, lease_id)).await;
-            // S8: with the container, the lock is gone.
-            let answer = match answer {
-                Err(StoreError::ContainerMissing { .. }) => Err(StoreError::NotFound),
-                answer => answer,
-            };
-            let mut answer = shared.answer(answer).map(|_renewed| ());
-            if let Err(Failure::Broken { reason }) = &mut answer {
-                let note = limited(NOTE_TIMEOUT, shared.store.read_break_note(&path)).await;
-                *reason = note.ok().flatten().map(|note| note_text(&note));
-            }
-            Event::RenewAnswered { request, answer }
-        }),
+        Action::SendRenew { request, lease_id, timeout } => {
+            let notes = inbox.clone();
+            spawn(inbox, async move {
+                let answer = limited(timeout, shared.store.renew(&path, lease_id)).await;
+                // S8: with the container, the lock is gone.
+                let answer = match answer {
+                    Err(StoreError::ContainerMissing { .. }) => Err(StoreError::NotFound),
+                    answer => answer,
+                };
+                let answer = shared.answer(answer).map(|_renewed| ());
+                if answer == Err(Failure::Broken)
+                    && let Some(note) = shared.break_note(&path).await
+                {
+                    notes.send(Command::NoteBreak(note));
+                }
+                Event::RenewAnswered { request, answer }
+            });
+        }
         Action::SendRelease { request, lease_id, if_match, timeout } => spawn(inbox, async move {
             let answer = limited(timeout, shared.store.release(&path, lease_id, if_match)).await;
             Event::ReleaseAnswered { request, answer: shared.answer(answer) }
@@ -145,6 +150,11 @@ impl Shared {
         fields
     }
 
+    /// The note of the break that ended a lease, if it can be read in time (S17).
+    async fn break_note(&self, path: &LockPath) -> Option<BreakNote> {
+        limited(NOTE_TIMEOUT, self.store.read_break_note(path)).await.ok().flatten()
+    }
+
     /// Takes note of whether the store can be used (S18).
     pub(super) fn note(&self, error: Option<&StoreError>) {
         self.readiness.note(error, self.clock.now());
@@ -162,7 +172,7 @@ pub(super) fn failure(error: &StoreError) -> Failure {
     match error {
         StoreError::Contended => Failure::Contended,
         StoreError::LeaseLost { how: LeaseEnd::Taken } | StoreError::NotHeld => Failure::Taken,
-        StoreError::LeaseLost { how: LeaseEnd::Broken } => Failure::Broken { reason: None },
+        StoreError::LeaseLost { how: LeaseEnd::Broken } => Failure::Broken,
         StoreError::Changed => Failure::Changed,
         StoreError::NotFound => Failure::Deleted,
         StoreError::ContainerMissing { .. } => Failure::Refused(trouble(error)),

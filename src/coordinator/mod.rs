@@ -155,6 +155,7 @@ impl Coordinator {
             sink: Sink::Stream(sender),
             arrived: self.shared.clock.now(),
             granted: None,
+            token: Some(resumed.resume.token),
             waits: true,
         };
         let id = caller.id;
@@ -248,6 +249,7 @@ impl Coordinator {
             sink,
             arrived: self.shared.clock.now(),
             granted: None,
+            token: None,
             waits: true,
         };
         let id = caller.id;

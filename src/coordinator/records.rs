@@ -141,15 +141,14 @@ impl Coordinator {
             token,
             at: self.shared.clock.wall(),
         };
-        let text = calls::note_text(&note);
-        let broken = self.shared.store.break_lease(&path, request.period, note).await;
+        let broken = self.shared.store.break_lease(&path, request.period, note.clone()).await;
         self.shared.note(broken.as_ref().err());
         match broken {
             Ok(broken) => {
-                tracing::warn!(lock = %path, reason = %text, "lock broken by an operator");
+                tracing::warn!(lock = %path, reason = %calls::note_text(&note), "lock broken by an operator");
                 let mut registry = self.shared.registry();
                 registry.forget(&path);
-                let _ = registry.send(&path, Command::Broken(text));
+                let _ = registry.send(&path, Command::Broken(note));
                 registry.changed(&path);
                 Ok(if broken.remaining.is_zero() {
                     BreakResult::Broken

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hold::{LossReason, Trouble};
+use crate::hold::{LossReason, Trouble, TroubleKind};
 use crate::lock::{
     FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, PathError, Record,
 };
@@ -135,8 +135,10 @@ pub enum HoldEvent {
     AtRisk {
         /// When the hold will be lost.
         validity: Validity,
-        /// Why.
-        cause: String,
+        /// What kind of trouble renewals meet.
+        kind: TroubleKind,
+        /// The same for people.
+        detail: String,
     },
     /// Renewals work again (S9).
     Recovered(Validity),
@@ -151,6 +153,8 @@ pub enum HoldEvent {
         reason: LossReason,
         /// More for people.
         detail: String,
+        /// Who broke the lock and why, where that is known; with [`LossReason::Broken`] only (S17).
+        break_note: Option<BreakNote>,
     },
     /// The hold was released by a call: the last event.
     Released(Released),

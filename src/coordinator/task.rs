@@ -11,7 +11,8 @@ use super::caller::Caller;
 use super::request::{CallError, Grant, LocalView, Released, Validity};
 use super::{Shared, calls};
 use crate::hold::{CallerId, Event, Hold, Memory};
-use crate::lock::{LeaseId, LockPath};
+use crate::lock::{FencingToken, LeaseId, LockPath};
+use crate::store::BreakNote;
 use crate::time::Instant;
 
 /// A sleep is never longer than this while a lease is had: the machine's timers stop while it sleeps (S3).
@@ -40,7 +41,10 @@ pub(super) enum Command {
     ReportProgress(CallerId, bool, oneshot::Sender<Result<Validity, CallError>>),
     Look(oneshot::Sender<LocalView>),
     Answered(Event),
-    Broken(String),
+    /// The lock was broken through this sidecar, with this note.
+    Broken(BreakNote),
+    /// The note of a break that a renewal has met.
+    NoteBreak(BreakNote),
     DrainStarted(Instant),
     DrainEnded,
 }
@@ -56,6 +60,8 @@ pub(super) struct Task {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
     pub(super) grants: HashMap<CallerId, Box<Grant>>,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
+    /// The note of the latest break, until the loss that it is about is told (S17).
+    pub(super) break_note: Option<BreakNote>,
 }
 
 /// Starts a task for `path`; the way to it.
@@ -73,6 +79,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         callers: HashMap::new(),
         grants: HashMap::new(),
         releases: Vec::new(),
+        break_note: None,
     };
     tokio::spawn(Box::new(task).run(receiver));
 }
@@ -140,7 +147,8 @@ impl Task {
             Some(Command::Look(reply)) => {
                 let _ = reply.send(self.view());
             }
-            Some(Command::Broken(reason)) => self.feed(Event::LeaseBroken { reason }),
+            Some(Command::Broken(note)) => self.broken(note),
+            Some(Command::NoteBreak(note)) => self.break_note = Some(note),
             Some(Command::DrainStarted(ends)) => self.feed(Event::DrainStarted { ends }),
             Some(Command::DrainEnded) => self.feed(Event::DrainEnded),
         }
@@ -179,6 +187,16 @@ impl Task {
         }
         let ended = self.shared.registry().ended(lease_id);
         let _ = reply.send(super::released_before(ended));
+    }
+
+    /// A lease was broken through this sidecar. Whose it was is known by the token that the record had: another's may
+    /// have been broken, and the lock acquired here since.
+    fn broken(&mut self, note: BreakNote) {
+        let here = self.hold.holding().map(|holding| holding.token.epoch());
+        if here.is_some() && here == note.token.map(FencingToken::epoch) {
+            self.break_note = Some(note);
+            self.feed(Event::LeaseBroken);
+        }
     }
 
     fn answer_validity(

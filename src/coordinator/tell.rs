@@ -9,9 +9,11 @@ use super::registry::{Ended, HoldEntry};
 use super::request::{
     BusyAnswer, CallError, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
 };
-use super::resume_token;
 use super::task::Task;
+use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Failure, Granted, LossReason, Trouble};
+use crate::lock::FencingToken;
+use crate::store::BreakNote;
 use crate::time::Instant;
 
 impl Task {
@@ -26,12 +28,13 @@ impl Task {
             Action::TellRenewed { caller, valid_until } => {
                 self.tell_validity(caller, valid_until, HoldEvent::Renewed);
             }
-            Action::TellAtRisk { caller, valid_until, cause } => {
-                tracing::warn!(lock = %self.path, %cause, "hold at risk: renewals fail");
+            Action::TellAtRisk { caller, valid_until, kind, detail } => {
+                tracing::warn!(lock = %self.path, %detail, "hold at risk: renewals fail");
                 self.shared.observer.observe(&Observation::AtRisk);
                 self.tell_validity(caller, valid_until, |validity| HoldEvent::AtRisk {
                     validity,
-                    cause,
+                    kind,
+                    detail,
                 });
                 self.mark_at_risk(caller, valid_until, true);
             }
@@ -85,6 +88,7 @@ impl Task {
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.granted = Some(now);
+        caller.token = Some(granted.token);
         let (shared, path) = (&self.shared, &self.path);
         let wall = shared.clock.wall();
         let resume_token = if caller.sink.is_stream() {
@@ -196,13 +200,29 @@ impl Task {
     fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
         self.grants.remove(&id);
         let Some(mut caller) = self.callers.remove(&id) else { return };
+        let break_note = self.break_note_of(&caller, reason);
+        let detail = match &break_note {
+            Some(note) => format!("{detail}: {}", calls::note_text(note)),
+            None => detail,
+        };
         let holder = &caller.terms.record.holder;
         tracing::warn!(lock = %self.path, reason = reason.as_str(), %detail, %holder, "lost");
         self.end_hold(&mut caller, Ended::Lost(reason));
-        caller.sink.event(HoldEvent::Lost { reason, detail });
+        caller.sink.event(HoldEvent::Lost { reason, detail, break_note });
         let resumed = Err(CallError::HoldLost { reason });
         caller.sink.answer(resumed);
         self.answer_releases(id, &Released::AlreadyLost { reason });
+    }
+
+    /// The note of the break that ended this caller's hold: one of its lease, and not of an earlier grant (S17).
+    fn break_note_of(&mut self, caller: &Caller, reason: LossReason) -> Option<BreakNote> {
+        if reason != LossReason::Broken {
+            return None;
+        }
+        let note = self.break_note.take();
+        note.filter(|note| {
+            note.token.map(FencingToken::epoch) == caller.token.map(FencingToken::epoch)
+        })
     }
 
     fn tell_released(&mut self, id: CallerId, resting_until: Option<Instant>) {
@@ -318,7 +338,7 @@ fn failure_kind(failure: &Failure) -> &'static str {
     match failure {
         Failure::Contended => "contended",
         Failure::Taken => "taken",
-        Failure::Broken { .. } => "broken",
+        Failure::Broken => "broken",
         Failure::Deleted => "deleted",
         Failure::Changed => "changed",
         Failure::Unknown(trouble) | Failure::Refused(trouble) => {

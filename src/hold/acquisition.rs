@@ -147,7 +147,7 @@ impl Hold {
                 effort.uncertain = Some(sent);
                 self.acquire_later(effort, trouble, turn);
             }
-            Err(failure @ (Failure::Taken | Failure::Broken { .. } | Failure::Deleted)) => {
+            Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
                 effort.uncertain = Some(sent);
                 self.acquire_later(effort, unexpected("acquire", &failure), turn);
             }

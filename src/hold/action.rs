@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{CallerId, Request, Trouble};
+use super::event::{CallerId, Request, Trouble, TroubleKind};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -117,8 +117,10 @@ pub enum Action {
         caller: CallerId,
         /// When the hold will be lost.
         valid_until: Instant,
-        /// Why renewals fail.
-        cause: String,
+        /// What kind of trouble renewals meet.
+        kind: TroubleKind,
+        /// The same for people.
+        detail: String,
     },
     /// Tell a holder that renewals work again (S9).
     TellRecovered {
@@ -216,7 +218,7 @@ pub enum LossReason {
     Broken,
     /// The lock or its container was deleted.
     LockDeleted,
-    /// It lasted as long as `max_hold` allows (S11).
+    /// It lasted as long as `max_hold` allows, or one lease duration where `auto_renew` is off (S11).
     MaxHoldReached,
     /// The holder reported no progress in time (S11).
     NoProgress,

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use super::action::{Action, LossReason};
 use super::event::CallerId;
-use super::held::{Fading, Phase, broken_detail};
+use super::held::{BROKEN, Fading, Phase};
 use super::turn::Turn;
 use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 impl Hold {
-    pub(super) fn broken_here(&mut self, reason: String, turn: &mut Turn) {
+    pub(super) fn broken_here(&mut self, turn: &mut Turn) {
         match self.take_state(turn.now) {
             State::Held(held) => {
-                let detail = broken_detail(Some(reason));
-                self.lose_lease(held, LossReason::Broken, detail, turn);
+                self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), turn);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)

@@ -96,10 +96,7 @@ pub enum Event {
         answer: Result<(), Failure>,
     },
     /// An operator broke the lease through this sidecar (S17).
-    LeaseBroken {
-        /// Why.
-        reason: String,
-    },
+    LeaseBroken,
     /// The sidecar is shutting down (S15).
     DrainStarted {
         /// When the drain period ends.
@@ -175,10 +172,7 @@ pub enum Failure {
     /// The lease is another's, or nobody's (S8).
     Taken,
     /// The lease was broken (S8, S17).
-    Broken {
-        /// The operator's reason, if it could be read.
-        reason: Option<String>,
-    },
+    Broken,
     /// The lock or its container is gone (S8).
     Deleted,
     /// The record has another version than was given.

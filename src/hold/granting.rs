@@ -284,7 +284,7 @@ impl Hold {
         turn: &mut Turn,
     ) {
         let trouble = match failure {
-            Failure::Taken | Failure::Broken { .. } | Failure::Deleted => {
+            Failure::Taken | Failure::Broken | Failure::Deleted => {
                 // S6: the lease is gone, so its id is never used again.
                 self.memory.known = None;
                 let not_before = turn.now + self.poll_delay();

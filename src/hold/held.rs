@@ -157,21 +157,20 @@ impl Held {
 
     /// Why the clock ends this hold now.
     fn end_by_the_clock(&self, now: Instant) -> (LossReason, &'static str) {
-        let reason = self.bounds.passed(now).unwrap_or(LossReason::Expired);
+        let renewed = self.terms.auto_renew;
+        let expired = if renewed { LossReason::Expired } else { LossReason::MaxHoldReached };
+        let reason = self.bounds.passed(now).unwrap_or(expired);
         let detail = match reason {
             LossReason::NoProgress => "the holder reported no progress in time",
-            LossReason::MaxHoldReached => "the hold lasted as long as max_hold allows",
+            LossReason::MaxHoldReached if renewed => "the hold lasted as long as max_hold allows",
+            LossReason::MaxHoldReached => {
+                "auto_renew is off, and the lease duration or max_hold is over"
+            }
             LossReason::Expired
             | LossReason::Taken
             | LossReason::Broken
             | LossReason::LockDeleted
-            | LossReason::Shutdown => {
-                if self.terms.auto_renew {
-                    "no renewal succeeded before the validity ran out"
-                } else {
-                    "auto_renew is off and the lease duration is over"
-                }
-            }
+            | LossReason::Shutdown => "no renewal succeeded before the validity ran out",
         };
         (reason, detail)
     }
@@ -276,11 +275,11 @@ impl Hold {
             let timeout = cut_off(held.renewal.lease_duration());
             turn.push(Action::SendRenew { request, lease_id: held.lease_id, timeout });
         }
-        if let Some(cause) = held.renewal.warn(turn.now)
+        if let Some((kind, detail)) = held.renewal.warn(turn.now)
             && held.phase == Phase::Active
         {
-            let valid_until = held.tell_validity();
-            turn.push(Action::TellAtRisk { caller: held.caller, valid_until, cause });
+            let (caller, valid_until) = (held.caller, held.tell_validity());
+            turn.push(Action::TellAtRisk { caller, valid_until, kind, detail });
         }
     }
 
@@ -334,7 +333,7 @@ impl Hold {
             Err(Failure::Taken) => {
                 (LossReason::Taken, "another has the lease, or had it since".to_owned())
             }
-            Err(Failure::Broken { reason }) => (LossReason::Broken, broken_detail(reason)),
+            Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
             Err(Failure::Deleted) => {
                 (LossReason::LockDeleted, "the lock or its container was deleted".to_owned())
             }
@@ -368,9 +367,5 @@ fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
     });
 }
 
-pub(super) fn broken_detail(reason: Option<String>) -> String {
-    reason.map_or_else(
-        || "the lease was broken".to_owned(),
-        |reason| format!("the lease was broken: {reason}"),
-    )
-}
+/// Why a hold is lost whose lease was broken; who broke it is not the machine's business.
+pub(super) const BROKEN: &str = "the lease was broken";

@@ -307,7 +307,7 @@ impl Hold {
             Event::ReleaseAnswered { request, answer } => {
                 self.release_answered(request, answer, turn);
             }
-            Event::LeaseBroken { reason } => self.broken_here(reason, turn),
+            Event::LeaseBroken => self.broken_here(turn),
             Event::DrainStarted { ends } => {
                 self.draining = true;
                 self.fail_all(&shutting_down(), turn);

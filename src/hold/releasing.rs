@@ -98,7 +98,7 @@ impl Hold {
         match answer {
             // A repeated release whose first answer was lost says that the lease is not ours: released.
             Ok(())
-            | Err(Failure::Taken | Failure::Broken { .. } | Failure::Deleted | Failure::Changed) => {
+            | Err(Failure::Taken | Failure::Broken | Failure::Deleted | Failure::Changed) => {
                 self.trouble = None;
                 self.released(&releasing, turn);
             }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::event::{Failure, Request};
+use super::acquisition::unexpected;
+use super::event::{Failure, Request, Trouble, TroubleKind};
 use super::jitter::Jitter;
 use super::validity::{cut_off, valid_until};
 use crate::time::Instant;
@@ -20,7 +21,8 @@ pub(super) struct Renewal {
     /// from its own send (S2).
     tries: Vec<Try>,
     failures: u32,
-    cause: Option<String>,
+    /// Why the last try failed, if it did.
+    cause: Option<Box<Trouble>>,
     at_risk: bool,
 }
 
@@ -104,7 +106,7 @@ impl Renewal {
         let overdue = self.tries.iter_mut().find(|one| !one.cut_off && now >= one.sent + limit)?;
         overdue.cut_off = true;
         let answered = Answered { sent: overdue.sent, lateness: overdue.lateness, cut_off: true };
-        self.note_failure("the store did not answer in time".to_owned(), None, now, jitter);
+        self.note_failure(Trouble::unanswered("renewal"), now, jitter);
         Some(answered)
     }
 
@@ -147,29 +149,27 @@ impl Renewal {
 
     /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most (S7).
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
-        let (cause, retry_after) = match failure {
-            Failure::Unknown(trouble) | Failure::Refused(trouble) => {
-                (trouble.message.clone(), trouble.retry_after)
-            }
+        let cause = match failure {
+            Failure::Unknown(trouble) | Failure::Refused(trouble) => trouble.clone(),
             Failure::Contended
             | Failure::Changed
             | Failure::Taken
-            | Failure::Broken { .. }
-            | Failure::Deleted => {
-                ("the store gave an answer that renewals do not have".to_owned(), None)
-            }
+            | Failure::Broken
+            | Failure::Deleted => unexpected("renewal", failure),
         };
-        self.note_failure(cause, retry_after, now, jitter);
+        self.note_failure(cause, now, jitter);
     }
 
     /// Whether the holder is to be warned now, and of what (S9).
-    pub(super) fn warn(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn warn(&mut self, now: Instant) -> Option<(TroubleKind, String)> {
         if self.at_risk || now < self.at_risk_from() {
             return None;
         }
         self.at_risk = true;
-        let late = || "the sidecar was held up and renews late".to_owned();
-        Some(self.cause.clone().unwrap_or_else(late))
+        // Nothing has failed yet: no answer came because nothing was asked in time.
+        let late =
+            || (TroubleKind::Unavailable, "the sidecar was held up and renews late".to_owned());
+        Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
     }
 
     fn at_risk_from(&self) -> Instant {
@@ -180,14 +180,9 @@ impl Renewal {
         self.tries.iter().find(|one| !one.cut_off)
     }
 
-    fn note_failure(
-        &mut self,
-        cause: String,
-        retry_after: Option<Duration>,
-        now: Instant,
-        jitter: &mut Jitter,
-    ) {
-        self.cause = Some(cause);
+    fn note_failure(&mut self, cause: Trouble, now: Instant, jitter: &mut Jitter) {
+        let retry_after = cause.retry_after;
+        self.cause = Some(Box::new(cause));
         let (least, most) = (self.lease_duration / 30, self.lease_duration / 12);
         let grown = (least * 2_u32.saturating_pow(self.failures.min(8))).min(most);
         self.failures += 1;

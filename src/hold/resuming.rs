@@ -1,9 +1,11 @@
 //! Going on with a hold after a sidecar restarted (S16): renew its lease, check its token, write its record again.
 
+use std::sync::Arc;
+
 use super::action::{Action, LossReason};
 use super::callers::shutting_down;
-use super::event::{CallerId, Failure, Request, Resume, Stored, Trouble, TroubleKind};
-use super::held::{Fading, Phase, broken_detail};
+use super::event::{CallerId, Failure, Request, Resume, Stored, Terms, Trouble, TroubleKind};
+use super::held::{BROKEN, Fading, Phase};
 use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
@@ -200,8 +202,9 @@ impl Hold {
         };
         match answer {
             Ok(etag) => {
-                let Resuming { caller, resume, step, .. } = *resuming;
+                let Resuming { caller, mut resume, step, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
+                    resume.remember(Record::from_fields(&fields));
                     self.memory.known = Some(Known::new(etag, &fields));
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
@@ -241,7 +244,7 @@ impl Hold {
             Failure::Taken => {
                 (LossReason::Taken, "another has the lease, or had it since".to_owned())
             }
-            Failure::Broken { reason } => (LossReason::Broken, broken_detail(reason)),
+            Failure::Broken => (LossReason::Broken, BROKEN.to_owned()),
             Failure::Deleted => {
                 (LossReason::LockDeleted, "the lock or its container was deleted".to_owned())
             }
@@ -267,6 +270,23 @@ impl Hold {
         turn.push(Action::TellLost { caller: resuming.caller, reason, detail });
         let not_before = resuming.resume.believed_until.max(turn.now);
         self.state = State::Idle { not_before, effort: None };
+    }
+}
+
+impl Resume {
+    /// Fills in what the client did not bring and the record has. The key is the lock's; the labels are those of the
+    /// grant that was stored, so after a hand-off (S10) they are another's.
+    fn remember(&mut self, stored: Record) {
+        let mut terms = Terms::clone(&self.terms);
+        let own = stored.token == Some(self.token);
+        terms.record = Record {
+            function: stored.function,
+            scope: stored.scope,
+            mode: stored.mode,
+            labels: if own { stored.labels } else { terms.record.labels },
+            ..terms.record
+        };
+        self.terms = Arc::new(terms);
     }
 }
 

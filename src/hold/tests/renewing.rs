@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rig::{ANN, BOB, Rig, is_granted, loss, millis, outage, secs, terms};
-use crate::hold::{Action, Failure, LossReason, Terms};
+use crate::hold::{Action, Failure, LossReason, Terms, TroubleKind};
 use crate::time::Instant;
 
 /// When the first of the matching actions comes while the store is out, since the grant's send.
@@ -102,10 +102,10 @@ fn s9_a_renewal_that_succeeds_again_is_told() {
     rig.pass_failing(secs(11));
     let told = rig.told();
     let cause = told.iter().find_map(|action| match action {
-        Action::TellAtRisk { cause, .. } => Some(cause.as_str()),
+        Action::TellAtRisk { kind, detail, .. } => Some((*kind, detail.as_str())),
         _ => None,
     });
-    assert_eq!(cause, Some("connection reset"));
+    assert_eq!(cause, Some((TroubleKind::Unavailable, "connection reset")));
     rig.pass_served(secs(2));
     assert!(rig.told().iter().any(|action| matches!(action, Action::TellRecovered { .. })));
     rig.pass_served(secs(60));
@@ -114,10 +114,9 @@ fn s9_a_renewal_that_succeeds_again_is_told() {
 
 #[test]
 fn s8_the_stores_definite_word_ends_a_hold_at_once() {
-    let broken = Failure::Broken { reason: Some("maintenance".to_owned()) };
     for (failure, reason) in [
         (Failure::Taken, LossReason::Taken),
-        (broken, LossReason::Broken),
+        (Failure::Broken, LossReason::Broken),
         (Failure::Deleted, LossReason::LockDeleted),
     ] {
         let (mut rig, _) = Rig::with_holder(ANN, terms());
@@ -206,10 +205,10 @@ fn s13_a_lease_the_store_gave_away_is_not_sought_here_while_it_may_be_believed_i
 }
 
 #[test]
-fn without_auto_renew_a_hold_lasts_one_lease_duration() {
+fn s11_without_auto_renew_a_hold_lasts_one_lease_duration() {
     let (mut rig, grant) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
     rig.pass(grant.valid_until - rig.at() - millis(1));
     assert!(rig.sent.is_empty() && rig.told().is_empty());
     rig.pass(millis(1));
-    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
 }

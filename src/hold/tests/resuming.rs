@@ -1,7 +1,8 @@
 //! Holds that go on at a sidecar that did not grant them, or at the same one again: S16.
 
 use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, secs, terms};
-use crate::hold::{Action, LossReason};
+use crate::hold::{Action, LossReason, Terms};
+use crate::lock::{Labels, Record};
 
 #[test]
 fn s16_who_was_silent_goes_on_at_the_same_sidecar() {
@@ -35,6 +36,36 @@ fn s16_a_hold_goes_on_after_a_restart() {
     assert_eq!(again.valid_until - resumed_at, millis(14_200));
     rig.pass_served(secs(60));
     assert!(rig.hold.validity(BOB).is_some());
+}
+
+#[test]
+fn s16_what_a_client_does_not_bring_is_read_from_the_record() {
+    let labels = Labels::new([("team".to_owned(), "billing".to_owned())].into()).unwrap();
+    let record = Record {
+        holder: "ann".to_owned(),
+        function: "Invoices".to_owned(),
+        scope: "eu".to_owned(),
+        mode: "FUNCTION".to_owned(),
+        labels,
+        ..Record::default()
+    };
+    let brought = Record { holder: "ann".to_owned(), ..Record::default() };
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { record: record.clone(), ..terms() });
+    rig.restart();
+    rig.resume(BOB, &grant, Terms { record: brought.clone(), ..terms() }, secs(9));
+    rig.serve();
+    assert_eq!(rig.hold.holding().unwrap().terms.record, record);
+
+    // The same for who was handed the lock on, but for the labels, which are the first holder's.
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { record: record.clone(), ..terms() });
+    rig.arrive(CAT, terms());
+    rig.release(ANN);
+    let handed_on = rig.granted(CAT);
+    rig.restart();
+    rig.resume(BOB, &handed_on, Terms { record: brought, ..terms() }, secs(9));
+    rig.serve();
+    let expected = Record { labels: Labels::default(), ..record };
+    assert_eq!(rig.hold.holding().unwrap().terms.record, expected);
 }
 
 #[test]
