@@ -144,7 +144,7 @@ impl From<&Failure> for RenewalFailure {
     fn from(failure: &Failure) -> Self {
         match failure {
             Failure::Taken => Self::Taken,
-            Failure::Broken { .. } => Self::Broken,
+            Failure::Broken => Self::Broken,
             Failure::Deleted => Self::Deleted,
             Failure::Contended => Self::Contended,
             Failure::Changed => Self::Changed,

@@ -41,8 +41,8 @@ impl Exposition {
         }
     }
 
-    /// A text in OpenMetrics, in this format.
-    pub(super) fn from_open_metrics(self, text: String) -> String {
+    /// What is written in OpenMetrics, in this format.
+    pub(super) fn convert(self, text: String) -> String {
         match self {
             Self::OpenMetrics => text,
             Self::Prometheus => prometheus(&text),
@@ -111,7 +111,7 @@ mod tests {
         let expected = "# HELP a_b_total Requests so far.\n# TYPE a_b_total counter\na_b_total{x=\"y\"} 1\n\
                         # HELP c_seconds A time.\n# TYPE c_seconds gauge\nc_seconds 2.5\n\
                         # HELP d_info Which.\n# TYPE d_info gauge\nd_info{version=\"1\"} 1\n";
-        assert_eq!(Exposition::Prometheus.from_open_metrics(text.to_owned()), expected);
-        assert_eq!(Exposition::OpenMetrics.from_open_metrics(text.to_owned()), text);
+        assert_eq!(Exposition::Prometheus.convert(text.to_owned()), expected);
+        assert_eq!(Exposition::OpenMetrics.convert(text.to_owned()), text);
     }
 }

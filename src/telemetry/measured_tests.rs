@@ -21,7 +21,7 @@ struct Measurement {
 fn measurement() -> Measurement {
     let rig = Rig::new(SimClock::following_tokio());
     let faulty = Arc::clone(&rig.store);
-    let store = Measured::new(faulty.clone(), rig.clock.clone(), rig.metrics.clone());
+    let store = rig.measured();
     let path = LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/f");
     Measurement { rig, path, lease_id: LeaseId::from_uuid(Uuid::from_u128(1)), store, faulty }
 }

@@ -271,7 +271,7 @@ impl Metrics {
         let mut text = String::new();
         let written = text::encode(&mut text, &self.inner.registry);
         debug_assert!(written.is_ok(), "text can be added to a String");
-        exposition.from_open_metrics(text)
+        exposition.convert(text)
     }
 
     fn look_at(&self, coordinator: &Coordinator) {

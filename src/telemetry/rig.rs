@@ -10,6 +10,7 @@ use crate::lock::{
 };
 use crate::store::{FaultPlan, FaultyStore, MemoryStore};
 use crate::testing::SimClock;
+use crate::time::Clock;
 
 pub(crate) struct Rig {
     pub(crate) clock: Arc<SimClock>,
@@ -25,20 +26,27 @@ impl Rig {
 
     pub(crate) fn with_settings(clock: SimClock, change: impl FnOnce(&mut Settings)) -> Self {
         let clock = Arc::new(clock);
-        let memory = Arc::new(MemoryStore::new(clock.clone()));
-        let store = Arc::new(FaultyStore::new(memory, clock.clone(), 1, FaultPlan::default()));
+        let of_stores: Arc<dyn Clock> = Arc::<SimClock>::clone(&clock);
+        let memory = Arc::new(MemoryStore::new(Arc::clone(&of_stores)));
+        let plan = FaultPlan::default();
+        let store = Arc::new(FaultyStore::new(memory, Arc::clone(&of_stores), 1, plan));
         let metrics = Metrics::new(clock.as_ref());
-        let measured = Arc::new(Measured::new(store.clone(), clock.clone(), metrics.clone()));
+        let measured = measured(&store, &clock, &metrics);
         let mut settings = settings();
         change(&mut settings);
         let observer = Arc::new(metrics.clone());
-        let coordinator = Coordinator::new(measured, clock.clone(), observer, settings);
+        let coordinator = Coordinator::new(Arc::new(measured), of_stores, observer, settings);
         Self { clock, store, metrics, coordinator }
     }
 
     /// A rig whose clock is tokio's, which must be paused.
     pub(crate) fn paused() -> Self {
         Self::new(SimClock::following_tokio())
+    }
+
+    /// The store of this rig, measured, for who asks it without the coordinator.
+    pub(crate) fn measured(&self) -> Measured {
+        measured(&self.store, &self.clock, &self.metrics)
     }
 
     pub(crate) async fn granted(&self, request: HoldRequest) -> Box<Grant> {
@@ -66,6 +74,15 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
+}
+
+fn measured(
+    store: &Arc<FaultyStore<MemoryStore>>,
+    clock: &Arc<SimClock>,
+    metrics: &Metrics,
+) -> Measured {
+    let store = Arc::<FaultyStore<MemoryStore>>::clone(store);
+    Measured::new(store, Arc::<SimClock>::clone(clock), metrics.clone())
 }
 
 fn settings() -> Settings {
