@@ -73,6 +73,7 @@ impl Readiness {
             };
             let modified = *current != status;
             if modified {
+                log_change(current, &status, now);
                 *current = status;
             }
             modified
@@ -88,6 +89,22 @@ impl Readiness {
 
     pub(super) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
         self.status.subscribe()
+    }
+}
+
+/// One line when the store goes and one when it comes back, however many requests fail between.
+fn log_change(old: &StoreStatus, new: &StoreStatus, now: Instant) {
+    match (old, new) {
+        (StoreStatus::Unknown | StoreStatus::Ready, StoreStatus::NotReady { cause, .. }) => {
+            tracing::warn!(%cause, "the store cannot be used");
+        }
+        (StoreStatus::NotReady { since, .. }, StoreStatus::Ready) => {
+            let seconds = now.saturating_since(*since).as_secs();
+            tracing::info!(seconds, "the store can be used again");
+        }
+        (StoreStatus::NotReady { .. }, StoreStatus::NotReady { .. } | StoreStatus::Unknown)
+        | (StoreStatus::Unknown | StoreStatus::Ready, StoreStatus::Unknown | StoreStatus::Ready) => {
+        }
     }
 }
 
