@@ -1,7 +1,7 @@
 //! Health and metrics over HTTP, for whoever operates the sidecar: `/livez`, `/readyz`, `/metrics`.
 //!
 //! Rules: S18 (alive without its store, ready only with it), S15 (not ready while it shuts down), S20. May import:
-//! coordinator, telemetry. To add a page: a line in [`PAGES`] and in `router`. Nothing here changes anything: there is
+//! coordinator, telemetry. To add a page: a line in `PAGES` and in `router`. Nothing here changes anything: there is
 //! no page that ends the process, and there is no sign-in.
 
 use std::future::Future;
