@@ -1,4 +1,5 @@
 //! Leasehold.
+pub mod admin;
 pub mod config;
 pub mod coordinator;
 pub mod grpc;

@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use caller::HoldStream;
 pub use names::Host;
-pub use observe::{AcquireResult, NoObserver, Observation, Observer};
+pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
 pub use request::{
@@ -263,13 +263,16 @@ impl Coordinator {
         let shared = &self.shared;
         let mut registry = shared.registry();
         if registry.is_draining() {
+            shared.observe_refusal(AcquireResult::Failed(TroubleKind::ShuttingDown));
             return Err(CallError::Trouble(Trouble {
                 kind: TroubleKind::ShuttingDown,
                 message: "the sidecar is shutting down".to_owned(),
                 retry_after: None,
             }));
         }
-        registry.admit(shared.settings.max_holds, shared.settings.max_waiters)?;
+        registry
+            .admit(shared.settings.max_holds, shared.settings.max_waiters)
+            .inspect_err(|_| shared.observe_refusal(AcquireResult::OverLimit))?;
         if let Err(command) = registry.send(path, command) {
             task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
             let _ = registry.send(path, command);
@@ -303,6 +306,10 @@ impl Coordinator {
 impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn observe_refusal(&self, result: AcquireResult) {
+        self.observer.observe(&Observation::Acquire { result, waited: Duration::ZERO });
     }
 
     fn next_caller(&self) -> CallerId {

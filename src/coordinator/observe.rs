@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::hold::{LossReason, TroubleKind};
+use crate::hold::{Failure, LossReason, TroubleKind};
 
 /// Takes in observations. Must not block.
 pub trait Observer: Send + Sync + fmt::Debug {
@@ -25,13 +25,13 @@ pub enum Observation {
     HoldEnded {
         /// None if it was released.
         lost: Option<LossReason>,
-        /// From the grant to the end.
-        held: Duration,
+        /// From the grant to the end; none if it was never had here, because resuming it failed (S16).
+        held: Option<Duration>,
     },
     /// A renewal was answered or cut off.
     Renewal {
-        /// The kind of failure; none if it succeeded.
-        failure: Option<&'static str>,
+        /// Why it failed; none if it succeeded.
+        failure: Option<RenewalFailure>,
         /// From the send to the answer; none if it was cut off.
         latency: Option<Duration>,
         /// How long after it was due it was sent.
@@ -54,13 +54,34 @@ pub enum AcquireResult {
     Resumed,
     /// With somebody else's hold.
     Busy,
+    /// With the news that the hold to resume is lost (S16).
+    ResumeLost,
     /// The caller went away.
     Left,
+    /// At once, because of the limit of holds or of waiters.
+    OverLimit,
     /// With a trouble.
     Failed(TroubleKind),
 }
 
 impl AcquireResult {
+    /// Every result.
+    pub const ALL: [Self; 13] = [
+        Self::Granted,
+        Self::Resumed,
+        Self::Busy,
+        Self::ResumeLost,
+        Self::Left,
+        Self::OverLimit,
+        Self::Failed(TroubleKind::Unavailable),
+        Self::Failed(TroubleKind::Throttled),
+        Self::Failed(TroubleKind::Denied),
+        Self::Failed(TroubleKind::ContainerMissing),
+        Self::Failed(TroubleKind::StoreFailed),
+        Self::Failed(TroubleKind::TokenNotGrowing),
+        Self::Failed(TroubleKind::ShuttingDown),
+    ];
+
     /// A stable name, for metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -68,15 +89,79 @@ impl AcquireResult {
             Self::Granted => "granted",
             Self::Resumed => "resumed",
             Self::Busy => "busy",
+            Self::ResumeLost => "resume_lost",
             Self::Left => "left",
-            Self::Failed(TroubleKind::Unavailable) => "store_unavailable",
-            Self::Failed(TroubleKind::Throttled) => "store_throttled",
-            Self::Failed(TroubleKind::Denied) => "store_denied",
-            Self::Failed(TroubleKind::ContainerMissing) => "container_missing",
-            Self::Failed(TroubleKind::StoreFailed) => "store_failed",
-            Self::Failed(TroubleKind::TokenNotGrowing) => "token_not_growing",
-            Self::Failed(TroubleKind::ShuttingDown) => "shutting_down",
+            Self::OverLimit => "over_limit",
+            Self::Failed(kind) => trouble_name(kind),
         }
+    }
+}
+
+/// Why a renewal failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenewalFailure {
+    /// Another has the lease, or had it since.
+    Taken,
+    /// The lease was broken (S17).
+    Broken,
+    /// The lock or its container is gone.
+    Deleted,
+    /// The lock is leased under another id, as no store says to a renewal that keeps its contract.
+    Contended,
+    /// The record has changed, as no store says to a renewal that keeps its contract.
+    Changed,
+    /// With a trouble.
+    Failed(TroubleKind),
+}
+
+impl RenewalFailure {
+    /// Every failure that a store can cause that keeps its contract.
+    pub const EXPECTED: [Self; 7] = [
+        Self::Taken,
+        Self::Broken,
+        Self::Deleted,
+        Self::Failed(TroubleKind::Unavailable),
+        Self::Failed(TroubleKind::Throttled),
+        Self::Failed(TroubleKind::Denied),
+        Self::Failed(TroubleKind::StoreFailed),
+    ];
+
+    /// A stable name, for metrics and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::Broken => "broken",
+            Self::Deleted => "deleted",
+            Self::Contended => "contended",
+            Self::Changed => "changed",
+            Self::Failed(kind) => trouble_name(kind),
+        }
+    }
+}
+
+impl From<&Failure> for RenewalFailure {
+    fn from(failure: &Failure) -> Self {
+        match failure {
+            Failure::Taken => Self::Taken,
+            Failure::Broken => Self::Broken,
+            Failure::Deleted => Self::Deleted,
+            Failure::Contended => Self::Contended,
+            Failure::Changed => Self::Changed,
+            Failure::Unknown(trouble) | Failure::Refused(trouble) => Self::Failed(trouble.kind),
+        }
+    }
+}
+
+const fn trouble_name(kind: TroubleKind) -> &'static str {
+    match kind {
+        TroubleKind::Unavailable => "store_unavailable",
+        TroubleKind::Throttled => "store_throttled",
+        TroubleKind::Denied => "store_denied",
+        TroubleKind::ContainerMissing => "container_missing",
+        TroubleKind::StoreFailed => "store_failed",
+        TroubleKind::TokenNotGrowing => "token_not_growing",
+        TroubleKind::ShuttingDown => "shutting_down",
     }
 }
 

@@ -22,6 +22,8 @@ pub enum StoreStatus {
     NotReady {
         /// Why, for people.
         cause: String,
+        /// When that began, whatever the cause was then.
+        since: Instant,
     },
 }
 
@@ -41,16 +43,13 @@ impl Readiness {
     /// A request ended like this.
     pub(super) fn note(&self, error: Option<&StoreError>, now: Instant) {
         *self.noted_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        let status = match error {
+        let cause = match error {
             Some(
                 StoreError::Unavailable { .. }
                 | StoreError::Denied { .. }
                 | StoreError::Fatal { .. }
                 | StoreError::ContainerMissing { .. },
-            ) => {
-                let cause = error.map(StoreError::chain).unwrap_or_default();
-                StoreStatus::NotReady { cause }
-            }
+            ) => error.map(StoreError::chain),
             // A store that answers is there, whatever it answers; one that throttles works.
             Some(
                 StoreError::Contended
@@ -60,12 +59,22 @@ impl Readiness {
                 | StoreError::NotHeld
                 | StoreError::Throttled { .. },
             )
-            | None => StoreStatus::Ready,
+            | None => None,
         };
         self.status.send_if_modified(|current| {
+            let status = match (cause, &*current) {
+                (None, _) => StoreStatus::Ready,
+                (Some(cause), &StoreStatus::NotReady { since, .. }) => {
+                    StoreStatus::NotReady { cause, since }
+                }
+                (Some(cause), StoreStatus::Unknown | StoreStatus::Ready) => {
+                    StoreStatus::NotReady { cause, since: now }
+                }
+            };
             let modified = *current != status;
             if modified {
-                current.clone_from(&status);
+                log_change(current, &status, now);
+                *current = status;
             }
             modified
         });
@@ -80,5 +89,53 @@ impl Readiness {
 
     pub(super) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
         self.status.subscribe()
+    }
+}
+
+/// One line when the store goes and one when it comes back, however many requests fail between.
+fn log_change(old: &StoreStatus, new: &StoreStatus, now: Instant) {
+    match (old, new) {
+        (StoreStatus::Unknown | StoreStatus::Ready, StoreStatus::NotReady { cause, .. }) => {
+            tracing::warn!(%cause, "the store cannot be used");
+        }
+        (StoreStatus::NotReady { since, .. }, StoreStatus::Ready) => {
+            let seconds = now.saturating_since(*since).as_secs();
+            tracing::info!(seconds, "the store can be used again");
+        }
+        (StoreStatus::NotReady { .. }, StoreStatus::NotReady { .. } | StoreStatus::Unknown)
+        | (StoreStatus::Unknown | StoreStatus::Ready, StoreStatus::Unknown | StoreStatus::Ready) => {
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable(cause: &str) -> StoreError {
+        StoreError::Unavailable { sent: false, source: cause.into() }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_boot(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn s18_an_outage_keeps_its_beginning_while_its_cause_changes() {
+        let readiness = Readiness::default();
+        let status = readiness.subscribe();
+        for (seconds, cause) in [(10, "refused"), (15, "reset"), (20, "reset")] {
+            readiness.note(Some(&unavailable(cause)), at(seconds));
+            let cause = unavailable(cause).chain();
+            assert_eq!(*status.borrow(), StoreStatus::NotReady { cause, since: at(10) });
+        }
+        readiness.note(None, at(30));
+        assert_eq!(*status.borrow(), StoreStatus::Ready);
+        readiness.note(Some(&unavailable("refused")), at(40));
+        let since = match &*status.borrow() {
+            StoreStatus::NotReady { since, .. } => Some(*since),
+            StoreStatus::Unknown | StoreStatus::Ready => None,
+        };
+        assert_eq!(since, Some(at(40)));
     }
 }

@@ -153,6 +153,7 @@ impl Registry {
             at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
             paths: self.tasks.len(),
             earliest_valid_until: self.holds.values().map(|hold| hold.valid_until).min(),
+            draining: self.draining,
         }
     }
 }

@@ -346,4 +346,6 @@ pub struct Gauges {
     pub paths: usize,
     /// The end of the validity that ends first.
     pub earliest_valid_until: Option<Instant>,
+    /// Whether a shutdown has begun (S15).
+    pub draining: bool,
 }

@@ -1,17 +1,15 @@
 //! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss and
 //! release.
 
-use std::time::Duration;
-
 use super::caller::Caller;
-use super::observe::{AcquireResult, Observation};
+use super::observe::{AcquireResult, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
 use super::request::{
     BusyAnswer, CallError, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
 };
 use super::task::Task;
 use super::{calls, resume_token};
-use crate::hold::{Action, Busy, CallerId, Failure, Granted, LossReason, Trouble};
+use crate::hold::{Action, Busy, CallerId, Granted, LossReason, Trouble};
 use crate::lock::FencingToken;
 use crate::store::BreakNote;
 use crate::time::Instant;
@@ -58,9 +56,9 @@ impl Task {
                 self.shared.observer.observe(&Observation::TokenNotGrowing);
             }
             Action::ReportRenewal { latency, lateness, failure } => {
-                let failure = failure.as_ref().map(failure_kind);
+                let failure = failure.as_ref().map(RenewalFailure::from);
                 if let Some(cause) = failure {
-                    tracing::debug!(lock = %self.path, cause, "renewal failed");
+                    tracing::debug!(lock = %self.path, cause = cause.as_str(), "renewal failed");
                 }
                 self.shared.observer.observe(&Observation::Renewal { failure, latency, lateness });
             }
@@ -266,12 +264,17 @@ impl Task {
 
     fn end_hold(&self, caller: &mut Caller, ended: Ended) {
         let now = self.shared.clock.now();
-        let held = caller.granted.map_or(Duration::ZERO, |at| now.saturating_since(at));
+        let held = caller.granted.map(|at| now.saturating_since(at));
         let lost = match ended {
             Ended::Released => None,
             Ended::Lost(reason) => Some(reason),
         };
-        self.shared.observer.observe(&Observation::HoldEnded { lost, held });
+        let observer = &self.shared.observer;
+        if held.is_none() {
+            let waited = now.saturating_since(caller.arrived);
+            observer.observe(&Observation::Acquire { result: AcquireResult::ResumeLost, waited });
+        }
+        observer.observe(&Observation::HoldEnded { lost, held });
         let mut registry = self.shared.registry();
         if std::mem::take(&mut caller.waits) {
             registry.waiter_gone();
@@ -330,19 +333,6 @@ impl Task {
             waiters_here: self.hold.waiting(),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,
-        }
-    }
-}
-
-fn failure_kind(failure: &Failure) -> &'static str {
-    match failure {
-        Failure::Contended => "contended",
-        Failure::Taken => "taken",
-        Failure::Broken => "broken",
-        Failure::Deleted => "deleted",
-        Failure::Changed => "changed",
-        Failure::Unknown(trouble) | Failure::Refused(trouble) => {
-            AcquireResult::Failed(trouble.kind).as_str()
         }
     }
 }

@@ -8,34 +8,9 @@ use async_trait::async_trait;
 
 use super::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Operation, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
-
-/// What can be asked of a [`LeaseStore`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
-    /// [`LeaseStore::acquire`]
-    Acquire,
-    /// [`LeaseStore::renew`]
-    Renew,
-    /// [`LeaseStore::release`]
-    Release,
-    /// [`LeaseStore::break_lease`]
-    BreakLease,
-    /// [`LeaseStore::write_record`]
-    WriteRecord,
-    /// [`LeaseStore::read_record`]
-    ReadRecord,
-    /// [`LeaseStore::read_break_note`]
-    ReadBreakNote,
-    /// [`LeaseStore::list`]
-    List,
-    /// [`LeaseStore::delete`]
-    Delete,
-    /// [`LeaseStore::check`]
-    Check,
-}
 
 /// Passes everything on to a store, and counts it by operation, failed ones too.
 #[derive(Debug)]

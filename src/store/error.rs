@@ -96,6 +96,20 @@ impl fmt::Display for LeaseEnd {
 }
 
 impl StoreError {
+    /// Every name that [`StoreError::kind`] gives.
+    pub const KINDS: [&'static str; 10] = [
+        "contended",
+        "lease_lost",
+        "changed",
+        "not_found",
+        "not_held",
+        "container_missing",
+        "denied",
+        "throttled",
+        "unavailable",
+        "fatal",
+    ];
+
     /// A stable name of the kind, for metrics and logs.
     #[must_use]
     pub const fn kind(&self) -> &'static str {

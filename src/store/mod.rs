@@ -15,6 +15,7 @@ mod error;
 mod faulty;
 mod lease;
 mod memory;
+mod operation;
 mod sqlite;
 
 use std::fmt;
@@ -27,11 +28,12 @@ use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
 #[cfg(feature = "testing")]
-pub use counting::{CountingStore, Counts, Operation};
+pub use counting::{CountingStore, Counts};
 pub use error::{LeaseEnd, Source, StoreError};
 #[cfg(feature = "testing")]
 pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
+pub use operation::Operation;
 pub use sqlite::SqliteStore;
 
 /// Keeps locks: at most one lease each, and a record beside it.

@@ -134,8 +134,11 @@ fn is_secretive(target: &str) -> bool {
 mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
+    use super::super::rig::Rig;
     use super::*;
+    use crate::testing::SimClock;
 
     #[derive(Clone, Default)]
     struct Captured(Arc<Mutex<Vec<u8>>>);
@@ -212,6 +215,54 @@ mod tests {
             assert_eq!(lines[0]["lock_path"], "leasehold/locks/x");
             assert!(lines[0]["timestamp"].is_string());
         }
+    }
+
+    #[test]
+    fn s18_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let text = logged(Format::Json, Filter::DEFAULT, || {
+            runtime.block_on(async {
+                let rig = Rig::new(SimClock::new());
+                for span in [Duration::ZERO, Duration::MAX, Duration::ZERO] {
+                    rig.store.go_down(span);
+                    for _ in 0..3 {
+                        rig.clock.advance(Duration::from_secs(5));
+                        rig.coordinator.check().await;
+                    }
+                }
+            });
+        });
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let [begun, ended] = lines.as_slice() else { panic!("{text}") };
+        assert_eq!(begun["message"], "the store cannot be used");
+        assert!(begun["cause"].as_str().unwrap().starts_with("the store is unavailable: "));
+        assert_eq!(
+            (begun["level"].as_str(), ended["level"].as_str()),
+            (Some("WARN"), Some("INFO"))
+        );
+        assert_eq!(ended["message"], "the store can be used again");
+        assert_eq!(ended["seconds"], 15);
+    }
+
+    #[test]
+    fn the_documentation_quotes_what_is_logged() {
+        let document = include_str!("../../docs/operations.md");
+        let (_, rest) = document.split_once("| logged |").expect("the table of log lines");
+        let rows = rest.split("\n\n").next().unwrap().lines().skip(2);
+        let sources = concat!(
+            include_str!("../coordinator/tell.rs"),
+            include_str!("../coordinator/records.rs"),
+            include_str!("../coordinator/readiness.rs")
+        );
+        let mut quoted = 0;
+        for row in rows {
+            let message = row.split('`').nth(1).unwrap_or_else(|| panic!("{row}"));
+            let known = [format!("\"{message}\""), format!("\"{message}: ")];
+            assert!(known.iter().any(|known| sources.contains(known)), "{message} is not logged");
+            quoted += 1;
+        }
+        assert!(quoted >= 8, "{quoted} lines are quoted");
     }
 
     #[test]

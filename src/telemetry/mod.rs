@@ -1,8 +1,18 @@
-//! What the sidecar says about itself: logs.
+//! What the sidecar says about itself: logs and metrics.
 //!
-//! Rules: S20 (no secrets; lease ids of the store are secrets too). May import: coordinator.
-//! To add a format: a variant of [`Format`] and an arm in `logs.rs`.
+//! Rules: S20 (no secrets; lease ids of the store are secrets too). May import: coordinator, store, time's Clock.
+//! To add a format of logs: a variant of [`Format`] and an arm in `logs.rs`. To add a metric: a field of `Families` in
+//! `metrics.rs`, its line in `Families::register`, and whoever moves it; the table in docs/operations.md comes from
+//! there, and a test says so.
 
+mod exposition;
 mod logs;
+mod measured;
+mod metrics;
+#[cfg(test)]
+pub(crate) mod rig;
 
+pub use exposition::Exposition;
 pub use logs::{Filter, FilterError, Format, LogsError, init, subscriber};
+pub use measured::Measured;
+pub use metrics::Metrics;

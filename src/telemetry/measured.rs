@@ -1,0 +1,119 @@
+//! A wrapper that counts and times what is asked of a store, for the metrics.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::Metrics;
+use super::metrics::{CUT_OFF, DONE};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::store::{
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
+    Operation, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+};
+use crate::time::{Clock, Instant};
+
+/// Passes everything on to a store, and tells the metrics how each request ended and how long it took.
+#[derive(Debug)]
+pub struct Measured {
+    store: Arc<dyn LeaseStore>,
+    clock: Arc<dyn Clock>,
+    metrics: Metrics,
+}
+
+impl Measured {
+    /// Measures `store` by `clock`.
+    #[must_use]
+    pub const fn new(store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>, metrics: Metrics) -> Self {
+        Self { store, clock, metrics }
+    }
+
+    async fn measured<T>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let mut request =
+            Request { measured: self, operation, sent: self.clock.now(), outcome: CUT_OFF };
+        let answer = call.await;
+        request.outcome = answer.as_ref().map_or_else(StoreError::kind, |_| DONE);
+        answer
+    }
+}
+
+/// A request under way. It is noted when it ends, also when its caller gives it up and drops it.
+struct Request<'a> {
+    measured: &'a Measured,
+    operation: Operation,
+    sent: Instant,
+    outcome: &'static str,
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        let took = self.measured.clock.now().saturating_since(self.sent);
+        self.measured.metrics.note_store_request(self.operation, self.outcome, took);
+    }
+}
+
+#[async_trait]
+impl LeaseStore for Measured {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        self.measured(Operation::Acquire, self.store.acquire(path, request)).await
+    }
+
+    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+        self.measured(Operation::Renew, self.store.renew(path, lease_id)).await
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        self.measured(Operation::Release, self.store.release(path, lease_id, if_match)).await
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        self.measured(Operation::BreakLease, self.store.break_lease(path, period, note)).await
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        self.measured(Operation::WriteRecord, self.store.write_record(path, write)).await
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        self.measured(Operation::ReadRecord, self.store.read_record(path)).await
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        self.measured(Operation::ReadBreakNote, self.store.read_break_note(path)).await
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        self.measured(Operation::List, self.store.list(request)).await
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.measured(Operation::Delete, self.store.delete(path, if_match)).await
+    }
+
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+        self.measured(Operation::Check, self.store.check(container)).await
+    }
+
+    fn kind(&self) -> &'static str {
+        self.store.kind()
+    }
+}
+
+#[cfg(test)]
+#[path = "measured_tests.rs"]
+mod tests;

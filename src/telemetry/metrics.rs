@@ -1,0 +1,372 @@
+//! Every metric: its name, its meaning, and what moves it.
+//!
+//! Labels are texts of this program (`&'static str`), so that no caller's text can become one: neither a scope, nor a
+//! holder, nor a lock path (S20), and the number of series is bounded.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Metric, Registry, Unit};
+
+use super::Exposition;
+use crate::coordinator::{
+    AcquireResult, Coordinator, LossReason, Observation, Observer, RenewalFailure, StoreStatus,
+};
+use crate::store::{Operation, StoreError};
+use crate::time::Clock;
+
+/// What the sidecar counts and times. Cheap to clone; the clones are one.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    families: Families,
+}
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
+type FloatGauge = Gauge<f64, AtomicU64>;
+
+#[derive(Debug)]
+struct Families {
+    acquires: Counters<1>,
+    acquire_wait: Histograms,
+    hold_duration: Histograms,
+    losses: Counters<1>,
+    at_risk: Counter,
+    renewals: Counters<2>,
+    renewal_latency: Histogram,
+    renewal_lateness: Histogram,
+    store_requests: Counters<2>,
+    store_request_duration: Histograms,
+    host_type_collisions: Counter,
+    tokens_not_growing: Counter,
+    holds: Gauge,
+    holds_at_risk: Gauge,
+    waiters: Gauge,
+    lock_paths: Gauge,
+    smallest_validity: FloatGauge,
+    store_ready: Gauge,
+    draining: Gauge,
+    process_start_time: FloatGauge,
+}
+
+/// The outcome of a store request that was done.
+pub(super) const DONE: &str = "ok";
+/// The outcome of a store request that was given up before its answer came.
+pub(super) const CUT_OFF: &str = "cut_off";
+
+/// Seconds that callers wait: from a try that found the lock free to the longest wait there is.
+const WAITS: [f64; 13] =
+    [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0];
+/// Seconds that holds last: from a short critical section to a week.
+const HOLDS: [f64; 11] =
+    [0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0];
+/// Seconds of one request to the store; S7 cuts one off after 5 s at the latest.
+const REQUESTS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+/// Seconds that a renewal is late: a hold of a lease of 60 s survives 38 (S9).
+const LATENESSES: [f64; 8] = [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 40.0];
+
+impl Families {
+    fn new() -> Self {
+        Self {
+            acquires: Family::default(),
+            acquire_wait: Family::new_with_constructor(|| Histogram::new(WAITS)),
+            hold_duration: Family::new_with_constructor(|| Histogram::new(HOLDS)),
+            losses: Family::default(),
+            at_risk: Counter::default(),
+            renewals: Family::default(),
+            renewal_latency: Histogram::new(REQUESTS),
+            renewal_lateness: Histogram::new(LATENESSES),
+            store_requests: Family::default(),
+            store_request_duration: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
+            host_type_collisions: Counter::default(),
+            tokens_not_growing: Counter::default(),
+            holds: Gauge::default(),
+            holds_at_risk: Gauge::default(),
+            waiters: Gauge::default(),
+            lock_paths: Gauge::default(),
+            smallest_validity: FloatGauge::default(),
+            store_ready: Gauge::default(),
+            draining: Gauge::default(),
+            process_start_time: FloatGauge::default(),
+        }
+    }
+
+    /// Every metric's name, help and unit. `_total`, `_info` and the unit are added to the names.
+    fn register(&self, registry: &mut Registry) {
+        self.register_counters(&mut Registration { registry, unit: None });
+        self.register_gauges(&mut Registration { registry, unit: None });
+        self.register_seconds(&mut Registration { registry, unit: Some(Unit::Seconds) });
+    }
+
+    fn register_counters(&self, to: &mut Registration<'_>) {
+        to.add(
+            "leasehold_acquires",
+            "Calls for a lock that ended, by how they did",
+            &self.acquires,
+        );
+        to.add(
+            "leasehold_losses",
+            "Holds that ended though their holders did not end them, by reason",
+            &self.losses,
+        );
+        to.add(
+            "leasehold_at_risk",
+            "Times that a hold came to be at risk: no renewal succeeded for two thirds of its lease",
+            &self.at_risk,
+        );
+        to.add(
+            "leasehold_renewals",
+            "Renewals of leases that were answered or cut off, by result and by the cause of failure",
+            &self.renewals,
+        );
+        to.add(
+            "leasehold_store_requests",
+            "Requests to the store, by operation and outcome",
+            &self.store_requests,
+        );
+        to.add(
+            "leasehold_host_type_collisions",
+            "Times that a lock was found under another host type than its acquirer's",
+            &self.host_type_collisions,
+        );
+        to.add(
+            "leasehold_tokens_not_growing",
+            "Grants refused because the lock's fencing token would not have grown",
+            &self.tokens_not_growing,
+        );
+    }
+
+    fn register_gauges(&self, to: &mut Registration<'_>) {
+        let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        to.registry.register("leasehold_build", "The version that runs", version);
+        to.add("leasehold_holds", "Holds through this sidecar now", &self.holds);
+        to.add("leasehold_holds_at_risk", "Holds that are at risk now", &self.holds_at_risk);
+        to.add("leasehold_waiters", "Callers that wait for a lock now", &self.waiters);
+        to.add(
+            "leasehold_lock_paths",
+            "Locks that are held, waited for or resting here now",
+            &self.lock_paths,
+        );
+        to.add(
+            "leasehold_store_ready",
+            "1 if the store answered the latest request and lets the sidecar in, else 0",
+            &self.store_ready,
+        );
+        to.add("leasehold_draining", "1 while the sidecar shuts down, else 0", &self.draining);
+    }
+
+    fn register_seconds(&self, to: &mut Registration<'_>) {
+        to.add(
+            "leasehold_acquire_wait",
+            "Time from a call for a lock to its end, by whether it was granted",
+            &self.acquire_wait,
+        );
+        to.add(
+            "leasehold_hold_duration",
+            "Time from a grant to the end of the hold, by how it ended",
+            &self.hold_duration,
+        );
+        to.add(
+            "leasehold_renewal_latency",
+            "Time from the send of a renewal to its answer, of those that were answered",
+            &self.renewal_latency,
+        );
+        to.add(
+            "leasehold_renewal_lateness",
+            "Time from when a renewal was due to its send",
+            &self.renewal_lateness,
+        );
+        to.add(
+            "leasehold_store_request_duration",
+            "Time of a request to the store, by operation",
+            &self.store_request_duration,
+        );
+        to.add(
+            "leasehold_smallest_validity",
+            "Time until the hold is lost that is lost first unless it is renewed; NaN without holds",
+            &self.smallest_validity,
+        );
+        to.add(
+            "process_start_time",
+            "When the process started, since the Unix epoch",
+            &self.process_start_time,
+        );
+    }
+
+    /// Makes every series that is known in advance, so that a rate over it sees 0 before the first event.
+    fn make_known_series(&self) {
+        for result in AcquireResult::ALL {
+            drop(self.acquires.get_or_create(&[("result", result.as_str())]));
+        }
+        for granted in [true, false] {
+            drop(self.acquire_wait.get_or_create(&granted_label(granted)));
+        }
+        for lost in [None, Some(LossReason::Expired)] {
+            drop(self.hold_duration.get_or_create(&end_label(lost)));
+        }
+        for reason in LossReason::ALL {
+            drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
+        }
+        drop(self.renewals.get_or_create(&renewal_labels(None)));
+        for failure in RenewalFailure::EXPECTED {
+            drop(self.renewals.get_or_create(&renewal_labels(Some(failure))));
+        }
+        for operation in Operation::ALL {
+            let operation = ("operation", operation.as_str());
+            drop(self.store_request_duration.get_or_create(&[operation]));
+            for outcome in [DONE, CUT_OFF].into_iter().chain(StoreError::KINDS) {
+                drop(self.store_requests.get_or_create(&[operation, ("outcome", outcome)]));
+            }
+        }
+    }
+}
+
+/// Where metrics of one unit are registered.
+struct Registration<'a> {
+    registry: &'a mut Registry,
+    unit: Option<Unit>,
+}
+
+impl Registration<'_> {
+    fn add<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: &M) {
+        match &self.unit {
+            None => self.registry.register(name, help, metric.clone()),
+            Some(unit) => {
+                self.registry.register_with_unit(name, help, unit.clone(), metric.clone());
+            }
+        }
+    }
+}
+
+impl Metrics {
+    /// Metrics of a process that starts now, by `clock`.
+    #[must_use]
+    pub fn new(clock: &dyn Clock) -> Self {
+        let families = Families::new();
+        let mut registry = Registry::default();
+        families.register(&mut registry);
+        families.make_known_series();
+        families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
+        Self { inner: Arc::new(Inner { registry, families }) }
+    }
+
+    /// All metrics as text, with what is true of `coordinator` now.
+    #[must_use]
+    pub fn encode(&self, coordinator: &Coordinator, exposition: Exposition) -> String {
+        self.look_at(coordinator);
+        let mut text = String::new();
+        let written = text::encode(&mut text, &self.inner.registry);
+        debug_assert!(written.is_ok(), "text can be added to a String");
+        exposition.convert(text)
+    }
+
+    fn look_at(&self, coordinator: &Coordinator) {
+        let gauges = coordinator.gauges();
+        let families = &self.inner.families;
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        families.holds.set(whole(gauges.holds));
+        families.holds_at_risk.set(whole(gauges.at_risk));
+        families.waiters.set(whole(gauges.waiters));
+        families.lock_paths.set(whole(gauges.paths));
+        let now = coordinator.clock().now();
+        let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));
+        families.smallest_validity.set(validity.map_or(f64::NAN, |span| span.as_secs_f64()));
+        let ready = *coordinator.store_status().borrow() == StoreStatus::Ready;
+        families.store_ready.set(i64::from(ready));
+        families.draining.set(i64::from(gauges.draining));
+    }
+
+    /// A request to the store ended.
+    pub(super) fn note_store_request(
+        &self,
+        operation: Operation,
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        let families = &self.inner.families;
+        let operation = ("operation", operation.as_str());
+        families.store_requests.get_or_create(&[operation, ("outcome", outcome)]).inc();
+        let duration = families.store_request_duration.get_or_create(&[operation]);
+        duration.observe(took.as_secs_f64());
+    }
+}
+
+impl Observer for Metrics {
+    fn observe(&self, observation: &Observation) {
+        let families = &self.inner.families;
+        match *observation {
+            Observation::Acquire { result, waited } => {
+                families.acquires.get_or_create(&[("result", result.as_str())]).inc();
+                let label = granted_label(is_grant(result));
+                families.acquire_wait.get_or_create(&label).observe(waited.as_secs_f64());
+            }
+            Observation::HoldEnded { lost, held } => {
+                if let Some(reason) = lost {
+                    families.losses.get_or_create(&[("reason", reason.as_str())]).inc();
+                }
+                if let Some(held) = held {
+                    let duration = families.hold_duration.get_or_create(&end_label(lost));
+                    duration.observe(held.as_secs_f64());
+                }
+            }
+            Observation::Renewal { failure, latency, lateness } => {
+                families.renewals.get_or_create(&renewal_labels(failure)).inc();
+                if let Some(latency) = latency {
+                    families.renewal_latency.observe(latency.as_secs_f64());
+                }
+                families.renewal_lateness.observe(lateness.as_secs_f64());
+            }
+            Observation::AtRisk => {
+                families.at_risk.inc();
+            }
+            Observation::HostTypeCollision => {
+                families.host_type_collisions.inc();
+            }
+            Observation::TokenNotGrowing => {
+                families.tokens_not_growing.inc();
+            }
+        }
+    }
+}
+
+const fn is_grant(result: AcquireResult) -> bool {
+    match result {
+        AcquireResult::Granted | AcquireResult::Resumed => true,
+        AcquireResult::Busy
+        | AcquireResult::ResumeLost
+        | AcquireResult::Left
+        | AcquireResult::OverLimit
+        | AcquireResult::Failed(_) => false,
+    }
+}
+
+const fn granted_label(granted: bool) -> Labels<1> {
+    [("granted", if granted { "true" } else { "false" })]
+}
+
+const fn end_label(lost: Option<LossReason>) -> Labels<1> {
+    [("end", if lost.is_some() { "lost" } else { "released" })]
+}
+
+fn renewal_labels(failure: Option<RenewalFailure>) -> Labels<2> {
+    let result = if failure.is_some() { "failed" } else { "succeeded" };
+    [("result", result), ("cause", failure.map_or("none", RenewalFailure::as_str))]
+}
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

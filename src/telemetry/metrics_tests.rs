@@ -1,0 +1,337 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::super::rig::{Rig, request};
+use super::*;
+use crate::coordinator::{HoldEvent, HoldRequest, Outcome, ResumeRequest};
+use crate::hold::TroubleKind;
+use crate::lock::Labels as LockLabels;
+use crate::testing::SimClock;
+
+#[tokio::test(start_paused = true)]
+async fn acquires_are_counted_by_result_and_timed() {
+    let rig = Rig::paused();
+    let grant = rig.granted(request("f", "")).await;
+    assert!(matches!(rig.coordinator.acquire(request("f", "")).await, Ok(Outcome::Busy(_))));
+    assert_eq!(rig.value("leasehold_holds"), 1.0);
+    let patient = HoldRequest { wait: Duration::from_secs(3_600), ..request("f", "") };
+    let waiting = tokio::spawn({
+        let coordinator = rig.coordinator.clone();
+        async move { coordinator.acquire(patient).await }
+    });
+    rig.pass(30).await;
+    assert_eq!(rig.value("leasehold_waiters"), 1.0);
+    assert_eq!(rig.value("leasehold_lock_paths"), 1.0);
+    waiting.abort();
+    rig.pass(1).await;
+    assert_eq!(rig.value("leasehold_waiters"), 0.0);
+    rig.coordinator.release(grant.lease_id).await.unwrap();
+    for result in ["granted", "busy", "left"] {
+        let series = format!("leasehold_acquires_total{{result=\"{result}\"}}");
+        assert_eq!(rig.value(&series), 1.0, "{result}");
+    }
+    assert_eq!(rig.value("leasehold_acquire_wait_seconds_count{granted=\"true\"}"), 1.0);
+    assert_eq!(rig.value("leasehold_acquire_wait_seconds_count{granted=\"false\"}"), 2.0);
+    assert!(rig.value("leasehold_acquire_wait_seconds_sum{granted=\"false\"}") >= 30.0);
+    assert_eq!(rig.value("leasehold_hold_duration_seconds_count{end=\"released\"}"), 1.0);
+    assert!(rig.value("leasehold_hold_duration_seconds_sum{end=\"released\"}") >= 31.0);
+    assert_eq!(rig.value("leasehold_holds"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_because_of_limits_and_shutdown_are_acquires_too() {
+    let rig = Rig::with_settings(SimClock::following_tokio(), |settings| settings.max_holds = 1);
+    let grant = rig.granted(request("f", "")).await;
+    rig.coordinator.acquire(request("g", "")).await.unwrap_err();
+    assert_eq!(rig.value("leasehold_acquires_total{result=\"over_limit\"}"), 1.0);
+    rig.coordinator.release(grant.lease_id).await.unwrap();
+    assert_eq!(rig.value("leasehold_draining"), 0.0);
+    rig.coordinator.drain(Duration::from_secs(1)).await;
+    rig.coordinator.acquire(request("g", "")).await.unwrap_err();
+    assert_eq!(rig.value("leasehold_acquires_total{result=\"shutting_down\"}"), 1.0);
+    assert_eq!(rig.value("leasehold_draining"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewals_are_counted_and_the_smallest_validity_is_shown() {
+    let rig = Rig::paused();
+    assert!(rig.value("leasehold_smallest_validity_seconds").is_nan(), "without holds");
+    rig.granted(request("f", "")).await;
+    rig.pass(10).await;
+    rig.granted(request("g", "")).await;
+    let smallest = rig.value("leasehold_smallest_validity_seconds");
+    assert!((45.0..50.0).contains(&smallest), "the older one's: {smallest}");
+    rig.pass(60).await;
+    let renewed = rig.value("leasehold_renewals_total{result=\"succeeded\",cause=\"none\"}");
+    assert!((4.0..=7.0).contains(&renewed), "each 20 s, of two: {renewed}");
+    assert_eq!(rig.value("leasehold_renewal_latency_seconds_count"), renewed);
+    assert_eq!(rig.value("leasehold_renewal_lateness_seconds_count"), renewed);
+    assert_eq!(rig.value("leasehold_at_risk_total"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_hold_that_cannot_be_renewed_is_shown_at_risk_and_then_lost() {
+    let rig = Rig::paused();
+    rig.granted(request("f", "")).await;
+    assert_eq!(rig.value("leasehold_store_ready"), 1.0);
+    rig.store.go_down(Duration::MAX);
+    rig.pass(45).await;
+    assert_eq!(rig.value("leasehold_at_risk_total"), 1.0);
+    assert_eq!(rig.value("leasehold_holds_at_risk"), 1.0);
+    assert_eq!(rig.value("leasehold_store_ready"), 0.0);
+    let failed = "leasehold_renewals_total{result=\"failed\",cause=\"store_unavailable\"}";
+    assert!(rig.value(failed) >= 1.0);
+    let smallest = rig.value("leasehold_smallest_validity_seconds");
+    assert!(smallest < 20.0, "{smallest}");
+    rig.pass(20).await;
+    assert_eq!(rig.value("leasehold_losses_total{reason=\"expired\"}"), 1.0);
+    assert_eq!(rig.value("leasehold_hold_duration_seconds_count{end=\"lost\"}"), 1.0);
+    assert_eq!(rig.value("leasehold_holds_at_risk"), 0.0);
+    assert_eq!(rig.value("leasehold_holds"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
+    let rig = Rig::paused();
+    let mut stream = rig.coordinator.hold(&request("f", "")).unwrap();
+    let resume_token = loop {
+        match stream.next().await {
+            Some(HoldEvent::Granted(grant)) => break grant.resume_token,
+            Some(_) => {}
+            None => panic!("the stream ended before the grant"),
+        }
+    };
+    drop(stream);
+    rig.pass(2).await;
+    let resume = ResumeRequest { resume_token, told_valid_until: None };
+    let mut resumed = rig.coordinator.resume(&resume).unwrap();
+    while resumed.next().await.is_some() {}
+    assert_eq!(rig.value("leasehold_acquires_total{result=\"resume_lost\"}"), 1.0);
+    let losses = LossReason::ALL.map(|reason| {
+        rig.value(&format!("leasehold_losses_total{{reason=\"{}\"}}", reason.as_str()))
+    });
+    assert_eq!(losses.iter().sum::<f64>(), 1.0);
+    assert_eq!(rig.value("leasehold_hold_duration_seconds_count{end=\"lost\"}"), 0.0);
+}
+
+#[tokio::test]
+async fn every_observation_moves_its_series_and_no_other() {
+    let span = Duration::from_secs(1);
+    let acquire = |result| Observation::Acquire { result, waited: span };
+    let lost = |reason| Observation::HoldEnded { lost: Some(reason), held: Some(span) };
+    let renewal = |failure| Observation::Renewal { failure, latency: None, lateness: span };
+    let mut expected = vec![
+        (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),
+        (Observation::HostTypeCollision, "leasehold_host_type_collisions_total".to_owned()),
+        (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),
+        (renewal(None), "leasehold_renewals_total{result=\"succeeded\",cause=\"none\"}".to_owned()),
+    ];
+    for result in AcquireResult::ALL {
+        let series = format!("leasehold_acquires_total{{result=\"{}\"}}", result.as_str());
+        expected.push((acquire(result), series));
+    }
+    for reason in LossReason::ALL {
+        let series = format!("leasehold_losses_total{{reason=\"{}\"}}", reason.as_str());
+        expected.push((lost(reason), series));
+    }
+    for failure in RenewalFailure::EXPECTED {
+        let cause = failure.as_str();
+        let series = format!("leasehold_renewals_total{{result=\"failed\",cause=\"{cause}\"}}");
+        expected.push((renewal(Some(failure)), series));
+    }
+    for (observation, series) in expected {
+        let rig = Rig::new(SimClock::new());
+        rig.metrics.observe(&observation);
+        let text = rig.text();
+        let moved: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with('#') && line.contains("_total"))
+            .filter(|line| !line.ends_with(" 0"))
+            .collect();
+        assert_eq!(moved, [format!("{series} 1")], "{observation:?}");
+    }
+}
+
+#[test]
+fn every_trouble_is_among_the_results_of_acquires() {
+    let kinds = [
+        TroubleKind::Unavailable,
+        TroubleKind::Throttled,
+        TroubleKind::Denied,
+        TroubleKind::ContainerMissing,
+        TroubleKind::StoreFailed,
+        TroubleKind::TokenNotGrowing,
+        TroubleKind::ShuttingDown,
+    ];
+    for kind in kinds {
+        assert!(AcquireResult::ALL.contains(&AcquireResult::Failed(kind)), "{kind:?}");
+    }
+    let names: BTreeSet<&str> = AcquireResult::ALL.map(AcquireResult::as_str).into();
+    assert_eq!(names.len(), AcquireResult::ALL.len(), "each has its own name");
+}
+
+#[tokio::test]
+async fn the_start_is_shown_by_the_wall_clock_and_the_version_by_its_name() {
+    let rig = Rig::new(SimClock::new());
+    rig.clock.advance(Duration::from_secs(500));
+    assert_eq!(rig.value("process_start_time_seconds"), 1_800_000_000.0);
+    let build = concat!("leasehold_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
+    assert_eq!(rig.value(build), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s20_nothing_that_a_caller_says_becomes_a_label() {
+    let rig = Rig::paused();
+    let labels = BTreeMap::from([("said-label".to_owned(), "said-value".to_owned())]);
+    let told = HoldRequest {
+        request_id: "said-request".to_owned(),
+        holder: Some("said-holder".to_owned()),
+        labels: LockLabels::new(labels).unwrap(),
+        ..request("said-function", "said-scope")
+    };
+    let grant = rig.granted(told.clone()).await;
+    let again = HoldRequest { request_id: String::new(), ..told };
+    assert!(matches!(rig.coordinator.acquire(again).await, Ok(Outcome::Busy(_))));
+    rig.store.go_down(Duration::MAX);
+    rig.coordinator.acquire(request("said-other", "said-scope")).await.unwrap_err();
+    rig.pass(70).await;
+    for exposition in [Exposition::OpenMetrics, Exposition::Prometheus] {
+        let text = rig.metrics.encode(&rig.coordinator, exposition);
+        assert!(text.contains("leasehold_losses_total{reason=\"expired\"} 1"), "{text}");
+        let private =
+            ["said", grant.path.as_str(), grant.host_id.as_str(), &grant.lease_id.to_string()];
+        for word in private {
+            assert!(!text.contains(word), "{word} is in\n{text}");
+        }
+    }
+}
+
+/// A family as it is written: its type, its unit, its help, and the values of its labels.
+#[derive(Debug, Default)]
+struct Shown {
+    kind: String,
+    unit: Option<String>,
+    help: String,
+    labels: BTreeMap<String, BTreeSet<String>>,
+    samples: usize,
+}
+
+/// Reads a text in OpenMetrics strictly: what is before what, and whose sample is whose.
+fn parse(text: &str) -> Vec<(String, Shown)> {
+    let body = text.strip_suffix("# EOF\n").expect("the end is marked");
+    let mut families: Vec<(String, Shown)> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(families.iter().all(|(other, _)| other != name), "{name} comes twice");
+            families.push((name.to_owned(), Shown { help: help.to_owned(), ..Shown::default() }));
+            continue;
+        }
+        let (name, shown) = families.last_mut().expect("help comes first");
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (typed, kind) = rest.split_once(' ').unwrap();
+            assert_eq!((typed, shown.kind.as_str()), (name.as_str(), ""));
+            shown.kind = kind.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let unit = rest.strip_prefix(&format!("{name} ")).unwrap();
+            assert!(name.ends_with(&format!("_{unit}")), "{name} ends with its unit");
+            shown.unit = Some(unit.to_owned());
+        } else {
+            assert!(seen.insert(line.rsplit_once(' ').unwrap().0.to_owned()), "{line} is double");
+            shown.add(name, line);
+        }
+    }
+    families
+}
+
+impl Shown {
+    fn add(&mut self, family: &str, line: &str) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        value.parse::<f64>().unwrap();
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let suffixes: &[&str] = match self.kind.as_str() {
+            "counter" => &["_total"],
+            "gauge" => &[""],
+            "info" => &["_info"],
+            "histogram" => &["_bucket", "_sum", "_count"],
+            other => panic!("{family} is a {other}"),
+        };
+        let suffix = name.strip_prefix(family).unwrap();
+        assert!(suffixes.contains(&suffix), "{name} of {family}");
+        let labels = labels.strip_suffix('}').unwrap();
+        for (label, value) in labels.split(',').filter_map(|label| label.split_once('=')) {
+            let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap();
+            self.labels.entry(label.to_owned()).or_default().insert(value.to_owned());
+        }
+        self.samples += 1;
+    }
+}
+
+#[tokio::test]
+async fn the_text_is_valid_and_every_series_is_there_from_the_start() {
+    let rig = Rig::new(SimClock::new());
+    let families = parse(&rig.text());
+    for (name, shown) in &families {
+        assert!(name.starts_with("leasehold_") || name == "process_start_time_seconds", "{name}");
+        assert!(shown.help.ends_with('.') && !shown.help.ends_with(".."), "{name}: {}", shown.help);
+        assert!(shown.samples > 0, "{name} has no series at the start");
+        let time = name.ends_with("_seconds");
+        assert_eq!(shown.unit.as_deref(), time.then_some("seconds"), "{name}");
+    }
+    let series = rig.text().lines().filter(|line| !line.starts_with('#')).count();
+    assert!(series < 400, "{series} series are many for one sidecar");
+}
+
+const BEGIN: &str = "<!-- metrics: this table is checked against the code -->\n";
+const END: &str = "<!-- end of metrics -->\n";
+
+#[tokio::test]
+async fn the_documentation_has_every_metric_and_no_other() {
+    let rig = Rig::new(SimClock::new());
+    let mut table =
+        String::from("| metric | type | labels | what it is |\n| --- | --- | --- | --- |\n");
+    for (name, shown) in parse(&rig.text()) {
+        let name = match shown.kind.as_str() {
+            "counter" => name + "_total",
+            "info" => name + "_info",
+            _ => name,
+        };
+        let mut labels = String::new();
+        for (label, values) in shown.labels.iter().filter(|(label, _)| *label != "le") {
+            let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+            let values =
+                if label == "version" { "such as `0.1.0`".to_owned() } else { values.join(", ") };
+            let separator = if labels.is_empty() { "" } else { "; " };
+            write!(labels, "{separator}`{label}`: {values}").unwrap();
+        }
+        writeln!(table, "| `{name}` | {} | {labels} | {} |", shown.kind, shown.help).unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the table's beginning");
+    let (_, after) = rest.split_once(END).expect("the table's end");
+    let expected = format!("{before}{BEGIN}{table}{END}{after}");
+    if std::env::var_os("LEASEHOLD_TEST_UPDATE").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        found == expected,
+        "docs/operations.md is not up to date: run this test with LEASEHOLD_TEST_UPDATE=1\n{table}"
+    );
+    assert_names_are_metrics(&found, &table);
+}
+
+/// What the rest of the document calls a metric is one.
+fn assert_names_are_metrics(document: &str, table: &str) {
+    let words = document.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    for word in words.filter(|word| word.starts_with("leasehold_")) {
+        let name = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|suffix| word.strip_suffix(suffix))
+            .unwrap_or(word);
+        assert!(table.contains(&format!("`{name}`")), "{word} is documented, and is no metric");
+    }
+}

@@ -1,0 +1,135 @@
+//! A measured coordinator over a store in memory that can be made to fail, for the tests of what is shown of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Exposition, Measured, Metrics};
+use crate::coordinator::{Coordinator, Grant, HoldRequest, Host, KeyRequest, Outcome, Settings};
+use crate::lock::{
+    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Prefix,
+};
+use crate::store::{FaultPlan, FaultyStore, MemoryStore};
+use crate::testing::SimClock;
+use crate::time::Clock;
+
+pub(crate) struct Rig {
+    pub(crate) clock: Arc<SimClock>,
+    pub(crate) store: Arc<FaultyStore<MemoryStore>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) coordinator: Coordinator,
+}
+
+impl Rig {
+    pub(crate) fn new(clock: SimClock) -> Self {
+        Self::with_settings(clock, |_| {})
+    }
+
+    pub(crate) fn with_settings(clock: SimClock, change: impl FnOnce(&mut Settings)) -> Self {
+        let clock = Arc::new(clock);
+        let of_stores: Arc<dyn Clock> = Arc::<SimClock>::clone(&clock);
+        let memory = Arc::new(MemoryStore::new(Arc::clone(&of_stores)));
+        let plan = FaultPlan::default();
+        let store = Arc::new(FaultyStore::new(memory, Arc::clone(&of_stores), 1, plan));
+        let metrics = Metrics::new(clock.as_ref());
+        let measured = measured(&store, &clock, &metrics);
+        let mut settings = settings();
+        change(&mut settings);
+        let observer = Arc::new(metrics.clone());
+        let coordinator = Coordinator::new(Arc::new(measured), of_stores, observer, settings);
+        Self { clock, store, metrics, coordinator }
+    }
+
+    /// A rig whose clock is tokio's, which must be paused.
+    pub(crate) fn paused() -> Self {
+        Self::new(SimClock::following_tokio())
+    }
+
+    /// The store of this rig, measured, for who asks it without the coordinator.
+    pub(crate) fn measured(&self) -> Measured {
+        measured(&self.store, &self.clock, &self.metrics)
+    }
+
+    pub(crate) async fn granted(&self, request: HoldRequest) -> Box<Grant> {
+        match self.coordinator.acquire(request).await.unwrap() {
+            Outcome::Granted(grant) => grant,
+            Outcome::Busy(busy) => panic!("busy: {busy:?}"),
+        }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.metrics.encode(&self.coordinator, Exposition::OpenMetrics)
+    }
+
+    /// The value of the series that is written like this.
+    pub(crate) fn value(&self, series: &str) -> f64 {
+        let text = self.text();
+        let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+        let found = lines.find(|(name, _)| *name == series);
+        found.unwrap_or_else(|| panic!("no {series} in\n{text}")).1.parse().unwrap()
+    }
+
+    /// Lets time pass, in the small steps in which a machine that is awake lives through it.
+    pub(crate) async fn pass(&self, seconds: u64) {
+        for _ in 0..seconds * 10 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn measured(
+    store: &Arc<FaultyStore<MemoryStore>>,
+    clock: &Arc<SimClock>,
+    metrics: &Metrics,
+) -> Measured {
+    let store = Arc::<FaultyStore<MemoryStore>>::clone(store);
+    Measured::new(store, Arc::<SimClock>::clone(clock), metrics.clone())
+}
+
+fn settings() -> Settings {
+    let namespace = Namespace {
+        container: Container::parse("leasehold").unwrap(),
+        prefix: Prefix::parse("locks").unwrap(),
+        layout: Layout::Readable,
+    };
+    Settings {
+        host: Host {
+            namespace,
+            host_id: HostId::parse("0123456789abcdef").unwrap(),
+            host_type: HostType::parse("Keeper-A").unwrap(),
+            provider: "static".to_owned(),
+            allow_override: true,
+            host_id_of: |_| HostId::parse("fedcba9876543210").unwrap(),
+        },
+        hold: crate::hold::Settings {
+            poll_cap: Duration::from_secs(5),
+            hand_off: Duration::from_secs(5),
+        },
+        lease_duration: Duration::from_secs(60),
+        max_hold_default: Duration::from_secs(600),
+        holder: "keeper-a-0".to_owned(),
+        max_holds: 100,
+        max_waiters: 100,
+        allow_break: true,
+        function_instance: false,
+    }
+}
+
+/// Asks for the lock of `function` and `scope`, and does not wait.
+pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
+    HoldRequest {
+        key: KeyRequest {
+            key: LockKey::new(function, scope, LockMode::Function).unwrap(),
+            host_id: None,
+            host_type: None,
+        },
+        lease_duration: None,
+        wait: Duration::ZERO,
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        request_id: String::new(),
+        holder: None,
+        labels: Labels::default(),
+    }
+}
