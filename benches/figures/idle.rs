@@ -1,0 +1,56 @@
+//! The binary that does nothing yet.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use leasehold_client::proto::{LockKey, ResolvePathRequest};
+
+use crate::figure::{Figures, Stopwatch, median};
+use crate::process::resident_mib;
+use crate::sidecar::{Client, connect, runtime};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+const STARTS: usize = 11;
+
+pub(crate) fn measure(figures: &mut Figures) {
+    let size = std::fs::metadata(BINARY).unwrap().len() as f64 / 1_048_576.0;
+    figures.at_most("Release binary, stripped", size, 15.0, " MiB");
+    let mut starts = Vec::new();
+    let mut resident: f64 = 0.0;
+    for _ in 0..STARTS {
+        let (start, memory) = runtime().block_on(start());
+        starts.push(start);
+        resident = resident.max(memory);
+    }
+    figures.at_most("Idle `serve`, embedded store: resident", resident, 12.0, " MiB");
+    let name = "`serve`, embedded store: start to the first answered rpc";
+    figures.at_most(name, median(starts) * 1_000.0, 30.0, " ms");
+}
+
+async fn start() -> (Duration, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let watch = Stopwatch::new();
+    let started = watch.now();
+    let mut child = Command::new(BINARY)
+        .arg("serve")
+        .args(["--set", "listen.tcp=", "--set", "admin.listen="])
+        .args(["--set", &format!("listen.unix={}", socket.display())])
+        .args(["--set", &format!("store.embedded.path={}", folder.path().join("db").display())])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !socket.exists() {
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    let key = LockKey { function: "first".to_owned(), ..LockKey::default() };
+    let mut client = Client::new(connect(&socket).await);
+    client.resolve_path(ResolvePathRequest { key: Some(key) }).await.unwrap();
+    let time = watch.since(started);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let memory = resident_mib(child.id());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    (time, memory)
+}
