@@ -39,6 +39,7 @@ pub use request::{
 };
 
 pub use crate::hold::{LossReason, Trouble, TroubleKind};
+pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use readiness::Readiness;

@@ -1,5 +1,21 @@
 //! The wire: what comes in over gRPC, and how connections are listened for. No decisions.
 //!
-//! Rules: S14, S15, S19, S20. May import: coordinator. To add an rpc: see `proto/leasehold/v1/lease_service.proto`.
+//! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May import:
+//! coordinator, and the values of lock and time that it speaks in. To add an rpc: write it in
+//! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs`, its answer in
+//! `answer.rs`; a new error gets its code and reason in `status.rs`.
 
+mod answer;
+mod connection;
+mod convert;
+mod guard;
+mod listen;
 pub mod proto;
+mod server;
+mod service;
+mod status;
+mod streams;
+
+pub use convert::Limits;
+pub use listen::ListenError;
+pub use server::{MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process};

@@ -162,7 +162,8 @@ pub enum LockState {
     Held = 2,
     /// It was broken, and nobody gets it before the old lease has run out.
     Breaking = 3,
-    /// It was given back, and rests until `resting_until` because of `min_hold`.
+    /// It was given back, and rests until `resting_until` because of `min_hold`. At other sidecars than the one that
+    /// keeps it from everyone it shows as HELD.
     Resting = 4,
 }
 impl LockState {
@@ -326,7 +327,8 @@ pub struct Resume {
     #[prost(message, optional, tag = "2")]
     pub told_valid_until: ::core::option::Option<BootTime>,
 }
-/// The caller waits for the lock. Sent when the wait begins, and again when the place or the record changes.
+/// The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
+/// the lock still taken and the place or the holder has changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Waiting {
     /// The place among those who wait at this sidecar; 1 is next. Other sidecars have queues of their own.
@@ -961,11 +963,13 @@ pub mod lease_service_client {
     ///
     /// * INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
     /// * NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
+    /// * NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
     /// * FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
     /// * FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
     /// * FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
     /// * PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
     /// * PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
+    /// * PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
     /// * UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
     /// * UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
     /// * UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
@@ -974,6 +978,7 @@ pub mod lease_service_client {
     /// * DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
     /// * RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
     /// * ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
+    /// * ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
     #[derive(Debug, Clone)]
     pub struct LeaseServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1481,11 +1486,13 @@ pub mod lease_service_server {
     ///
     /// * INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
     /// * NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
+    /// * NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
     /// * FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
     /// * FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
     /// * FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
     /// * PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
     /// * PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
+    /// * PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
     /// * UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
     /// * UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
     /// * UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
@@ -1494,6 +1501,7 @@ pub mod lease_service_server {
     /// * DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
     /// * RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
     /// * ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
+    /// * ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
     #[derive(Debug)]
     pub struct LeaseServiceServer<T> {
         inner: Arc<T>,

@@ -1,0 +1,272 @@
+//! Listening: TCP, a Unix socket, and a pipe inside the process.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::Stream;
+use rustix::fs::{FlockOperation, flock};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::Sleep;
+
+use super::connection::Connection;
+
+/// Why nobody can come in here.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Something else has the address.
+    #[error(
+        "{address} is in use by another process, perhaps another Leasehold; stop it, or set listen.tcp to another \
+         address"
+    )]
+    AddressInUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address} (listen.tcp): {source}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process listens on the socket.
+    #[error(
+        "another process listens on the socket {}; stop it, or set listen.unix to another path", path.display()
+    )]
+    SocketInUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else is where the socket should be.
+    #[error("{} is there and is no socket; take it away, or set listen.unix to another path", path.display())]
+    NotASocket {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("cannot make the socket {} (listen.unix): {source}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that listening needs cannot be read.
+    #[error("cannot read {} ({key}): {source}", path.display())]
+    File {
+        /// The setting that names the file.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The certificates do not fit together.
+    #[error("the certificates of listen.tls cannot be used: {problem}")]
+    Certificates {
+        /// What is wrong with them.
+        problem: String,
+    },
+}
+
+/// After an accept failed for want of a resource, such as file descriptors, the next is tried this much later.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Where connections come from: a stream of those that there is a place for. The others are closed at once.
+#[derive(Debug)]
+pub(super) struct Listener<L> {
+    listener: L,
+    places: Arc<Semaphore>,
+    /// Whether the last one was closed for want of a place.
+    full: bool,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+impl<L> Listener<L> {
+    const fn new(listener: L, places: Arc<Semaphore>) -> Self {
+        Self { listener, places, full: false, pause: None }
+    }
+}
+
+impl Listener<TcpListener> {
+    pub(super) async fn tcp(
+        address: SocketAddr,
+        places: Arc<Semaphore>,
+    ) -> Result<Self, ListenError> {
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Self::new(listener, places)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                Err(ListenError::AddressInUse { address })
+            }
+            Err(source) => Err(ListenError::Address { address, source }),
+        }
+    }
+
+    /// The address with the port that the system chose, if it was to choose.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl Listener<UnixListener> {
+    pub(super) fn unix(socket: &SocketFile, places: Arc<Semaphore>) -> Result<Self, ListenError> {
+        let listener = socket.listen().map_err(|source| socket.failed(source))?;
+        Ok(Self::new(listener, places))
+    }
+}
+
+/// What a listener of either kind does.
+pub(super) trait Accept: Unpin {
+    /// What it gives.
+    type Stream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<Self::Stream>>>;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<TcpStream>>> {
+        let (stream, peer) = ready!(Self::poll_accept(self, context))?;
+        stream.set_nodelay(true)?;
+        // An address of this machine's own, such as loopback, is reached from this machine only.
+        let local = peer.ip() == stream.local_addr()?.ip();
+        Poll::Ready(Ok(Connection::new(stream, local)))
+    }
+}
+
+impl Accept for UnixListener {
+    type Stream = UnixStream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<UnixStream>>> {
+        let (stream, _) = ready!(Self::poll_accept(self, context))?;
+        let user = stream.peer_cred().ok().map(|credentials| credentials.uid());
+        Poll::Ready(Ok(Connection::new(stream, true).by_user(user)))
+    }
+}
+
+impl<L: Accept> Stream for Listener<L> {
+    type Item = io::Result<Connection<L::Stream>>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(pause) = &mut self.pause {
+                ready!(pause.as_mut().poll(context));
+                self.pause = None;
+            }
+            let connection = match ready!(self.listener.poll_accept(context)) {
+                Ok(connection) => connection,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection could not be accepted");
+                    self.pause = Some(Box::pin(tokio::time::sleep(ACCEPT_AGAIN)));
+                    continue;
+                }
+            };
+            let place = Arc::clone(&self.places).try_acquire_owned();
+            if place.is_err() && !self.full {
+                tracing::warn!("no more connections (limits.connections): further ones are closed");
+            }
+            self.full = place.is_err();
+            if let Ok(place) = place {
+                return Poll::Ready(Some(Ok(connection.in_place(place))));
+            }
+        }
+    }
+}
+
+/// The place of a Unix socket, ours alone: the lock on a file beside it says that its process lives. Dropped, the
+/// socket is taken away.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    /// The device and inode of our socket, once it is there.
+    made: OnceLock<(u64, u64)>,
+    _lock: File,
+}
+
+impl SocketFile {
+    /// Claims `path`. A socket that a dead process left there is no obstacle.
+    pub(super) fn claim(path: &Path) -> Result<Self, ListenError> {
+        let failed = |source| ListenError::Socket { path: path.to_owned(), source };
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(beside(path, ".lock"))
+            .map_err(failed)?;
+        let in_use = || ListenError::SocketInUse { path: path.to_owned() };
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(in_use()),
+            Err(error) => return Err(failed(error.into())),
+        }
+        match fs::symlink_metadata(path) {
+            Ok(there) if !there.file_type().is_socket() => {
+                return Err(ListenError::NotASocket { path: path.to_owned() });
+            }
+            // Something that does not know of our lock file may listen there.
+            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => return Err(in_use()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(Self { path: path.to_owned(), made: OnceLock::new(), _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket gets its mode under another name, so that nobody comes in before.
+    fn listen(&self) -> io::Result<UnixListener> {
+        let new = beside(&self.path, ".new");
+        match fs::remove_file(&new) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let listener = UnixListener::bind(&new)?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(SOCKET_MODE))?;
+        let metadata = fs::symlink_metadata(&new)?;
+        fs::rename(&new, &self.path)?;
+        // Made once: `listen` is called once.
+        let _ = self.made.set((metadata.dev(), metadata.ino()));
+        Ok(listener)
+    }
+
+    fn failed(&self, source: io::Error) -> ListenError {
+        ListenError::Socket { path: self.path.clone(), source }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let there = fs::symlink_metadata(&self.path).map(|there| (there.dev(), there.ino()));
+        if there.ok().as_ref() == self.made.get() && self.made.get().is_some() {
+            // A socket that stays is taken for stale by whoever comes next.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Who may open the socket: its user and its group.
+const SOCKET_MODE: u32 = 0o660;
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+#[cfg(test)]
+#[path = "listen_tests.rs"]
+mod tests;

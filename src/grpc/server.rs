@@ -1,0 +1,318 @@
+//! The server: the service with health and reflection, on every listener.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::Stream;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::server::{Connected, Router};
+use tonic::transport::{Certificate, Channel, Endpoint, Identity, ServerTlsConfig};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use super::connection::Connection;
+use super::convert::Limits;
+use super::guard::{Guard, Tokens};
+use super::listen::{ListenError, Listener, SocketFile};
+use super::proto;
+use super::proto::lease_service_server::LeaseServiceServer;
+use super::service::Service;
+use crate::coordinator::{Coordinator, StoreStatus};
+
+/// Bytes that a request has at the most.
+pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+/// A silent TCP connection is asked for a sign of life this often, and closed when none comes in time (S14). On a Unix
+/// socket the kernel tells when the other side is gone.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take over its part of a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long calls that are being answered have left when the server stops.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// Bytes under way in one direction of a pipe inside the process.
+const PIPE: usize = 64 * 1024;
+
+/// Where callers come in, and how many.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The TCP address.
+    pub tcp: Option<TcpSettings>,
+    /// The Unix socket.
+    pub unix: Option<UnixSettings>,
+    /// Connections at once, over both.
+    pub connections: usize,
+    /// Calls and streams at once on one connection.
+    pub streams_per_connection: u32,
+    /// Bytes that the headers of a call have at the most.
+    pub header_list_bytes: u32,
+}
+
+/// Listening on TCP. Whether strangers may come in was decided by the configuration.
+#[derive(Clone, Debug)]
+pub struct TcpSettings {
+    /// The address; port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// TLS; none for plain text.
+    pub tls: Option<Tls>,
+    /// A file of bearer tokens, one a line: every caller must show one.
+    pub token_file: Option<PathBuf>,
+}
+
+/// Files in PEM.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The server's certificate chain.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Those whose clients may come in; none lets in clients without a certificate.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Listening on a Unix socket.
+#[derive(Clone, Debug)]
+pub struct UnixSettings {
+    /// Where it is made, with mode 0660.
+    pub path: PathBuf,
+    /// The users whose processes may come in; if there are none, whoever the mode lets in.
+    pub allowed_uids: Vec<u32>,
+}
+
+/// A server that listens, and serves nobody yet: callers wait until it runs.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    tcp: Option<Tcp>,
+    unix: Option<(Listener<UnixListener>, SocketFile)>,
+}
+
+#[derive(Debug)]
+struct Tcp {
+    listener: Listener<TcpListener>,
+    address: SocketAddr,
+    tls: Option<ServerTlsConfig>,
+    guard: Guard,
+}
+
+impl Server {
+    /// Listens on everything that `settings` name.
+    ///
+    /// # Errors
+    /// Names what cannot be listened on, why, and what to do.
+    pub async fn bind(settings: Settings) -> Result<Self, ListenError> {
+        let places = Arc::new(Semaphore::new(settings.connections));
+        let tcp = match &settings.tcp {
+            Some(tcp) => Some(Tcp::bind(tcp, Arc::clone(&places)).await?),
+            None => None,
+        };
+        let unix = match &settings.unix {
+            Some(unix) => {
+                let socket = SocketFile::claim(&unix.path)?;
+                Some((Listener::unix(&socket, places)?, socket))
+            }
+            None => None,
+        };
+        Ok(Self { settings, tcp, unix })
+    }
+
+    /// What clients are to be given, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<String> {
+        let tcp = self.tcp.as_ref().map(|tcp| {
+            let scheme = if tcp.tls.is_some() { "https" } else { "http" };
+            format!("{scheme}://{}", tcp.address)
+        });
+        let unix =
+            self.unix.as_ref().map(|(_, socket)| format!("unix://{}", socket.path().display()));
+        tcp.into_iter().chain(unix).collect()
+    }
+
+    /// Serves until `stop`, then lets the calls that are being answered end.
+    ///
+    /// # Errors
+    /// When the server breaks.
+    pub async fn run(
+        self,
+        coordinator: Coordinator,
+        limits: Limits,
+        stop: CancellationToken,
+    ) -> Result<(), tonic::transport::Error> {
+        let Self { settings, tcp, unix } = self;
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let service = Service { coordinator: coordinator.clone(), limits };
+        let routes =
+            |guard: &Guard| guarded(service.clone(), guard).add_service(health_service.clone());
+        let tcp = async {
+            let Some(Tcp { listener, tls, guard, .. }) = tcp else { return Ok(()) };
+            let mut server = builder(&settings)
+                .http2_keepalive_interval(Some(KEEP_ALIVE))
+                .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT));
+            if let Some(tls) = tls {
+                server = server.tls_config(tls)?;
+            }
+            serve(server.add_routes(routes(&guard)), listener, &stop).await
+        };
+        let unix = async {
+            let Some((listener, _socket)) = unix else { return Ok(()) };
+            let allowed = settings.unix.as_ref().map(|unix| unix.allowed_uids.as_slice());
+            let guard = match allowed {
+                Some(allowed) if !allowed.is_empty() => Guard::Users(allowed.into()),
+                Some(_) | None => Guard::Everybody,
+            };
+            serve(builder(&settings).add_routes(routes(&guard)), listener, &stop).await
+        };
+        tokio::select! {
+            served = async { tokio::try_join!(tcp, unix) } => served.map(drop),
+            () = report_health(&coordinator, &health) => Ok(()),
+        }
+    }
+}
+
+impl Tcp {
+    async fn bind(settings: &TcpSettings, places: Arc<Semaphore>) -> Result<Self, ListenError> {
+        let guard = match &settings.token_file {
+            Some(path) => {
+                let tokens = Tokens::open(path).map_err(unreadable("listen.token_file", path))?;
+                Guard::Tokens(Arc::new(tokens))
+            }
+            None => Guard::Everybody,
+        };
+        let tls = settings.tls.as_ref().map(tls).transpose()?;
+        let listener = Listener::tcp(settings.address, places).await?;
+        let address = listener
+            .address()
+            .map_err(|source| ListenError::Address { address: settings.address, source })?;
+        Ok(Self { listener, address, tls, guard })
+    }
+}
+
+/// The whole service on a pipe inside this process, for somebody who needs no listener: through the same messages and
+/// the same rules.
+#[must_use]
+pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
+    let (pipes, incoming) = mpsc::channel::<io::Result<Connection<DuplexStream>>>(1);
+    let incoming = futures_util::stream::unfold(incoming, async |mut incoming| {
+        incoming.recv().await.map(|connection| (connection, incoming))
+    });
+    let routes = guarded(Service { coordinator, limits }, &Guard::Everybody);
+    let router = tonic::transport::Server::builder().add_routes(routes);
+    tokio::spawn(async move {
+        let incoming = std::pin::pin!(incoming);
+        if let Err(error) = router.serve_with_incoming(incoming).await {
+            tracing::error!(%error, "the service inside this process broke");
+        }
+    });
+    Endpoint::from_static("http://in-process").connect_with_connector_lazy(tower::service_fn(
+        move |_| {
+            let pipes = pipes.clone();
+            async move {
+                let (client, server) = tokio::io::duplex(PIPE);
+                pipes
+                    .send(Ok(Connection::new(server, true)))
+                    .await
+                    .map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+                Ok::<_, io::Error>(TokioIo::new(client))
+            }
+        },
+    ))
+}
+
+fn builder(settings: &Settings) -> tonic::transport::Server {
+    tonic::transport::Server::builder()
+        .max_concurrent_streams(settings.streams_per_connection)
+        .http2_max_header_list_size(settings.header_list_bytes)
+}
+
+/// The services that ask who is calling. Health is for everybody, so that a probe needs no secret.
+fn guarded(service: Service, guard: &Guard) -> tonic::service::Routes {
+    let service = LeaseServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let mut routes = tonic::service::Routes::builder();
+    routes.add_service(InterceptedService::new(service, guard.clone()));
+    match tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(proto::DESCRIPTOR)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+    {
+        Ok(reflection) => {
+            routes.add_service(InterceptedService::new(reflection, guard.clone()));
+        }
+        // The descriptors are compiled in, and a test asks for them.
+        Err(error) => tracing::error!(%error, "no server reflection"),
+    }
+    routes.routes()
+}
+
+async fn serve<I>(
+    router: Router,
+    connections: impl Stream<Item = io::Result<Connection<I>>>,
+    stop: &CancellationToken,
+) -> Result<(), tonic::transport::Error>
+where
+    Connection<I>: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+{
+    let served = router.serve_with_incoming_shutdown(connections, stop.cancelled());
+    let too_late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_ANSWERS).await;
+    };
+    tokio::select! {
+        served = served => served,
+        () = too_late => Ok(()),
+    }
+}
+
+/// Says NOT_SERVING while the store cannot be used, and during a shutdown (S15, S18). Ends never.
+async fn report_health(coordinator: &Coordinator, health: &HealthReporter) {
+    let mut store = coordinator.store_status();
+    let mut draining = coordinator.draining();
+    loop {
+        let ready =
+            *store.borrow_and_update() == StoreStatus::Ready && !*draining.borrow_and_update();
+        let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+        for service in ["", "leasehold.v1.LeaseService"] {
+            health.set_service_status(service, status).await;
+        }
+        // The coordinator keeps both senders.
+        tokio::select! {
+            _ = store.changed() => {}
+            _ = draining.changed() => {}
+        }
+    }
+}
+
+fn tls(settings: &Tls) -> Result<ServerTlsConfig, ListenError> {
+    let read = |key, path: &Path| fs::read(path).map_err(unreadable(key, path));
+    let certificate = read("listen.tls.certificate", &settings.certificate)?;
+    let key = read("listen.tls.key", &settings.key)?;
+    let mut config =
+        ServerTlsConfig::new().identity(Identity::from_pem(certificate, key)).timeout(HANDSHAKE);
+    if let Some(path) = &settings.client_ca {
+        let authorities = read("listen.tls.client_ca", path)?;
+        config = config.client_ca_root(Certificate::from_pem(authorities));
+    }
+    // Made once here so that what is wrong with the files is said at the start.
+    tonic::transport::Server::builder().tls_config(config.clone()).map_err(|error| {
+        let causes = std::iter::successors(Some(&error as &dyn Error), |error| (*error).source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        ListenError::Certificates { problem: causes.join(": ") }
+    })?;
+    Ok(config)
+}
+
+fn unreadable<'path>(
+    key: &'static str,
+    path: &'path Path,
+) -> impl FnOnce(io::Error) -> ListenError + use<'path> {
+    move |source| ListenError::File { key, path: path.to_owned(), source }
+}

@@ -1,0 +1,182 @@
+//! Each rpc: in through `convert`, to the coordinator, out through `answer` and `status`.
+
+use futures_util::stream::BoxStream;
+use tonic::{Request, Response, Status};
+
+use super::connection::peer_of;
+use super::convert::{self, HoldStart, Limits};
+use super::proto::lease_service_server::LeaseService;
+use super::proto::{
+    AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
+    CheckTokenRequest, CheckTokenResponse, ExtendLeaseRequest, ExtendLeaseResponse, GetLockRequest,
+    GetLockResponse, HoldLeaseRequest, ListLocksRequest, ListLocksResponse, ReleaseLeaseRequest,
+    ReleaseLeaseResponse, ReportProgressRequest, ReportProgressResponse, ResolvePathRequest,
+    ResolvePathResponse, WatchLockRequest, WatchLockResponse, acquire_lease_response,
+};
+use super::streams::{self, HoldEvents};
+use super::{answer, status};
+use crate::coordinator::{CallError, Coordinator, Outcome};
+use crate::lock::Namespace;
+
+/// The service, over a coordinator.
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    pub(super) coordinator: Coordinator,
+    pub(super) limits: Limits,
+}
+
+impl Service {
+    fn namespace(&self) -> &Namespace {
+        &self.coordinator.host().namespace
+    }
+}
+
+fn answered<T>(result: Result<T, CallError>) -> Result<T, Status> {
+    result.map_err(|error| status::of_call(&error))
+}
+
+#[tonic::async_trait]
+impl LeaseService for Service {
+    type HoldLeaseStream = HoldEvents;
+    type WatchLockStream = BoxStream<'static, Result<WatchLockResponse, Status>>;
+
+    async fn acquire_lease(
+        &self,
+        request: Request<AcquireLeaseRequest>,
+    ) -> Result<Response<AcquireLeaseResponse>, Status> {
+        let request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
+        let outcome = match answered(self.coordinator.acquire(request).await)? {
+            Outcome::Granted(grant) => {
+                acquire_lease_response::Outcome::Granted(answer::grant(*grant))
+            }
+            Outcome::Busy(busy) => {
+                acquire_lease_response::Outcome::Busy(answer::busy(*busy, self.namespace()))
+            }
+        };
+        Ok(Response::new(AcquireLeaseResponse { outcome: Some(outcome) }))
+    }
+
+    async fn release_lease(
+        &self,
+        request: Request<ReleaseLeaseRequest>,
+    ) -> Result<Response<ReleaseLeaseResponse>, Status> {
+        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        let released = answered(self.coordinator.release(lease_id).await)?;
+        Ok(Response::new(ReleaseLeaseResponse { result: Some(answer::released(&released)) }))
+    }
+
+    async fn extend_lease(
+        &self,
+        request: Request<ExtendLeaseRequest>,
+    ) -> Result<Response<ExtendLeaseResponse>, Status> {
+        let (lease_id, max_hold) = convert::extend(request.get_ref(), &self.limits)?;
+        let ends_at = self.coordinator.clock().wall() + max_hold;
+        let validity = answered(self.coordinator.extend(lease_id, max_hold).await)?;
+        Ok(Response::new(ExtendLeaseResponse {
+            validity: Some(answer::validity(validity)),
+            max_hold_ends_at: Some(answer::timestamp(ends_at)),
+        }))
+    }
+
+    async fn hold_lease(
+        &self,
+        request: Request<HoldLeaseRequest>,
+    ) -> Result<Response<HoldEvents>, Status> {
+        let fate = peer_of(&request).map(|peer| peer.fate.clone());
+        let hold = match convert::hold_start(request.into_inner(), &self.limits)? {
+            HoldStart::New(request) => self.coordinator.hold(&request),
+            HoldStart::Resume(request) => self.coordinator.resume(&request),
+        };
+        Ok(Response::new(HoldEvents::new(answered(hold)?, fate, &self.coordinator)))
+    }
+
+    async fn get_lock(
+        &self,
+        request: Request<GetLockRequest>,
+    ) -> Result<Response<GetLockResponse>, Status> {
+        let selector = convert::selector(request.into_inner().lock)?;
+        let record = answered(self.coordinator.get(&selector).await)?;
+        let record = Some(answer::record(record, self.namespace()));
+        Ok(Response::new(GetLockResponse { record }))
+    }
+
+    async fn list_locks(
+        &self,
+        request: Request<ListLocksRequest>,
+    ) -> Result<Response<ListLocksResponse>, Status> {
+        let request = convert::list(request.into_inner())?;
+        let page = answered(self.coordinator.list(request).await)?;
+        let record = |record| answer::record(record, self.namespace());
+        Ok(Response::new(ListLocksResponse {
+            records: page.records.into_iter().map(record).collect(),
+            next_page_token: page.next_page_token.unwrap_or_default(),
+        }))
+    }
+
+    async fn watch_lock(
+        &self,
+        request: Request<WatchLockRequest>,
+    ) -> Result<Response<Self::WatchLockStream>, Status> {
+        let selector = convert::selector(request.into_inner().lock)?;
+        let watch = answered(self.coordinator.watch(&selector))?;
+        Ok(Response::new(Box::pin(streams::watch(watch, &self.coordinator))))
+    }
+
+    async fn report_progress(
+        &self,
+        request: Request<ReportProgressRequest>,
+    ) -> Result<Response<ReportProgressResponse>, Status> {
+        let request = request.into_inner();
+        let lease_id = convert::lease_id(&request.lease_id)?;
+        let reported = self.coordinator.report_progress(lease_id, request.validity_only).await;
+        let validity = Some(answer::validity(answered(reported)?));
+        Ok(Response::new(ReportProgressResponse { validity }))
+    }
+
+    async fn check_token(
+        &self,
+        request: Request<CheckTokenRequest>,
+    ) -> Result<Response<CheckTokenResponse>, Status> {
+        let (selector, token) = convert::check_token(request.into_inner())?;
+        let (status, newest) = answered(self.coordinator.check_token(&selector, token).await)?;
+        Ok(Response::new(CheckTokenResponse {
+            status: answer::token_status(status).into(),
+            newest_fencing_token: newest.map(|newest| newest.value()),
+        }))
+    }
+
+    async fn break_lock(
+        &self,
+        request: Request<BreakLockRequest>,
+    ) -> Result<Response<BreakLockResponse>, Status> {
+        let request = convert::break_lock(request.into_inner())?;
+        let selector = request.lock.clone();
+        let (outcome, free_in) =
+            answer::broken(answered(self.coordinator.break_lock(request).await)?);
+        // The break has happened; that the record cannot be read now does not undo it.
+        let record = self.coordinator.get(&selector).await.ok();
+        Ok(Response::new(BreakLockResponse {
+            outcome: outcome.into(),
+            free_in,
+            record: record.map(|record| answer::record(record, self.namespace())),
+        }))
+    }
+
+    async fn resolve_path(
+        &self,
+        request: Request<ResolvePathRequest>,
+    ) -> Result<Response<ResolvePathResponse>, Status> {
+        let key = convert::key(request.into_inner().key)?;
+        let target = answered(self.coordinator.resolve(&key))?;
+        let host = self.coordinator.host();
+        let overridden = key.host_id.is_some() || key.host_type.is_some();
+        let provider = if overridden { "request" } else { &host.provider };
+        Ok(Response::new(ResolvePathResponse {
+            lock_path: target.path.to_string(),
+            host_id: target.host_id.to_string(),
+            host_type: target.host_type.to_string(),
+            provider: provider.to_owned(),
+            layout: host.namespace.layout.as_str().to_owned(),
+        }))
+    }
+}

@@ -1,0 +1,145 @@
+//! Calls that answer with a stream, and what its end says (S14).
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::Stream;
+use tokio::sync::watch;
+use tonic::Status;
+
+use super::connection::Fate;
+use super::{answer, proto, status};
+use crate::coordinator::{Coordinator, HoldEvent, HoldStream, LockWatch};
+use crate::lock::Namespace;
+
+/// How often a stream that was dropped lets the task of its connection go first: that task may be about to find that
+/// the connection is gone.
+const TURNS: usize = 3;
+
+/// The events of a hold, and its life line: dropped before its last event, it asks its connection why.
+#[derive(Debug)]
+pub(super) struct HoldEvents {
+    hold: Option<HoldStream>,
+    /// None where the connection is not known: its end shows nothing.
+    fate: Option<Fate>,
+    namespace: Namespace,
+}
+
+impl HoldEvents {
+    pub(super) fn new(hold: HoldStream, fate: Option<Fate>, coordinator: &Coordinator) -> Self {
+        Self { hold: Some(hold), fate, namespace: coordinator.host().namespace.clone() }
+    }
+
+    fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
+        use proto::hold_lease_response::Event;
+        let event = match event {
+            HoldEvent::Waiting { place, record } => Event::Waiting(proto::Waiting {
+                position: u32::try_from(place).unwrap_or(u32::MAX),
+                record: Some(answer::record(*record, &self.namespace)),
+            }),
+            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant)),
+            HoldEvent::Renewed(validity) => {
+                Event::Renewed(proto::Renewed { validity: Some(answer::validity(validity)) })
+            }
+            HoldEvent::AtRisk { validity, kind, detail } => Event::AtRisk(proto::AtRisk {
+                validity: Some(answer::validity(validity)),
+                cause: answer::cause(kind),
+                detail,
+            }),
+            HoldEvent::Recovered(validity) => {
+                Event::Recovered(proto::Recovered { validity: Some(answer::validity(validity)) })
+            }
+            HoldEvent::Draining { time_left } => {
+                Event::Draining(proto::Draining { time_left: Some(answer::span(time_left)) })
+            }
+            HoldEvent::Busy(busy) => {
+                self.hold = None;
+                Event::Busy(answer::busy(*busy, &self.namespace))
+            }
+            HoldEvent::Lost { reason, detail, break_note } => {
+                self.hold = None;
+                Event::Lost(proto::Lost {
+                    reason: answer::loss_reason(reason).into(),
+                    detail,
+                    break_note: break_note.map(answer::break_note),
+                })
+            }
+            HoldEvent::Released(released) => {
+                self.hold = None;
+                Event::Released(proto::Released { result: Some(answer::released(&released)) })
+            }
+            HoldEvent::Failed(error) => {
+                self.hold = None;
+                return Err(status::of_call(&error));
+            }
+        };
+        Ok(proto::HoldLeaseResponse { event: Some(event) })
+    }
+}
+
+impl Stream for HoldEvents {
+    type Item = Result<proto::HoldLeaseResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(hold) = &mut self.hold else { return Poll::Ready(None) };
+        let Some(event) = ready!(hold.poll_next(context)) else {
+            // Ended without a last event: the client was not told, and may go on believing.
+            if let Some(hold) = self.hold.take() {
+                hold.fall_silent();
+            }
+            return Poll::Ready(Some(Err(status::stream_behind())));
+        };
+        Poll::Ready(Some(self.event(event)))
+    }
+}
+
+impl Drop for HoldEvents {
+    fn drop(&mut self) {
+        let (Some(hold), fate) = (self.hold.take(), self.fate.clone()) else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return hold.fall_silent();
+        };
+        runtime.spawn(async move {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            if fate.is_some_and(|fate| fate.shows_that_the_client_let_go()) {
+                drop(hold);
+            } else {
+                hold.fall_silent();
+            }
+        });
+    }
+}
+
+/// The records of a lock as they change, until the sidecar drains.
+pub(super) fn watch(
+    watch: LockWatch,
+    coordinator: &Coordinator,
+) -> impl Stream<Item = Result<proto::WatchLockResponse, Status>> + Send + use<> {
+    struct State {
+        watch: LockWatch,
+        draining: watch::Receiver<bool>,
+        namespace: Namespace,
+    }
+    let state = State {
+        watch,
+        draining: coordinator.draining(),
+        namespace: coordinator.host().namespace.clone(),
+    };
+    futures_util::stream::unfold(Some(state), |state| async {
+        let mut state = state?;
+        let next = tokio::select! {
+            biased;
+            _ = state.draining.wait_for(|draining| *draining) => Err(status::shutting_down()),
+            record = state.watch.next() => record.map_err(|error| status::of_call(&error)),
+        };
+        Some(match next {
+            Ok(record) => {
+                let record = Some(answer::record(record, &state.namespace));
+                (Ok(proto::WatchLockResponse { record }), Some(state))
+            }
+            Err(status) => (Err(status), None),
+        })
+    })
+}
