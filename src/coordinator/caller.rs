@@ -55,18 +55,16 @@ impl Sink {
         }
     }
 
-    /// Sends an event to a stream. False if it is too far behind to be told.
+    /// Sends an event to a stream. False if it is too far behind to be told. There is always room for the last event.
     pub(super) fn event(&self, event: HoldEvent) -> bool {
-        match self {
-            Self::Unary(_) => true,
-            Self::Stream(events) => match events.try_send(event) {
-                // One that is closed has told so itself.
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => true,
-                // A newer validity is coming; whoever reads this late is better served by it.
-                Err(mpsc::error::TrySendError::Full(HoldEvent::Renewed(_))) => true,
-                Err(mpsc::error::TrySendError::Full(_)) => false,
-            },
+        let Self::Stream(events) = self else { return true };
+        if events.capacity() <= 1 && !event.is_last() {
+            // A newer validity is coming; whoever reads this late is better served by it.
+            return matches!(event, HoldEvent::Renewed(_)) || events.is_closed();
         }
+        // One that is closed has told so itself.
+        let _ = events.try_send(event);
+        true
     }
 }
 
@@ -87,6 +85,17 @@ impl Presence {
     /// The answer is with the caller: its going away means nothing any more.
     pub(super) const fn done(&mut self) {
         self.done = true;
+    }
+
+    /// The answer of a call that can be repeated is with its caller.
+    pub(super) fn confirm(&self) {
+        self.send(Command::Confirm(self.id));
+    }
+
+    /// The client closed: it knows that its hold is over, whatever it was told before.
+    pub(super) fn let_go(mut self) {
+        self.done = true;
+        self.send(Command::Leave(self.id));
     }
 
     pub(super) fn fall_silent(mut self) {
@@ -110,8 +119,9 @@ impl Drop for Presence {
 
 /// A hold by stream, from its request to its end (S14).
 ///
-/// Dropping it says that the client let go. [`HoldStream::fall_silent`] says that the client may not know that its
-/// stream ended.
+/// Dropping it before its last event says that the client let go. [`HoldStream::fall_silent`] says that the client may
+/// not know that its stream ended. After its last event dropping it says nothing, since the stream's end is then the
+/// sidecar's doing and the client may not have read it yet (S13); [`HoldStream::let_go`] says that it has.
 #[derive(Debug)]
 pub struct HoldStream {
     pub(super) events: mpsc::Receiver<HoldEvent>,
@@ -121,7 +131,7 @@ pub struct HoldStream {
 impl HoldStream {
     /// The next event; none after the last one.
     pub async fn next(&mut self) -> Option<HoldEvent> {
-        self.events.recv().await
+        std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
     /// The next event, as `Stream` implementations ask for it; none after the last one.
@@ -129,7 +139,17 @@ impl HoldStream {
         &mut self,
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<HoldEvent>> {
-        self.events.poll_recv(context)
+        let event = std::task::ready!(self.events.poll_recv(context));
+        if event.as_ref().is_none_or(HoldEvent::is_last) {
+            self.presence.done();
+        }
+        std::task::Poll::Ready(event)
+    }
+
+    /// The client closed its side: it believes in its hold no longer, so the lock need not wait for the end of the
+    /// validity that it was told (S13, S15).
+    pub fn let_go(self) {
+        self.presence.let_go();
     }
 
     /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else gets

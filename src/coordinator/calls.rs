@@ -49,12 +49,7 @@ pub(super) fn send(
             let notes = inbox.clone();
             spawn(inbox, async move {
                 let answer = limited(timeout, shared.store.renew(&path, lease_id)).await;
-                // S8: with the container, the lock is gone.
-                let answer = match answer {
-                    Err(StoreError::ContainerMissing { .. }) => Err(StoreError::NotFound),
-                    answer => answer,
-                };
-                let answer = shared.answer(answer).map(|_renewed| ());
+                let answer = shared.answer(gone(answer)).map(|_renewed| ());
                 if answer == Err(Failure::Broken)
                     && let Some(note) = shared.break_note(&path).await
                 {
@@ -65,7 +60,7 @@ pub(super) fn send(
         }
         Action::SendRelease { request, lease_id, if_match, timeout } => spawn(inbox, async move {
             let answer = limited(timeout, shared.store.release(&path, lease_id, if_match)).await;
-            Event::ReleaseAnswered { request, answer: shared.answer(answer) }
+            Event::ReleaseAnswered { request, answer: shared.answer(gone(answer)) }
         }),
         action @ (Action::TellWaiting { .. }
         | Action::TellGranted { .. }
@@ -127,6 +122,14 @@ async fn limited<T>(
     tokio::time::timeout(timeout, call).await.unwrap_or_else(|_elapsed| Err(unanswered()))
 }
 
+/// S8: with the container, the lock is gone.
+fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    answer.map_err(|error| match matches!(error, StoreError::ContainerMissing { .. }) {
+        true => StoreError::NotFound,
+        false => error,
+    })
+}
+
 fn stored(lock: StoredLock) -> Stored {
     Stored { etag: lock.etag, fields: lock.fields }
 }
@@ -155,8 +158,19 @@ impl Shared {
         limited(NOTE_TIMEOUT, self.store.read_break_note(path)).await.ok().flatten()
     }
 
+    /// Asks the store something that no machine waits for. No caller of ours waits without end (S19).
+    pub(super) async fn asked<T>(
+        &self,
+        timeout: Duration,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let answer = limited(timeout, call).await;
+        self.note(answer.as_ref().err());
+        answer
+    }
+
     /// Takes note of whether the store can be used (S18).
-    pub(super) fn note(&self, error: Option<&StoreError>) {
+    fn note(&self, error: Option<&StoreError>) {
         self.readiness.note(error, self.clock.now());
     }
 

@@ -11,6 +11,8 @@ use super::task::Command;
 
 /// How long holders that were told of the end have to close before the process ends (S15).
 const CLOSING: Duration = Duration::from_secs(1);
+/// A store that does not answer a check for this long is not ready (S18).
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a drain looks whether everybody has let go.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -47,8 +49,8 @@ impl Coordinator {
     /// Asks the store now whether it can be used (S18).
     pub async fn check(&self) -> StoreStatus {
         let container = &self.shared.settings.host.namespace.container;
-        let answer = self.shared.store.check(container).await;
-        self.shared.note(answer.as_ref().err());
+        // What is found wrong is noted, and that is all that a check is for.
+        let _ = self.shared.asked(CHECK_TIMEOUT, self.shared.store.check(container)).await;
         self.store_status().borrow().clone()
     }
 
@@ -66,7 +68,7 @@ impl Coordinator {
 
     async fn idle_within(&self, period: Duration) -> bool {
         let idle = async {
-            while !self.shared.registry().paths_with_tasks().is_empty() {
+            while self.shared.registry().has_tasks() {
                 tokio::time::sleep(LOOK).await;
             }
         };

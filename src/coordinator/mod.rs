@@ -7,11 +7,13 @@
 mod caller;
 mod calls;
 mod drain;
+mod failing;
 mod names;
 mod observe;
 mod readiness;
 mod records;
 mod registry;
+mod repeats;
 mod request;
 mod resume_token;
 mod task;
@@ -68,7 +70,7 @@ pub struct Settings {
     pub max_hold_default: Duration,
     /// Who holds, of callers that do not say.
     pub holder: String,
-    /// Holds at once.
+    /// Holds at which no further caller is let in; those that wait already may still be granted a lock.
     pub max_holds: usize,
     /// Waiting callers at once.
     pub max_waiters: usize,
@@ -123,6 +125,9 @@ impl Coordinator {
         request.max_hold.get_or_insert(self.shared.settings.max_hold_default);
         let mut presence = self.arrive(&request, Sink::Unary(Some(reply)))?;
         let answer = answer.await;
+        if !request.request_id.is_empty() {
+            presence.confirm();
+        }
         presence.done();
         answer.unwrap_or(Err(CallError::UnknownLease))
     }
@@ -178,12 +183,16 @@ impl Coordinator {
                     ended => Ok(released_before(ended)),
                 };
             };
-            let command = Command::Release(lease_id, entry.caller, reply);
+            let command = Command::Release(lease_id, reply);
             if registry.send(&entry.path, command).is_err() {
                 return Err(CallError::UnknownLease);
             }
         }
-        answer.await.map_err(|_| CallError::UnknownLease)
+        // The task failed under it: its holds are lost.
+        answer.await.or_else(|_| match self.shared.registry().ended(lease_id) {
+            None => Err(CallError::UnknownLease),
+            ended => Ok(released_before(ended)),
+        })
     }
 
     /// Sets a new `max_hold`, counted from now (S11).
@@ -195,7 +204,7 @@ impl Coordinator {
         lease_id: LeaseId,
         max_hold: Duration,
     ) -> Result<Validity, CallError> {
-        self.ask(lease_id, |caller, reply| Command::Extend(caller, max_hold, reply)).await
+        self.ask(lease_id, |reply| Command::Extend(lease_id, max_hold, reply)).await
     }
 
     /// Resets the progress timeout (S11), or with `validity_only` resets nothing; answers with the validity (S21).
@@ -207,8 +216,7 @@ impl Coordinator {
         lease_id: LeaseId,
         validity_only: bool,
     ) -> Result<Validity, CallError> {
-        self.ask(lease_id, |caller, reply| Command::ReportProgress(caller, validity_only, reply))
-            .await
+        self.ask(lease_id, |reply| Command::ReportProgress(lease_id, validity_only, reply)).await
     }
 
     /// Numbers for gauges.
@@ -283,7 +291,7 @@ impl Coordinator {
     async fn ask(
         &self,
         lease_id: LeaseId,
-        command: impl FnOnce(CallerId, oneshot::Sender<Result<Validity, CallError>>) -> Command,
+        command: impl FnOnce(oneshot::Sender<Result<Validity, CallError>>) -> Command,
     ) -> Result<Validity, CallError> {
         let (reply, answer) = oneshot::channel();
         {
@@ -291,15 +299,12 @@ impl Coordinator {
             let Some(entry) = registry.hold(lease_id) else {
                 return Err(over(registry.ended(lease_id)));
             };
-            if registry.send(&entry.path, command(entry.caller, reply)).is_err() {
+            if registry.send(&entry.path, command(reply)).is_err() {
                 return Err(CallError::UnknownLease);
             }
         }
-        match answer.await {
-            Ok(Ok(validity)) => Ok(validity),
-            // It ended between the look-up and the task.
-            Ok(Err(_)) | Err(_) => Err(over(self.shared.registry().ended(lease_id))),
-        }
+        let failed = |_| Err(over(self.shared.registry().ended(lease_id)));
+        answer.await.unwrap_or_else(failed)
     }
 }
 

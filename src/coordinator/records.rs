@@ -79,8 +79,7 @@ impl Coordinator {
             continuation: request.page_token,
             limit: request.page_size,
         };
-        let listing = self.shared.store.list(list).await;
-        self.shared.note(listing.as_ref().err());
+        let listing = self.shared.asked(PATIENCE, self.shared.store.list(list)).await;
         let listing = listing.map_err(|error| store_error(&error))?;
         let mut records = Vec::with_capacity(listing.locks.len());
         for (path, stored) in listing.locks {
@@ -105,8 +104,8 @@ impl Coordinator {
         Ok(LockWatch { coordinator: self.clone(), path, changes, last: None })
     }
 
-    /// How a presented token compares with the lock's newest (S5). A token handed on by another sidecar since its last
-    /// write is newer than what is known here.
+    /// How a presented token compares with the lock's newest (S5). Hand-offs are not in the record (S10): those of this
+    /// sidecar are known, a token that another handed on since its last write is newer than what is known here.
     ///
     /// # Errors
     /// When the store cannot be asked.
@@ -116,7 +115,8 @@ impl Coordinator {
         token: FencingToken,
     ) -> Result<(TokenStatus, Option<FencingToken>), CallError> {
         let path = self.shared.select(selector)?;
-        let newest = self.shared.record(&path).await?.record.token;
+        let stored = self.shared.record(&path).await?.record.token;
+        let newest = stored.max(self.shared.highest(&path).await);
         let status = match newest {
             Some(newest) if token == newest => TokenStatus::Current,
             Some(newest) if token < newest => TokenStatus::Stale,
@@ -141,13 +141,12 @@ impl Coordinator {
             token,
             at: self.shared.clock.wall(),
         };
-        let broken = self.shared.store.break_lease(&path, request.period, note.clone()).await;
-        self.shared.note(broken.as_ref().err());
+        let breaking = self.shared.store.break_lease(&path, request.period, note.clone());
+        let broken = self.shared.asked(PATIENCE, breaking).await;
         match broken {
             Ok(broken) => {
                 tracing::warn!(lock = %path, reason = %calls::note_text(&note), "lock broken by an operator");
-                let mut registry = self.shared.registry();
-                registry.forget(&path);
+                let registry = self.shared.registry();
                 let _ = registry.send(&path, Command::Broken(note));
                 registry.changed(&path);
                 Ok(if broken.remaining.is_zero() {
@@ -212,8 +211,7 @@ impl Shared {
         if view.as_ref().is_some_and(|view| view.active || view.resting) {
             return Ok(merged(path, None, view.as_ref(), None));
         }
-        let stored = self.store.read_record(path).await;
-        self.note(stored.as_ref().err());
+        let stored = self.asked(PATIENCE, self.store.read_record(path)).await;
         let stored = match stored {
             Ok(stored) => stored,
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
@@ -223,7 +221,8 @@ impl Shared {
         };
         let note = match stored.lease {
             LeaseState::Breaking | LeaseState::Broken => {
-                self.store.read_break_note(path).await.map_err(|error| store_error(&error))?
+                let note = self.asked(PATIENCE, self.store.read_break_note(path)).await;
+                note.map_err(|error| store_error(&error))?
             }
             LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
         };
@@ -234,6 +233,12 @@ impl Shared {
         let (reply, answer) = oneshot::channel();
         self.registry().send(path, Command::Look(reply)).ok()?;
         answer.await.ok()
+    }
+
+    /// The greatest token of the lock that was seen or granted here.
+    async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
+        let view = self.look(path).await;
+        view.map_or_else(|| self.registry().highest(path), |view| view.highest)
     }
 
     /// What is true now of a lock that is held here.
@@ -308,6 +313,9 @@ fn merged(
 pub(super) fn store_error(error: &StoreError) -> CallError {
     CallError::Trouble(calls::trouble(error))
 }
+
+/// How long a call about records waits for the store.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Looks again at a store that is not ready after this long (S18).
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::request::{CallError, Gauges};
 use super::task::{Command, Inbox};
 use crate::hold::{CallerId, LossReason, Memory};
-use crate::lock::{LeaseId, LockPath};
+use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::time::Instant;
 
 /// Ended holds whose end is remembered, so that a late release is told what became of its hold (S13).
@@ -74,12 +74,13 @@ impl Registry {
         self.memories.put(path.clone(), memory, MAX_MEMORIES);
     }
 
-    pub(super) fn forget(&mut self, path: &LockPath) {
-        self.memories.take(path);
+    /// The greatest token known of a lock that has no task (S5).
+    pub(super) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
+        self.memories.get(path).and_then(|memory| memory.highest)
     }
 
-    pub(super) fn paths_with_tasks(&self) -> Vec<LockPath> {
-        self.tasks.keys().cloned().collect()
+    pub(super) fn has_tasks(&self) -> bool {
+        !self.tasks.is_empty()
     }
 
     pub(super) fn hold(&self, lease_id: LeaseId) -> Option<&HoldEntry> {

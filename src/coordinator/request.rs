@@ -162,6 +162,22 @@ pub enum HoldEvent {
     Failed(CallError),
 }
 
+impl HoldEvent {
+    /// Whether nothing comes after it.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        match self {
+            Self::Busy(_) | Self::Lost { .. } | Self::Released(_) | Self::Failed(_) => true,
+            Self::Waiting { .. }
+            | Self::Granted(_)
+            | Self::Renewed(_)
+            | Self::AtRisk { .. }
+            | Self::Recovered(_)
+            | Self::Draining { .. } => false,
+        }
+    }
+}
+
 /// What became of a release (S13).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
@@ -331,6 +347,8 @@ pub(super) struct LocalView {
     pub(super) active: bool,
     pub(super) resting: bool,
     pub(super) waiters: usize,
+    /// The greatest token seen or granted here.
+    pub(super) highest: Option<FencingToken>,
 }
 
 /// What becomes known to watchers of one process: numbers for gauges.

@@ -8,9 +8,10 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use super::caller::Caller;
-use super::request::{CallError, Grant, LocalView, Released, Validity};
-use super::{Shared, calls};
-use crate::hold::{CallerId, Event, Hold, Memory};
+use super::repeats::{Departure, Repeatable};
+use super::request::{CallError, LocalView, Released, Validity};
+use super::{Shared, calls, failing};
+use crate::hold::{CallerId, Event, Hold, Memory, Trouble, TroubleKind};
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::store::BreakNote;
 use crate::time::Instant;
@@ -36,9 +37,11 @@ pub(super) enum Command {
     Resume(Caller, Box<crate::hold::Resume>),
     Leave(CallerId),
     FallSilent(CallerId),
-    Release(LeaseId, CallerId, oneshot::Sender<Released>),
-    Extend(CallerId, Duration, oneshot::Sender<Result<Validity, CallError>>),
-    ReportProgress(CallerId, bool, oneshot::Sender<Result<Validity, CallError>>),
+    /// A repeatable call has its answer.
+    Confirm(CallerId),
+    Release(LeaseId, oneshot::Sender<Released>),
+    Extend(LeaseId, Duration, oneshot::Sender<Result<Validity, CallError>>),
+    ReportProgress(LeaseId, bool, oneshot::Sender<Result<Validity, CallError>>),
     Look(oneshot::Sender<LocalView>),
     Answered(Event),
     /// The lock was broken through this sidecar, with this note.
@@ -58,7 +61,7 @@ pub(super) struct Task {
     pub(super) hold: Hold,
     pub(super) callers: HashMap<CallerId, Caller>,
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
-    pub(super) grants: HashMap<CallerId, Box<Grant>>,
+    pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     /// The note of the latest break, until the loss that it is about is told (S17).
     pub(super) break_note: Option<BreakNote>,
@@ -77,15 +80,16 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         inbox,
         hold,
         callers: HashMap::new(),
-        grants: HashMap::new(),
+        grants: Repeatable::default(),
         releases: Vec::new(),
         break_note: None,
     };
-    tokio::spawn(Box::new(task).run(receiver));
+    tokio::spawn(failing::run(Box::new(task), receiver));
 }
 
 impl Task {
-    async fn run(mut self: Box<Self>, mut receiver: mpsc::UnboundedReceiver<Box<Command>>) {
+    /// Lives until nothing is to be done for its path any more.
+    pub(super) async fn run(&mut self, receiver: &mut mpsc::UnboundedReceiver<Box<Command>>) {
         loop {
             let command = match self.sleep() {
                 Some(sleep) => tokio::select! {
@@ -96,21 +100,36 @@ impl Task {
                 None => receiver.recv().await,
             };
             self.step(command.map(|command| *command));
-            if self.hold.is_idle(self.shared.clock.now()) && receiver.is_empty() {
-                let mut registry = self.shared.registry();
-                // Commands are sent under this lock: what is not here now will start a new task.
-                if receiver.is_empty() {
-                    let Self { path, hold, .. } = *self;
-                    registry.retire(&path, hold.into_memory());
-                    drop(registry);
-                    return;
-                }
+            if self.hold.is_idle() && self.retire(receiver) {
+                return;
             }
         }
     }
 
+    /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
+    /// may be a lease that nobody wants (S6).
+    fn retire(&self, receiver: &mpsc::UnboundedReceiver<Box<Command>>) -> bool {
+        // This task and the registry have a sender each, a request under way another.
+        if receiver.sender_strong_count() > 2 {
+            return false;
+        }
+        let mut registry = self.shared.registry();
+        // Commands are sent under this lock: what is not here now will start a new task.
+        let retires = receiver.is_empty();
+        if retires {
+            debug_assert!(self.callers.is_empty(), "a caller was forgotten: {:?}", self.callers);
+            debug_assert!(self.releases.is_empty(), "a release was not answered");
+            registry.retire(&self.path, self.hold.clone().into_memory());
+        }
+        retires
+    }
+
     /// How long until the machine wants to be called.
     fn sleep(&self) -> Option<Duration> {
+        if self.hold.is_idle() {
+            // Only a request that is under way keeps this task.
+            return Some(LONGEST_SLEEP);
+        }
         let wakeup = self.hold.next_wakeup()?;
         Some(wakeup.saturating_since(self.shared.clock.now()).min(LONGEST_SLEEP))
     }
@@ -130,21 +149,23 @@ impl Task {
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
-            Some(Command::FallSilent(caller)) => self.feed(Event::HolderSilent { caller }),
-            Some(Command::Release(lease_id, caller, reply)) => {
-                self.release(lease_id, caller, reply)
+            Some(Command::FallSilent(caller)) => self.fall_silent(caller),
+            Some(Command::Confirm(caller)) => self.grants.confirm(caller),
+            Some(Command::Release(lease_id, reply)) => self.release(lease_id, reply),
+            Some(Command::Extend(lease_id, max_hold, reply)) => {
+                let asked = |caller| Event::ExtendAsked { caller, max_hold };
+                self.ask(lease_id, asked, reply);
             }
-            Some(Command::Extend(caller, max_hold, reply)) => {
-                self.feed(Event::ExtendAsked { caller, max_hold });
-                self.answer_validity(caller, reply);
-            }
-            Some(Command::ReportProgress(caller, validity_only, reply)) => {
-                if !validity_only {
-                    self.feed(Event::ProgressReported { caller });
-                }
-                self.answer_validity(caller, reply);
+            Some(Command::ReportProgress(lease_id, validity_only, reply)) => {
+                // What time has ended is over, also for who only asks (S4).
+                let asked = |caller| match validity_only {
+                    true => Event::Wakeup,
+                    false => Event::ProgressReported { caller },
+                };
+                self.ask(lease_id, asked, reply);
             }
             Some(Command::Look(reply)) => {
+                self.feed(Event::Wakeup);
                 let _ = reply.send(self.view());
             }
             Some(Command::Broken(note)) => self.broken(note),
@@ -169,24 +190,15 @@ impl Task {
     }
 
     fn leave(&mut self, id: CallerId) {
+        let id = match self.grants.leave(id) {
+            Departure::Alone => id,
+            Departure::Last(holder) => holder,
+            Departure::OneOfMany => return,
+        };
         self.feed(Event::CallerLeft { caller: id });
         if let Some(caller) = self.callers.remove(&id) {
             self.note_left(caller);
         }
-    }
-
-    fn release(&mut self, lease_id: LeaseId, id: CallerId, reply: oneshot::Sender<Released>) {
-        let under_way = self.releases.iter().any(|(caller, _)| *caller == id);
-        let holds = self.callers.get(&id).is_some_and(|caller| caller.lease_id == lease_id);
-        if holds || under_way {
-            self.releases.push((id, reply));
-            if !under_way {
-                self.feed(Event::ReleaseAsked { caller: id });
-            }
-            return;
-        }
-        let ended = self.shared.registry().ended(lease_id);
-        let _ = reply.send(super::released_before(ended));
     }
 
     /// A lease was broken through this sidecar. Whose it was is known by the token that the record had: another's may
@@ -199,20 +211,67 @@ impl Task {
         }
     }
 
-    fn answer_validity(
+    /// The stream of a caller ended without a word: a holder may come back, whoever waits is gone (S14).
+    fn fall_silent(&mut self, id: CallerId) {
+        self.feed(Event::HolderSilent { caller: id });
+        if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
+            && let Some(caller) = self.callers.remove(&id)
+        {
+            self.note_left(caller);
+        }
+    }
+
+    /// Whose hold this is now: a resume may have taken it over since it was looked up.
+    fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
+        self.shared.registry().hold(lease_id).map(|entry| entry.caller)
+    }
+
+    fn release(&mut self, lease_id: LeaseId, reply: oneshot::Sender<Released>) {
+        let Some(caller) = self.holder(lease_id) else {
+            let ended = self.shared.registry().ended(lease_id);
+            let _ = reply.send(super::released_before(ended));
+            return;
+        };
+        let under_way = self.is_releasing(caller);
+        self.releases.push((caller, reply));
+        if !under_way {
+            self.feed(Event::ReleaseAsked { caller });
+        }
+    }
+
+    fn is_releasing(&self, caller: CallerId) -> bool {
+        self.releases.iter().any(|(releasing, _)| *releasing == caller)
+    }
+
+    /// Asks something of a hold, and answers with its validity.
+    fn ask(
         &mut self,
-        caller: CallerId,
+        lease_id: LeaseId,
+        asked: impl FnOnce(CallerId) -> Event,
         reply: oneshot::Sender<Result<Validity, CallError>>,
     ) {
-        let lease_id = self.callers.get(&caller).map(|caller| caller.lease_id);
-        let answer = match (self.hold.validity(caller), lease_id) {
-            (Some(valid_until), Some(lease_id)) => {
-                self.note_validity(lease_id, valid_until, None);
-                Ok(self.shared.validity(valid_until))
-            }
-            (Some(_) | None, _) => Err(CallError::UnknownLease),
+        if let Some(caller) = self.holder(lease_id) {
+            self.feed(asked(caller));
+        }
+        let _ = reply.send(self.validity(lease_id));
+    }
+
+    fn validity(&self, lease_id: LeaseId) -> Result<Validity, CallError> {
+        let Some(caller) = self.holder(lease_id) else {
+            return Err(super::over(self.shared.registry().ended(lease_id)));
         };
-        let _ = reply.send(answer);
+        if let Some(valid_until) = self.hold.validity(caller) {
+            self.note_validity(lease_id, valid_until, None);
+            return Ok(self.shared.validity(valid_until));
+        }
+        if self.is_releasing(caller) {
+            return Err(CallError::HoldReleased);
+        }
+        Err(CallError::Trouble(Trouble {
+            kind: TroubleKind::Unavailable,
+            message: "the hold's stream broke, so it is not renewed: resume it first".to_owned(),
+            retry_after: None,
+        }))
     }
 
     pub(super) fn note_validity(
@@ -233,6 +292,7 @@ impl Task {
             active: holding.as_ref().is_some_and(|holding| holding.active),
             resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
             waiters: self.hold.waiting(),
+            highest: self.hold.highest(),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
     }

@@ -140,7 +140,7 @@ impl Task {
 
     /// A repeated call gets what the first one got, with the validity of now.
     fn tell_same_grant(&mut self, id: CallerId, holder: CallerId) {
-        let grant = self.grants.get(&holder).cloned().map(|mut grant| {
+        let grant = self.grants.repeat(holder, id).map(|mut grant| {
             if let Some(valid_until) = self.hold.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
             }
@@ -196,7 +196,7 @@ impl Task {
     }
 
     fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
-        self.grants.remove(&id);
+        self.grants.remove(id);
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let break_note = self.break_note_of(&caller, reason);
         let detail = match &break_note {
@@ -224,7 +224,7 @@ impl Task {
     }
 
     fn tell_released(&mut self, id: CallerId, resting_until: Option<Instant>) {
-        self.grants.remove(&id);
+        self.grants.remove(id);
         let released = resting_until.map_or(Released::Released, |until| {
             let left = until.saturating_since(self.shared.clock.now());
             Released::Resting { until: self.shared.clock.wall() + left }
@@ -238,7 +238,7 @@ impl Task {
 
     /// A caller went away: it waited, or it held.
     pub(super) fn note_left(&mut self, mut caller: Caller) {
-        self.grants.remove(&caller.id);
+        self.grants.remove(caller.id);
         if caller.granted.is_some() {
             self.note_released(&mut caller);
         } else {

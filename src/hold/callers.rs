@@ -116,8 +116,8 @@ impl Hold {
     fn busy(&self, now: Instant) -> Busy {
         let (record, rest) = match (&self.state, &self.memory.known) {
             (State::Held(held), _) => (held.record(), held.holding().resting_until),
-            (_, Some(known)) => (known.record(), self.resting_until),
-            (_, None) => (Record::default(), self.resting_until),
+            (_, Some(known)) => (known.record(), self.memory.resting_until),
+            (_, None) => (Record::default(), self.memory.resting_until),
         };
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));

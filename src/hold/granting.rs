@@ -208,7 +208,7 @@ impl Hold {
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
     fn rest_until(&mut self, lease: Leased, rest: UnixMillis, turn: &mut Turn) {
         let free_at = turn.now + rest.saturating_since(lease.time);
-        self.resting_until = Some(free_at);
+        self.memory.resting_until = Some(free_at);
         self.tell_still_taken(turn);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
         self.release(Releasing { not_before: Some(free_at), ..releasing }, turn);

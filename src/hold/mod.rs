@@ -89,8 +89,6 @@ pub struct Hold {
     fresh: Option<LeaseId>,
     /// Since when the lock is handed on between callers here (S10).
     handing_since: Option<Instant>,
-    /// Until when the lock rests, as its record says (S11).
-    resting_until: Option<Instant>,
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
     trouble: Option<Box<Trouble>>,
     late: LateRequests,
@@ -115,6 +113,11 @@ pub struct Memory {
     pub known: Option<Known>,
     /// The greatest token seen or granted.
     pub highest: Option<FencingToken>,
+    /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody may
+    /// still believe in a hold (S13).
+    pub not_before: Option<Instant>,
+    /// Until when the lock rests, as its record says (S11).
+    pub resting_until: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -158,17 +161,17 @@ impl Flight {
 impl Hold {
     /// A machine for a path of which `memory` is known. `seed` spreads its requests in time.
     #[must_use]
-    pub fn new(settings: Settings, memory: Memory, seed: u64, now: Instant) -> Self {
+    pub fn new(settings: Settings, mut memory: Memory, seed: u64, now: Instant) -> Self {
+        let not_before = memory.not_before.take().map_or(now, |at| at.max(now));
         Self {
             settings,
             jitter: Jitter::new(seed),
             memory,
-            state: State::Idle { not_before: now, effort: None },
+            state: State::Idle { not_before, effort: None },
             waiters: Waiters::default(),
             polling: Polling::default(),
             fresh: None,
             handing_since: None,
-            resting_until: None,
             trouble: None,
             late: LateRequests::default(),
             draining: false,
@@ -213,16 +216,24 @@ impl Hold {
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
     #[must_use]
-    pub fn is_idle(&self, now: Instant) -> bool {
-        let idle =
-            matches!(&self.state, State::Idle { not_before, effort: None } if now >= *not_before);
-        idle && self.waiters.is_empty()
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle { effort: None, .. }) && self.waiters.is_empty()
     }
 
     /// What is to be kept of an idle machine.
     #[must_use]
     pub fn into_memory(self) -> Memory {
-        self.memory
+        let not_before = match self.state {
+            State::Idle { not_before, .. } => Some(not_before),
+            State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
+        };
+        Memory { not_before, ..self.memory }
+    }
+
+    /// The greatest token seen or granted here (S5): hand-offs are not in the record.
+    #[must_use]
+    pub const fn highest(&self) -> Option<FencingToken> {
+        self.memory.highest
     }
 
     /// Who has the lock here.

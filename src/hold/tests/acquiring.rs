@@ -215,7 +215,7 @@ fn s18_refused_callers_are_told_at_once_and_the_lease_is_not_kept() {
     assert_eq!(trouble(&told, BOB), Some(TroubleKind::Denied));
     rig.serve();
     assert!(!rig.is_leased());
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn s13_a_release_is_answered_when_the_lease_can_no_longer_be_valid() {
     assert_eq!(released(&rig.told(), ANN), None);
     rig.pass_failing(secs(1));
     assert_eq!(released(&rig.told(), ANN), Some(None));
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn s14_a_holder_that_leaves_frees_the_lock_at_once() {
     rig.leave(ANN);
     rig.serve();
     assert!(!rig.is_leased());
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn s14_a_silent_holder_whose_lease_is_gone_is_told_lost_once() {
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
     rig.pass_served(secs(30));
     assert_eq!(rig.told(), []);
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn s15_a_drain_refuses_the_new_warns_the_holder_and_releases_as_it_lets_go() {
     rig.serve();
     assert_eq!(released(&rig.told(), ANN), Some(None));
     assert!(!rig.is_leased());
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn s15_who_does_not_let_go_is_told_and_its_lease_left_to_run_out() {
     assert!(rig.is_leased(), "it may not have read it yet");
     rig.pass_served(secs(6));
     assert!(!rig.is_leased());
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn s15_a_drain_gives_up_what_is_being_acquired() {
         rig.pass_served(secs(5));
         assert_eq!(trouble(&rig.told(), ANN), Some(TroubleKind::ShuttingDown));
         assert!(!rig.is_leased());
-        assert!(rig.hold.is_idle(rig.at()));
+        assert!(rig.hold.is_idle());
     }
 }
 

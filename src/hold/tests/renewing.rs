@@ -185,7 +185,7 @@ fn s4_nothing_is_told_after_lost() {
     rig.leave(ANN);
     rig.pass_served(secs(60));
     assert_eq!(rig.told(), []);
-    assert!(rig.hold.is_idle(rig.at()));
+    assert!(rig.hold.is_idle());
 }
 
 #[test]

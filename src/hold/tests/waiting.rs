@@ -60,7 +60,7 @@ fn s12_one_try_is_one_answer() {
     other.arrive(BOB, one_try());
     other.serve();
     assert!(is_busy(&other.told(), BOB));
-    assert!(other.hold.is_idle(other.at()), "nothing goes on after the answer");
+    assert!(other.hold.is_idle(), "nothing goes on after the answer");
     other.arrive(CAT, one_try());
     other.fail(outage());
     assert!(super::rig::trouble(&other.told(), CAT).is_some());

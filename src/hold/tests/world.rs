@@ -352,7 +352,7 @@ impl World {
     pub(super) fn is_quiet(&self) -> bool {
         self.sidecars.iter().all(|sidecar| {
             let now = sidecar.clock.read(self.now);
-            sidecar.hold.is_idle(now) && sidecar.hold.next_wakeup().is_none()
+            sidecar.hold.is_idle() && sidecar.hold.next_wakeup().is_none()
         })
     }
 

@@ -1,0 +1,74 @@
+//! A fault inside one path's task: it ends the holds of its path and harms no other.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use tokio::sync::mpsc;
+
+use super::observe::{AcquireResult, Observation};
+use super::registry::Ended;
+use super::request::{CallError, HoldEvent};
+use super::task::{Command, Task};
+use crate::hold::{LossReason, Memory, Trouble, TroubleKind};
+
+/// What callers are told; the fault itself is in the log.
+const DETAIL: &str = "the sidecar failed inside and gave up this lock; its lease runs out";
+
+/// Runs `task` to its end. A panic ends its holds as lost and its waits as failed.
+pub(super) async fn run(mut task: Box<Task>, mut receiver: mpsc::UnboundedReceiver<Box<Command>>) {
+    let running = AssertUnwindSafe(task.run(&mut receiver));
+    if running.catch_unwind().await.is_err() {
+        task.give_up(receiver);
+    }
+}
+
+impl Task {
+    /// Leaves nothing behind. The lease is left to run out, since nobody keeps it any more (S13). What may panic again
+    /// comes last.
+    fn give_up(mut self: Box<Self>, mut receiver: mpsc::UnboundedReceiver<Box<Command>>) {
+        let shared = std::sync::Arc::clone(&self.shared);
+        let mut registry = shared.registry();
+        while let Ok(command) = receiver.try_recv() {
+            if let Command::Arrive(caller) | Command::Resume(caller, _) = *command {
+                self.callers.insert(caller.id, caller);
+            }
+        }
+        let mut memory = Memory { highest: self.hold.highest(), ..Memory::default() };
+        let mut observations = Vec::new();
+        let now = shared.clock.now();
+        for (_, mut caller) in self.callers.drain() {
+            if std::mem::take(&mut caller.waits) {
+                registry.waiter_gone();
+            }
+            let Some(granted) = caller.granted else {
+                let trouble = Trouble {
+                    kind: TroubleKind::Unavailable,
+                    message: DETAIL.to_owned(),
+                    retry_after: None,
+                };
+                let result = AcquireResult::Failed(trouble.kind);
+                let waited = now.saturating_since(caller.arrived);
+                observations.push(Observation::Acquire { result, waited });
+                caller.sink.event(HoldEvent::Failed(CallError::Trouble(trouble.clone())));
+                caller.sink.answer(Err(CallError::Trouble(trouble)));
+                continue;
+            };
+            let reason = LossReason::Expired;
+            // S13: nobody here gets the lock before its holder cannot believe in it any more.
+            let believed = registry.hold(caller.lease_id).map(|entry| entry.valid_until);
+            memory.not_before = memory.not_before.max(believed);
+            registry.end_hold(caller.lease_id, Ended::Lost(reason));
+            let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
+            caller.sink.event(lost);
+            let held = now.saturating_since(granted);
+            observations.push(Observation::HoldEnded { lost: Some(reason), held });
+        }
+        registry.retire(&self.path, memory);
+        registry.changed(&self.path);
+        drop(registry);
+        tracing::error!(lock = %self.path, "the task of a lock has failed; its holds are lost");
+        for observation in observations {
+            shared.observer.observe(&observation);
+        }
+    }
+}
