@@ -10,7 +10,7 @@ use super::engine::{self, Engine};
 use super::exit::UsageError;
 use crate::config::{Config, ConfigError, Flag, Origin, Sources};
 use crate::coordinator::NoObserver;
-use crate::telemetry::{self, Filter};
+use crate::telemetry::{self, Filter, Format};
 
 /// Flags of a configuration.
 #[derive(Clone, Debug, clap::Args)]
@@ -172,9 +172,13 @@ pub(crate) fn init_quiet_logs(config: &Config) -> anyhow::Result<()> {
         .shown()
         .iter()
         .any(|shown| shown.key == "log.filter" && shown.origin != Origin::Default);
-    let filter =
-        if chosen { config.log.filter.clone() } else { "warn".parse::<Filter>()? };
-    telemetry::init(config.log.format, &filter).context("cannot log")
+    let filter = if chosen { config.log.filter.clone() } else { "warn".parse::<Filter>()? };
+    let format = match config.log.format {
+        // Beside a command's output a person reads them, wherever they go.
+        Format::Auto => Format::Human,
+        format @ (Format::Human | Format::Json) => format,
+    };
+    telemetry::init(format, &filter).context("cannot log")
 }
 
 impl Link {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::exit::MisconfiguredError;
 use crate::config::{self, Config, Identity, SignIn, Store};
 use crate::coordinator::{Coordinator, Host, Observer, Settings};
 use crate::grpc;
@@ -120,11 +121,6 @@ fn make_folder_of(file: &Path) -> anyhow::Result<()> {
         MisconfiguredError(problem).into()
     })
 }
-
-/// Something outside has to be put right before a start can succeed.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct MisconfiguredError(pub(crate) String);
 
 fn azure_settings(azure: &config::Azure) -> AzureSettings {
     let secret = |secret: &config::Secret| Secret::new(secret.expose());

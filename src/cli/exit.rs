@@ -77,6 +77,11 @@ pub(crate) struct UsageError(pub(crate) String);
 #[error("{0}")]
 pub(crate) struct UnavailableError(pub(crate) String);
 
+/// Something outside has to be put right before a start can succeed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct MisconfiguredError(pub(crate) String);
+
 /// The code for an error: the first of its causes that has one decides.
 pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
     error.chain().find_map(of_cause).unwrap_or(Exit::Internal)
@@ -104,7 +109,8 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if cause.is::<UnavailableError>() {
         return Some(Exit::Unavailable);
     }
-    let misconfigured = cause.is::<ConfigError>()
+    let misconfigured = cause.is::<MisconfiguredError>()
+        || cause.is::<ConfigError>()
         || cause.is::<ProviderError>()
         || cause.is::<AzureSettingsError>()
         || cause.is::<crate::grpc::ListenError>();
