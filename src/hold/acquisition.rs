@@ -194,7 +194,7 @@ impl Hold {
         self.trouble = None;
         let delay = self.poll_delay();
         self.state = State::Idle { not_before: turn.now + delay, effort: Some(effort) };
-        self.tell_busy_one_tries(turn);
+        self.tell_still_taken(turn);
     }
 
     pub(super) fn poll_delay(&mut self) -> Duration {

@@ -7,7 +7,7 @@ use super::event::{CallerId, Terms, Trouble, TroubleKind};
 use super::turn::Turn;
 use super::waiters::Waiter;
 use super::{Hold, State};
-use crate::lock::Record;
+use crate::lock::{FencingToken, Record};
 use crate::time::Instant;
 
 impl Hold {
@@ -22,9 +22,9 @@ impl Hold {
         }
         let waiter = Waiter::new(caller, terms, turn.now);
         let waiter = match self.waiters.replace(waiter) {
-            Ok((superseded, place)) => {
+            Ok((superseded, _)) => {
                 turn.push(Action::TellSuperseded { caller: superseded });
-                return turn.push(Action::TellWaiting { caller, place });
+                return self.tell_untold(turn);
             }
             Err(waiter) => waiter,
         };
@@ -32,7 +32,26 @@ impl Hold {
             return turn.push(self.refusal(caller, turn.now));
         }
         self.waiters.push(waiter);
-        turn.push(Action::TellWaiting { caller, place: self.waiters.len() });
+        if self.is_answer_known(turn.now) {
+            self.tell_untold(turn);
+        }
+    }
+
+    /// Those who came while a try was under way are told once it is known that they wait.
+    fn tell_untold(&mut self, turn: &mut Turn) {
+        let token = self.newest_token();
+        while let Some((caller, place)) = self.waiters.tell_next(token) {
+            turn.push(Action::TellWaiting { caller, place });
+        }
+    }
+
+    fn newest_token(&self) -> Option<FencingToken> {
+        match &self.state {
+            State::Held(held) => held.record().token,
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                self.memory.known.as_ref()?.record().token
+            }
+        }
     }
 
     /// S12: one try is one answer of the store; where others wait or hold here, the answer is known.
@@ -51,7 +70,22 @@ impl Hold {
         }
     }
 
-    pub(super) fn tell_busy_one_tries(&mut self, turn: &mut Turn) {
+    /// Somebody has the lock now: one try is over, and the others wait.
+    pub(super) fn tell_taken(&mut self, turn: &mut Turn) {
+        self.tell_busy_one_tries(turn);
+        self.tell_untold(turn);
+    }
+
+    /// Somebody still has the lock: one try is over, and the others are told what has changed.
+    pub(super) fn tell_still_taken(&mut self, turn: &mut Turn) {
+        self.tell_busy_one_tries(turn);
+        let token = self.newest_token();
+        for (caller, place) in self.waiters.tell_changed(token) {
+            turn.push(Action::TellWaiting { caller, place });
+        }
+    }
+
+    fn tell_busy_one_tries(&mut self, turn: &mut Turn) {
         while let Some(waiter) = self.waiters.pop_one_try() {
             let busy = self.busy(turn.now);
             turn.push(Action::TellBusy { caller: waiter.caller, busy });

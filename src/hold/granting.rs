@@ -209,7 +209,7 @@ impl Hold {
     fn rest_until(&mut self, lease: Leased, rest: UnixMillis, turn: &mut Turn) {
         let free_at = turn.now + rest.saturating_since(lease.time);
         self.resting_until = Some(free_at);
-        self.tell_busy_one_tries(turn);
+        self.tell_still_taken(turn);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
         self.release(Releasing { not_before: Some(free_at), ..releasing }, turn);
     }
@@ -289,7 +289,7 @@ impl Hold {
                 self.memory.known = None;
                 let not_before = turn.now + self.poll_delay();
                 self.state = State::Idle { not_before, effort: None };
-                return self.tell_busy_one_tries(turn);
+                return self.tell_still_taken(turn);
             }
             Failure::Refused(trouble) => {
                 self.fail_all(&trouble, turn);

@@ -233,7 +233,7 @@ impl Hold {
         self.trouble = None;
         turn.push(Action::TellGranted { caller: held.caller, grant: held.granted(resumed) });
         self.state = State::Held(Box::new(held));
-        self.tell_busy_one_tries(turn);
+        self.tell_taken(turn);
     }
 
     pub(super) fn pass_held(&mut self, mut held: Box<Held>, turn: &mut Turn) {

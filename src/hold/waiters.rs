@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::event::{CallerId, Terms};
+use crate::lock::FencingToken;
 use crate::time::Instant;
 
 /// A caller that waits for the lock.
@@ -12,12 +13,17 @@ pub(super) struct Waiter {
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
     deadline: Instant,
+    /// The place and the newest token that it was told last.
+    told: Option<Told>,
 }
+
+/// A place in the queue, and the newest token of the lock.
+type Told = (usize, Option<FencingToken>);
 
 impl Waiter {
     pub(super) fn new(caller: CallerId, terms: Arc<Terms>, now: Instant) -> Self {
         let deadline = now + terms.wait;
-        Self { caller, terms, deadline }
+        Self { caller, terms, deadline, told: None }
     }
 
     /// A wait of zero is one try: it ends with the next answer, not with the clock (S12).
@@ -35,6 +41,8 @@ pub(super) struct Waiters {
     request_ids: BTreeMap<String, Ticket>,
     deadlines: BTreeSet<(Instant, Ticket)>,
     one_tries: BTreeSet<Ticket>,
+    /// Those who were not told yet that they wait: they came while it was not known whether they would.
+    untold: BTreeSet<Ticket>,
     next: Ticket,
 }
 
@@ -81,6 +89,27 @@ impl Waiters {
         if deadline <= now { self.take(ticket) } else { None }
     }
 
+    /// Who was not told yet that it waits, and its place; from now on it was.
+    pub(super) fn tell_next(&mut self, token: Option<FencingToken>) -> Option<(CallerId, usize)> {
+        let ticket = self.untold.pop_first()?;
+        let place = self.queue.range(..=ticket).count();
+        let waiter = self.queue.get_mut(&ticket)?;
+        waiter.told = Some((place, token));
+        Some((waiter.caller, place))
+    }
+
+    /// All whose place, or what they know of the holder, is not what they were told last; from now on it was.
+    pub(super) fn tell_changed(
+        &mut self,
+        token: Option<FencingToken>,
+    ) -> impl Iterator<Item = (CallerId, usize)> {
+        self.untold.clear();
+        self.queue.values_mut().zip(1..).filter_map(move |(waiter, place)| {
+            let told = waiter.told.replace((place, token));
+            (told != Some((place, token))).then_some((waiter.caller, place))
+        })
+    }
+
     /// Takes out one of those who wanted one try.
     pub(super) fn pop_one_try(&mut self) -> Option<Waiter> {
         let ticket = self.one_tries.first().copied()?;
@@ -108,6 +137,7 @@ impl Waiters {
             self.request_ids.insert(waiter.terms.request_id.clone(), ticket);
         }
         self.callers.insert(waiter.caller, ticket);
+        self.untold.insert(ticket);
         self.queue.insert(ticket, waiter);
         debug_assert_eq!(self.queue.len(), self.callers.len(), "a caller waits once");
     }
@@ -117,6 +147,7 @@ impl Waiters {
         self.callers.remove(&waiter.caller);
         self.deadlines.remove(&(waiter.deadline, ticket));
         self.one_tries.remove(&ticket);
+        self.untold.remove(&ticket);
         if !waiter.terms.request_id.is_empty() {
             self.request_ids.remove(&waiter.terms.request_id);
         }

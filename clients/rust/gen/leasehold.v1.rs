@@ -162,7 +162,8 @@ pub enum LockState {
     Held = 2,
     /// It was broken, and nobody gets it before the old lease has run out.
     Breaking = 3,
-    /// It was given back, and rests until `resting_until` because of `min_hold`.
+    /// It was given back, and rests until `resting_until` because of `min_hold`. At other sidecars than the one that
+    /// keeps it from everyone it shows as HELD.
     Resting = 4,
 }
 impl LockState {
@@ -326,7 +327,8 @@ pub struct Resume {
     #[prost(message, optional, tag = "2")]
     pub told_valid_until: ::core::option::Option<BootTime>,
 }
-/// The caller waits for the lock. Sent when the wait begins, and again when the place or the record changes.
+/// The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
+/// the lock still taken and the place or the holder has changed.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Waiting {
     /// The place among those who wait at this sidecar; 1 is next. Other sidecars have queues of their own.
