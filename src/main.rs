@@ -1,3 +1,22 @@
 //! The `leasehold` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+use leasehold::cli;
+
+fn main() -> ExitCode {
+    let command = match cli::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(exit) => return exit,
+    };
+    // Only the first one counts, and there is none before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return cli::cannot_start(&error),
+    };
+    let exit = runtime.block_on(cli::run(command));
+    // A thread that is blocked, as by a name that nobody resolves, must not keep the process.
+    runtime.shutdown_background();
+    exit
+}

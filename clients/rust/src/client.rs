@@ -8,7 +8,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-use crate::boot_clock::Clock;
+use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{Bearer, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 use crate::convert::{proto_span, span};
 use crate::error::Error;
@@ -86,6 +86,12 @@ impl Client {
             .filter(|endpoint| !endpoint.is_empty())
             .unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
         Self::connect(endpoint).await
+    }
+
+    /// Uses a channel that somebody else has made, such as a pipe to a service inside this process.
+    #[must_use]
+    pub fn over(channel: Channel) -> Self {
+        Self::new(channel, Bearer::none(), Arc::new(BootClock::new()))
     }
 
     /// Connects with certificates or a token.

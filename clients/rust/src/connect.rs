@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
 use crate::boot_clock::{BootClock, Clock};
@@ -86,12 +86,19 @@ impl ClientBuilder {
     /// answers there.
     pub async fn connect(self) -> Result<Client, Error> {
         let bearer = Bearer::new(self.token.as_deref()).map_err(|problem| self.useless(problem))?;
-        let channel = self
-            .transport()?
+        let channel = self.channel().await?;
+        Ok(Client::new(channel, bearer, self.clock))
+    }
+
+    /// Connects for another service at the same address, such as gRPC health; the bearer token is not sent.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn channel(&self) -> Result<Channel, Error> {
+        self.transport()?
             .connect()
             .await
-            .map_err(|source| Error::Unreachable { endpoint: self.endpoint.clone(), source })?;
-        Ok(Client::new(channel, bearer, self.clock))
+            .map_err(|source| Error::Unreachable { endpoint: self.endpoint.clone(), source })
     }
 
     fn transport(&self) -> Result<Endpoint, Error> {
@@ -144,6 +151,11 @@ impl ClientBuilder {
 pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl Bearer {
+    /// Adds nothing.
+    pub(crate) const fn none() -> Self {
+        Self(None)
+    }
+
     fn new(token: Option<&str>) -> Result<Self, &'static str> {
         let Some(token) = token else {
             return Ok(Self(None));

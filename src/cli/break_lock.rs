@@ -1,0 +1,102 @@
+//! `leasehold break`: end the lease of a lock that somebody else has (S17).
+
+use std::io::IsTerminal as _;
+
+use leasehold_client::proto::{BreakLockRequest, BreakMode, BreakOutcome};
+use serde::Serialize;
+
+use super::connection::ConnectionArgs;
+use super::exit::{Exit, UsageError};
+use super::output::{self, OutputArgs};
+use super::record::{self, LockView};
+use super::spec::SelectorArgs;
+
+/// Breaks the lease of a lock that somebody else has. The lease is renewed no more, and nobody gets the lock before it
+/// has run out; the holder is told at its next renewal at the latest. The sidecar must allow it (admin.allow_break).
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    lock: SelectorArgs,
+    /// Why: stored with the lock, and told to the holder.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Who breaks it, for people. Default: the name of the sidecar's pod or host.
+    #[arg(long, value_name = "TEXT")]
+    by: Option<String>,
+    /// Free the lock at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
+    /// holder that is known to be dead, or where resources check fencing tokens.
+    #[arg(long)]
+    now: bool,
+    /// Do not ask before `--now`.
+    #[arg(long, requires = "now")]
+    yes: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Broken {
+    outcome: &'static str,
+    free_in_seconds: Option<f64>,
+    lock: Option<LockView>,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let lock = args.lock.selector()?;
+    if args.now && !args.yes {
+        confirm(&record::selector_text(&lock))?;
+    }
+    let request = BreakLockRequest {
+        lock: Some(lock),
+        reason: args.reason,
+        mode: if args.now { BreakMode::Now } else { BreakMode::RunOut }.into(),
+        broken_by: args.by.unwrap_or_default(),
+    };
+    let link = args.connection.link().await?;
+    let answer = link.client.break_lock(request).await?;
+    link.close().await;
+    let free_in = answer.free_in.as_ref().map(|free_in| record::span(Some(free_in)));
+    let (outcome, text) = match answer.outcome() {
+        BreakOutcome::Breaking => {
+            let free_in = record::whole_millis(free_in.unwrap_or_default());
+            let free_in = humantime::format_duration(free_in);
+            ("breaking", format!("broken: the lock is free in {free_in}"))
+        }
+        BreakOutcome::Unspecified | BreakOutcome::Broken => {
+            ("broken", "broken: the lock is free".to_owned())
+        }
+        BreakOutcome::NotHeld => {
+            ("not_held", "nobody had the lock, so nothing was broken".to_owned())
+        }
+    };
+    let broken = Broken {
+        outcome,
+        free_in_seconds: free_in.map(|span| span.as_secs_f64()),
+        lock: answer.record.as_ref().map(LockView::from),
+    };
+    output::result(args.output.output, || text, &broken)?;
+    Ok(Exit::Success)
+}
+
+/// S17: whoever frees a lock at once must know what that means.
+fn confirm(lock: &str) -> Result<(), UsageError> {
+    let danger = format!(
+        "--now frees the lock {lock} at once, and two holders are possible until the old one notices, up to one lease \
+         duration"
+    );
+    if !std::io::stdin().is_terminal() {
+        return Err(UsageError(format!("{danger}: give --yes too if that is meant")));
+    }
+    output::note(&format!("{danger}. Go on? [y/N]"));
+    let mut answer = String::new();
+    // An answer that cannot be read is no yes.
+    let _ = std::io::stdin().read_line(&mut answer);
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        Ok(())
+    } else {
+        Err(UsageError("not broken".to_owned()))
+    }
+}

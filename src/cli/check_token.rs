@@ -1,0 +1,50 @@
+//! `leasehold check-token`: a fencing token against its lock's newest (S5).
+
+use leasehold_client::proto::TokenStatus;
+use serde::Serialize;
+
+use super::connection::ConnectionArgs;
+use super::exit::Exit;
+use super::output::{self, OutputArgs};
+use super::spec::SelectorArgs;
+
+/// Compares a fencing token with the newest of its lock, for a protected resource that keeps no tokens of its own.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 current, 1 stale (somebody has had the lock since: refuse), 2 newer than any token \
+                  that is known (refuse)."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    lock: SelectorArgs,
+    /// The fencing token to check.
+    #[arg(long, value_name = "NUMBER")]
+    token: u64,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    status: &'static str,
+    newest_fencing_token: Option<u64>,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let lock = args.lock.selector()?;
+    let link = args.connection.link().await?;
+    let answer = link.client.check_token(lock, args.token).await?;
+    link.close().await;
+    let (status, exit) = match answer.status() {
+        TokenStatus::Current => ("current", Exit::Success),
+        // The API says to treat a status that is not known as stale.
+        TokenStatus::Unspecified | TokenStatus::Stale => ("stale", Exit::StaleToken),
+        TokenStatus::Unknown => ("unknown", Exit::UnknownToken),
+    };
+    let checked = Checked { status, newest_fencing_token: answer.newest_fencing_token };
+    output::result(args.output.output, || status.to_owned(), &checked)?;
+    Ok(exit)
+}

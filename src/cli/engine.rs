@@ -1,0 +1,171 @@
+//! From a configuration to a store and a coordinator: for `serve`, and for commands that need no sidecar.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::exit::MisconfiguredError;
+use crate::config::{self, Config, Identity, SignIn, Store};
+use crate::coordinator::{Coordinator, Host, Observer, Settings};
+use crate::grpc;
+use crate::host_id::{HostIdProvider as _, HostIdentity};
+use crate::lock::Layout;
+use crate::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use crate::store::{LeaseStore, MemoryStore, SqliteStore};
+use crate::time::{BootClock, Clock};
+
+/// A coordinator that runs, with what it was made from.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) coordinator: Coordinator,
+    pub(crate) limits: grpc::Limits,
+}
+
+/// How long a release that is under way in the background may take when a command ends.
+const LAST_RELEASES: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Starts on the current runtime, with `store` and what `observer` observes.
+    pub(crate) fn start(
+        config: &Config,
+        identity: HostIdentity,
+        store: Arc<dyn LeaseStore>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let provider = &config.host_id.provider;
+        let settings = Settings {
+            host: Host {
+                namespace: config.paths.clone(),
+                host_id: identity.host_id,
+                host_type: identity.host_type,
+                provider: identity.provider,
+                allow_override: config.host_id.allow_override,
+                host_id_of: provider.host_id_of(),
+            },
+            hold: crate::hold::Settings {
+                poll_cap: config.locks.poll_cap,
+                hand_off: config.locks.hand_off,
+            },
+            lease_duration: config.locks.lease_duration,
+            max_hold_default: config.locks.max_hold_default,
+            holder: config.locks.holder.clone(),
+            max_holds: config.limits.holds,
+            max_waiters: config.limits.waiters,
+            allow_break: config.admin.allow_break,
+            function_instance: config.paths.layout == Layout::WebJobs,
+        };
+        let limits = grpc::Limits {
+            max_hold_ceiling: config.locks.max_hold_ceiling,
+            max_hold_default: config.locks.max_hold_default,
+            wait_ceiling: config.locks.wait_ceiling,
+        };
+        Self { coordinator: Coordinator::new(store, clock, observer, settings), limits }
+    }
+
+    /// A client of this engine, through the whole service, without a socket.
+    pub(crate) fn client(&self) -> leasehold_client::Client {
+        leasehold_client::Client::over(grpc::in_process(self.coordinator.clone(), self.limits))
+    }
+
+    /// Lets the releases end that are under way (S6).
+    pub(crate) async fn close(self) {
+        self.coordinator.drain(LAST_RELEASES).await;
+    }
+}
+
+/// The clock of the process. There is one only, so that what a store's dates show reaches every reader (S3).
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(BootClock::new())
+}
+
+/// Asks the configured provider for the host id.
+pub(crate) fn identify(config: &Config) -> anyhow::Result<HostIdentity> {
+    config.host_id.provider.provide().context("the host id is not known")
+}
+
+/// Opens the configured store. Azure is not asked anything yet (S18).
+pub(crate) fn open_store(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Arc<dyn LeaseStore>> {
+    match &config.store {
+        Store::Embedded { path } => {
+            make_folder_of(path)?;
+            let store = SqliteStore::open(path, Arc::clone(clock))
+                .with_context(|| format!("cannot open the embedded store {}", path.display()))?;
+            Ok(Arc::new(store))
+        }
+        Store::Azure(azure) => {
+            let store = AzureStore::new(&azure_settings(azure), Arc::clone(clock))
+                .context("cannot use the Azure store as it is configured")?;
+            Ok(Arc::new(store))
+        }
+        Store::Memory => Ok(Arc::new(MemoryStore::new(Arc::clone(clock)))),
+    }
+}
+
+/// The folder of the embedded store, for this user only: who can read leases can release them.
+fn make_folder_of(file: &Path) -> anyhow::Result<()> {
+    let Some(folder) = file.parent() else { return Ok(()) };
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| {
+        let problem = format!(
+            "cannot make the folder {} of the embedded store: {source}; make it, or set store.embedded.path to a file \
+             that this user can write",
+            folder.display()
+        );
+        MisconfiguredError(problem).into()
+    })
+}
+
+fn azure_settings(azure: &config::Azure) -> AzureSettings {
+    let secret = |secret: &config::Secret| Secret::new(secret.expose());
+    let (credential, account, endpoint) = match &azure.sign_in {
+        SignIn::ConnectionString(text) => {
+            (AzureCredential::ConnectionString(secret(text)), None, None)
+        }
+        SignIn::SasUrl(url) => (AzureCredential::SasUrl(secret(url)), None, None),
+        SignIn::AccountKey { account, key, endpoint } => {
+            (AzureCredential::AccountKey(secret(key)), Some(account.clone()), Some(endpoint))
+        }
+        SignIn::Identity { endpoint, identity } => (credential(identity), None, Some(endpoint)),
+    };
+    AzureSettings {
+        account,
+        endpoint: endpoint.cloned(),
+        create_container: azure.create_container,
+        api_version: azure.api_version.clone(),
+        authority_host: azure.authority_host.clone(),
+        ..AzureSettings::new(credential)
+    }
+}
+
+fn credential(identity: &Identity) -> AzureCredential {
+    match identity.clone() {
+        Identity::Workload { tenant_id, client_id, token_file } => {
+            AzureCredential::WorkloadIdentity {
+                tenant_id: Some(tenant_id),
+                client_id: Some(client_id),
+                token_file: Some(token_file),
+            }
+        }
+        Identity::Managed { client_id } => AzureCredential::ManagedIdentity { client_id },
+        Identity::ClientSecret { tenant_id, client_id, secret } => AzureCredential::ClientSecret {
+            tenant_id,
+            client_id,
+            secret: Secret::new(secret.expose()),
+        },
+        Identity::ClientCertificate { tenant_id, client_id, pem } => {
+            AzureCredential::ClientCertificate {
+                tenant_id,
+                client_id,
+                pem: Secret::new(pem.expose()),
+            }
+        }
+        Identity::Cli { tenant_id } => AzureCredential::AzureCli { tenant_id },
+    }
+}

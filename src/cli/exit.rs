@@ -1,0 +1,231 @@
+//! Exit codes: what a script can tell a command's end by, and which error ends in which code.
+
+use std::io;
+use std::process::ExitCode;
+
+use leasehold_client::{Code, Error as ClientError, Reason, Refusal};
+
+use crate::config::ConfigError;
+use crate::host_id::ProviderError;
+use crate::store::StoreError;
+use crate::store::azure::AzureSettingsError;
+
+/// How a command ended. The numbers follow sysexits.h where it has one that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: it did what was asked.
+    Success,
+    /// 1: the fencing token is stale (`check-token`).
+    StaleToken,
+    /// 2: the fencing token is newer than any that is known (`check-token`).
+    UnknownToken,
+    /// 64: the command line, or a value in it, makes no sense.
+    Usage,
+    /// 69: the sidecar or the store cannot be reached, or is not ready.
+    Unavailable,
+    /// 70: something is broken that trying again does not mend.
+    Internal,
+    /// 75: the lock was not had.
+    NotHad,
+    /// 76: the lock was lost.
+    Lost,
+    /// 77: the sidecar or the store does not allow it.
+    Denied,
+    /// 78: the configuration has to be corrected.
+    Misconfigured,
+    /// What the command of `run` ended with, or what the user chose, or 128 and a signal's number.
+    Code(u8),
+}
+
+impl Exit {
+    /// The end by a signal, as shells number it.
+    pub(crate) fn by_signal(number: i32) -> Self {
+        Self::Code(u8::try_from(number).map_or(u8::MAX, |number| number.saturating_add(128)))
+    }
+
+    /// The number.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::StaleToken => 1,
+            Self::UnknownToken => 2,
+            Self::Usage => 64,
+            Self::Unavailable => 69,
+            Self::Internal => 70,
+            Self::NotHad => 75,
+            Self::Lost => 76,
+            Self::Denied => 77,
+            Self::Misconfigured => 78,
+            Self::Code(code) => code,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// A command line that can be parsed and makes no sense all the same.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// Something that must be reached cannot be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnavailableError(pub(crate) String);
+
+/// Something outside has to be put right before a start can succeed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct MisconfiguredError(pub(crate) String);
+
+/// The code for an error: the first of its causes that has one decides.
+pub(crate) fn of_error(error: &anyhow::Error) -> Exit {
+    error.chain().find_map(of_cause).unwrap_or(Exit::Internal)
+}
+
+/// Whether whoever read our output has gone, so that nothing is left to say.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
+    if let Some(error) = cause.downcast_ref::<ClientError>() {
+        return Some(of_client(error));
+    }
+    if let Some(error) = cause.downcast_ref::<StoreError>() {
+        return Some(of_store(error));
+    }
+    if cause.is::<UsageError>() {
+        return Some(Exit::Usage);
+    }
+    if cause.is::<UnavailableError>() {
+        return Some(Exit::Unavailable);
+    }
+    let misconfigured = cause.is::<MisconfiguredError>()
+        || cause.is::<ConfigError>()
+        || cause.is::<ProviderError>()
+        || cause.is::<AzureSettingsError>()
+        || cause.is::<crate::grpc::ListenError>();
+    misconfigured.then_some(Exit::Misconfigured)
+}
+
+fn of_client(error: &ClientError) -> Exit {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the client's errors may grow")]
+    match error {
+        ClientError::Endpoint { .. } => Exit::Usage,
+        ClientError::Unreachable { .. } => Exit::Unavailable,
+        ClientError::Refused(refusal) => of_refusal(refusal),
+        ClientError::Lost(_) => Exit::Lost,
+        _ => Exit::Internal,
+    }
+}
+
+fn of_refusal(refusal: &Refusal) -> Exit {
+    let Some(reason) = &refusal.reason else { return of_code(refusal.code) };
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the API's reasons may grow")]
+    match reason {
+        Reason::InvalidField => Exit::Usage,
+        // A lease that is not known any more is not held any more.
+        Reason::UnknownLease | Reason::HoldLost => Exit::Lost,
+        Reason::BreakNotEnabled
+        | Reason::OverrideForbidden
+        | Reason::StoreDenied
+        | Reason::Unauthenticated => Exit::Denied,
+        Reason::ContainerMissing => Exit::Misconfigured,
+        Reason::StoreUnavailable
+        | Reason::StoreThrottled
+        | Reason::ShuttingDown
+        | Reason::TooManyHolds
+        | Reason::TooManyWaiters => Exit::Unavailable,
+        Reason::StoreFailed | Reason::TokenNotGrowing | Reason::Superseded => Exit::Internal,
+        _ => of_code(refusal.code),
+    }
+}
+
+/// Without a reason of ours it was the connection, a proxy, or a newer sidecar.
+fn of_code(code: Code) -> Exit {
+    match code {
+        Code::InvalidArgument | Code::OutOfRange => Exit::Usage,
+        Code::PermissionDenied | Code::Unauthenticated => Exit::Denied,
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::ResourceExhausted => Exit::Unavailable,
+        Code::Ok
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::Aborted
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::DataLoss => Exit::Internal,
+    }
+}
+
+/// The code for a store that was asked without a sidecar.
+pub(crate) const fn of_store(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Unavailable { .. } | StoreError::Throttled { .. } => Exit::Unavailable,
+        StoreError::Denied { .. } => Exit::Denied,
+        StoreError::ContainerMissing { .. } | StoreError::Fatal { .. } => Exit::Misconfigured,
+        StoreError::Contended => Exit::NotHad,
+        StoreError::LeaseLost { .. } => Exit::Lost,
+        StoreError::Changed | StoreError::NotFound | StoreError::NotHeld => Exit::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_documentation() {
+        let page = include_str!("../../docs/cli.md");
+        for exit in [
+            Exit::Success,
+            Exit::StaleToken,
+            Exit::UnknownToken,
+            Exit::Usage,
+            Exit::Unavailable,
+            Exit::Internal,
+            Exit::NotHad,
+            Exit::Lost,
+            Exit::Denied,
+            Exit::Misconfigured,
+        ] {
+            assert!(page.contains(&format!("| {} |", exit.code())), "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_cause_that_has_a_code_decides() {
+        let error = Err::<(), _>(StoreError::Contended).context("asking the store").unwrap_err();
+        assert_eq!(of_error(&error), Exit::NotHad);
+        assert_eq!(of_error(&anyhow::anyhow!("anything else")), Exit::Internal);
+        assert_eq!(of_error(&UsageError("no".to_owned()).into()), Exit::Usage);
+    }
+
+    #[test]
+    fn a_signal_is_numbered_as_shells_do() {
+        assert_eq!(Exit::by_signal(15).code(), 143);
+        assert_eq!(Exit::by_signal(2).code(), 130);
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_known() {
+        let gone: anyhow::Error = io::Error::from(io::ErrorKind::BrokenPipe).into();
+        assert!(is_broken_pipe(&gone.context("printing")));
+        assert!(!is_broken_pipe(&anyhow::anyhow!("something else")));
+    }
+}

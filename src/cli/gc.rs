@@ -1,0 +1,137 @@
+//! `leasehold gc`: delete locks that nobody has held for long.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use super::connection::{ConfigArgs, init_quiet_logs};
+use super::engine;
+use super::exit::{Exit, UsageError};
+use super::output::{self, OutputArgs};
+use super::spec::span;
+use crate::config::Config;
+use crate::lock::{HostId, LockPath, Record};
+use crate::store::{LeaseStore, List, StoreError, StoredLock};
+
+/// Deletes locks whose record was not written for long and that nobody has, for names without end, such as one lock
+/// an order. Works on the store itself. Fencing tokens go on growing when such a lock is made again (S5).
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// How long a lock must have been idle, such as 30d: at least 1h.
+    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    idle: Duration,
+    /// Only list what would be deleted.
+    #[arg(long)]
+    dry_run: bool,
+    /// The locks under this host id. Default: that of the configuration.
+    #[arg(long, value_name = "ID", conflicts_with = "all_hosts", value_parser = host_id)]
+    host_id: Option<HostId>,
+    /// The locks under every host id, within the configured container and prefix.
+    #[arg(long)]
+    all_hosts: bool,
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// S5: a lock that is made again takes its first epoch from the store's clock, which must have overtaken the last one.
+const SHORTEST_IDLE: Duration = Duration::from_secs(3_600);
+/// Locks a page.
+const PAGE: usize = 1_000;
+
+#[derive(Serialize)]
+struct Collected {
+    dry_run: bool,
+    deleted: Vec<String>,
+    /// Locks that are in use again, or were when they were to be deleted.
+    kept: usize,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.idle < SHORTEST_IDLE {
+        let problem = "--idle must be at least 1h, so that fencing tokens go on growing";
+        return Err(UsageError(problem.to_owned()).into());
+    }
+    let config = args.config.load()?;
+    init_quiet_logs(&config)?;
+    let prefix = prefix(&config, args.host_id, args.all_hosts)?;
+    let store = engine::open_store(&config, &engine::clock())?;
+    let list =
+        List { container: config.paths.container, prefix, continuation: None, limit: PAGE };
+    let collected = collect(store.as_ref(), list, args.idle, args.dry_run).await?;
+    let text = || {
+        let verb = if collected.dry_run { "would delete" } else { "deleted" };
+        let total = format!("{verb} {} locks, keeps {}", collected.deleted.len(), collected.kept);
+        collected.deleted.iter().cloned().chain([total]).collect::<Vec<_>>().join("\n")
+    };
+    output::result(args.output.output, text, &collected)?;
+    Ok(Exit::Success)
+}
+
+fn host_id(text: &str) -> Result<HostId, String> {
+    HostId::parse(text).map_err(|error| error.to_string())
+}
+
+fn prefix(config: &Config, host_id: Option<HostId>, all_hosts: bool) -> anyhow::Result<String> {
+    if all_hosts {
+        let prefix = config.paths.prefix.as_str();
+        return Ok(if prefix.is_empty() { String::new() } else { format!("{prefix}/") });
+    }
+    let host_id = match host_id {
+        Some(host_id) => host_id,
+        None => engine::identify(config)?.host_id,
+    };
+    Ok(config.paths.host_prefix(&host_id))
+}
+
+/// Deletes what is idle, page by page. A lock that is taken meanwhile stays (its lease, or its new ETag, says so).
+async fn collect(
+    store: &dyn LeaseStore,
+    mut list: List,
+    idle: Duration,
+    dry_run: bool,
+) -> anyhow::Result<Collected> {
+    let mut collected = Collected { dry_run, deleted: Vec::new(), kept: 0 };
+    loop {
+        let page = store.list(list.clone()).await.context("cannot list the locks")?;
+        for (path, lock) in page.locks {
+            if is_idle(&lock, idle) && (dry_run || delete(store, &path, lock).await?) {
+                collected.deleted.push(path.to_string());
+            } else {
+                collected.kept += 1;
+            }
+        }
+        match page.continuation {
+            Some(continuation) => list.continuation = Some(continuation),
+            None => return Ok(collected),
+        }
+    }
+}
+
+/// Whether a lock is ours, nobody has it, and its record is old, by the store's clock.
+fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
+    let record = Record::from_fields(&lock.fields);
+    record.token.is_some()
+        && !lock.lease.is_held()
+        && record.resting_until.is_none_or(|until| until <= lock.time)
+        && lock.time.saturating_since(lock.written_at) >= idle
+}
+
+async fn delete(
+    store: &dyn LeaseStore,
+    path: &LockPath,
+    lock: StoredLock,
+) -> anyhow::Result<bool> {
+    match store.delete(path, lock.etag).await {
+        Ok(()) => Ok(true),
+        Err(StoreError::Contended | StoreError::Changed | StoreError::NotFound) => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot delete the lock {path}")),
+    }
+}
+
+#[cfg(test)]
+#[path = "gc_tests.rs"]
+mod tests;

@@ -1,0 +1,202 @@
+//! The command line: one file a command, each with `Args` and `run`.
+//!
+//! Rules: S13 (the belief ends before the release is sent), S15 (signals), S19 (bad input), S20 (no secret in the
+//! process list), S21. May import: everything. To add a command: a file here with `Args` and `run`, a line in
+//! [`Command`] and in each match below, `tests/cli/<command>.rs`, a section in docs/cli.md. Only `output.rs` prints,
+//! and only `exit.rs` knows exit codes.
+
+mod acquire;
+mod break_lock;
+mod check_token;
+mod completions;
+mod connection;
+mod doctor;
+mod engine;
+mod exit;
+mod extend;
+mod gc;
+mod ls;
+mod output;
+mod path;
+mod probe;
+mod record;
+mod release;
+mod run;
+mod serve;
+mod show;
+mod signals;
+mod spec;
+mod watch;
+
+use std::ffi::OsString;
+use std::io;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use exit::Exit;
+use output::Format;
+
+/// Singleton locks for replicated jobs, backed by leases in Azure Blob Storage or in a file.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 64 usage; 69 sidecar or store unavailable; 70 broken; 75 the lock was not had; 76 the lock was \
+lost; 77 not allowed; 78 configuration. check-token: 1 stale, 2 unknown. run: the command's own; 126 and 127 when it \
+cannot be run; 128 and the signal's number when a signal ended it.";
+
+/// What is to be done: a command with its arguments.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
+#[expect(private_interfaces, reason = "from outside it can only be parsed and run")]
+pub enum Command {
+    /// Run the sidecar.
+    Serve(serve::Args),
+    /// Take a lock, run a command while it is held, release it.
+    Run(run::Args),
+    /// Take a lock by a call of its own, for scripts: the sidecar renews it until it is released.
+    Acquire(acquire::Args),
+    /// Give back a lock that `acquire` took.
+    Release(release::Args),
+    /// Set how long a lock that `acquire` took may still be held.
+    Extend(extend::Args),
+    /// List locks.
+    Ls(ls::Args),
+    /// Show one lock.
+    Show(show::Args),
+    /// Show one lock now and at each change.
+    Watch(watch::Args),
+    /// Break the lease of a lock that somebody else has.
+    Break(break_lock::Args),
+    /// Show the lock path of a name and how it comes about.
+    Path(path::Args),
+    /// Compare a fencing token with the newest of its lock.
+    CheckToken(check_token::Args),
+    /// Ask a sidecar whether it is ready: for container probes.
+    Probe(probe::Args),
+    /// Check configuration, store, permissions and clocks, and say what to do.
+    Doctor(doctor::Args),
+    /// Delete locks in the store that nobody has held for long.
+    Gc(gc::Args),
+    /// Print a script that completes this command line in a shell.
+    Completions(completions::Args),
+    /// Become the command of `run`, and die with it.
+    #[command(name = run::EXEC, hide = true)]
+    RunExec(run::exec::Args),
+    /// Kill the command of `run` when `run` has died.
+    #[command(name = run::SENTINEL, hide = true)]
+    RunSentinel(run::sentinel::Args),
+}
+
+/// Reads a command line; prints help and usage mistakes itself.
+///
+/// # Errors
+/// The exit code, when there is nothing to run.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, ExitCode> {
+    match CommandLine::try_parse_from(arguments) {
+        Ok(line) => Ok(line.command),
+        Err(error) => {
+            // Nobody may be reading, and there is no other place to say it.
+            let _ = error.print();
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Success };
+            Err(exit.into())
+        }
+    }
+}
+
+/// Runs a command; says what failed, if something did.
+pub async fn run(command: Command) -> ExitCode {
+    let format = command.format();
+    match command.run().await {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::error(format, &error);
+            exit::of_error(&error).into()
+        }
+    }
+}
+
+/// Says that the process cannot even start.
+#[must_use]
+pub fn cannot_start(error: &io::Error) -> ExitCode {
+    output::note(&format!("the runtime cannot be started: {error}"));
+    Exit::Internal.into()
+}
+
+impl Command {
+    const fn format(&self) -> Format {
+        match self {
+            Self::Acquire(args) => args.output.output,
+            Self::Release(args) => args.output.output,
+            Self::Extend(args) => args.output.output,
+            Self::Ls(args) => args.output.output,
+            Self::Show(args) => args.output.output,
+            Self::Watch(args) => args.output.output,
+            Self::Break(args) => args.output.output,
+            Self::Path(args) => args.output.output,
+            Self::CheckToken(args) => args.output.output,
+            Self::Doctor(args) => args.output.output,
+            Self::Gc(args) => args.output.output,
+            Self::Serve(_)
+            | Self::Run(_)
+            | Self::Probe(_)
+            | Self::Completions(_)
+            | Self::RunExec(_)
+            | Self::RunSentinel(_) => Format::Text,
+        }
+    }
+
+    async fn run(self) -> anyhow::Result<Exit> {
+        match self {
+            Self::Serve(args) => serve::run(args).await,
+            Self::Run(args) => run::run(args).await,
+            Self::Acquire(args) => acquire::run(args).await,
+            Self::Release(args) => release::run(args).await,
+            Self::Extend(args) => extend::run(args).await,
+            Self::Ls(args) => ls::run(args).await,
+            Self::Show(args) => show::run(args).await,
+            Self::Watch(args) => watch::run(args).await,
+            Self::Break(args) => break_lock::run(args).await,
+            Self::Path(args) => path::run(args).await,
+            Self::CheckToken(args) => check_token::run(args).await,
+            Self::Probe(args) => probe::run(args).await,
+            Self::Doctor(args) => doctor::run(args).await,
+            Self::Gc(args) => gc::run(args).await,
+            Self::Completions(args) => completions::run(&args),
+            Self::RunExec(args) => run::exec::run(args),
+            Self::RunSentinel(args) => run::sentinel::run(&args),
+        }
+    }
+}
+
+/// The whole command line, for completions.
+fn command_line() -> clap::Command {
+    CommandLine::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_flag_is_documented() {
+        let page = include_str!("../../docs/cli.md");
+        for command in command_line().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let name = command.get_name();
+            assert!(page.contains(&format!("`leasehold {name}")), "{name} is not in docs/cli.md");
+            for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                assert!(page.contains(&format!("--{flag}")), "{name} --{flag} is not in docs/cli.md");
+            }
+        }
+    }
+}

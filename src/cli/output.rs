@@ -1,0 +1,180 @@
+//! Results and errors, for people or as JSON: the only file that prints.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use clap::ValueEnum;
+use comfy_table::{Cell, Table, presets};
+use serde::Serialize;
+
+use super::exit;
+
+/// How results look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: one JSON document; where results go on coming, one object a line. Errors are JSON too.
+    Json,
+}
+
+/// The flag of every command that has a result.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// How the result looks.
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub(crate) output: Format,
+}
+
+/// Prints a result: `text` for people, or `document`.
+pub(crate) fn result(
+    format: Format,
+    text: impl FnOnce() -> String,
+    document: &impl Serialize,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&text()),
+        Format::Json => print(&serde_json::to_string_pretty(document)?),
+    }
+}
+
+/// Prints one of several results: `text` for people, or `document` in one line.
+pub(crate) fn next_result(
+    format: Format,
+    text: impl FnOnce() -> String,
+    document: &impl Serialize,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&text()),
+        Format::Json => print(&serde_json::to_string(document)?),
+    }
+}
+
+/// Prints a text that is the same for people and programs.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}", text.trim_end_matches('\n'))?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Says something beside the result.
+pub(crate) fn note(text: &str) {
+    // Nobody may be reading, and there is no other place to say it.
+    let _ = writeln!(io::stderr(), "leasehold: {text}");
+}
+
+/// Says why a command failed: what, on what, why, in one message.
+pub(crate) fn error(format: Format, error: &anyhow::Error) {
+    if exit::is_broken_pipe(error) {
+        return;
+    }
+    let text = chain(error);
+    match format {
+        Format::Text => note(&text),
+        Format::Json => {
+            let failure = Failure {
+                error: FailureBody {
+                    message: &text,
+                    exit_code: exit::of_error(error).code(),
+                    reason: reason(error),
+                },
+            };
+            let line = serde_json::to_string(&failure).unwrap_or(text.clone());
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    error: FailureBody<'a>,
+}
+
+#[derive(Serialize)]
+struct FailureBody<'a> {
+    message: &'a str,
+    exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// The reason that the sidecar gave, as the API names it.
+fn reason(error: &anyhow::Error) -> Option<String> {
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<leasehold_client::Error>()?.reason())
+        .map(|reason| reason.as_str().to_owned())
+}
+
+/// The error and its causes in one line, without those that the one before says already.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            // Writing into a String cannot fail.
+            let _ = write!(text, ": {cause}");
+        }
+    }
+    text
+}
+
+/// Rows under headings, aligned.
+pub(crate) fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(headings);
+    for row in rows {
+        table.add_row(row.into_iter().map(Cell::new));
+    }
+    trimmed(&table)
+}
+
+/// Names with their values, aligned; those without a value are left out.
+pub(crate) fn fields(fields: &[(&str, String)]) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        table.add_row([Cell::new(name), Cell::new(value)]);
+    }
+    trimmed(&table)
+}
+
+fn trimmed(table: &Table) -> String {
+    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn an_error_is_told_with_its_causes_once() {
+        let error = Err::<(), _>(io::Error::other("the disk is full"))
+            .context("the file locks.db: the disk is full")
+            .context("cannot open the store")
+            .unwrap_err();
+        assert_eq!(chain(&error), "cannot open the store: the file locks.db: the disk is full");
+    }
+
+    #[test]
+    fn columns_are_aligned_and_lines_have_no_tail() {
+        let rows = vec![vec!["a".to_owned(), "b".to_owned()], vec!["long".to_owned(), String::new()]];
+        let text = table(&["ONE", "TWO"], rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.trim() == *line), "{text}");
+        assert_eq!(lines[0].find("TWO"), lines[1].find('b'));
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_line() {
+        let text = fields(&[("lock", "x".to_owned()), ("holder", String::new())]);
+        assert_eq!(text, "lock  x");
+    }
+}

@@ -1,0 +1,104 @@
+//! `leasehold release`: give back what `acquire` took.
+
+use std::io::Read as _;
+
+use leasehold_client::proto::{LossReason, ReleaseOutcome};
+use serde::Serialize;
+
+use super::connection::EndpointArgs;
+use super::exit::{Exit, UsageError};
+use super::output::{self, OutputArgs};
+use super::record;
+
+/// Gives back a lock that `acquire` took, and waits until the store has it. Stop acting on the lock before.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 released, now or before; 76 it had been lost before.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    lease: LeaseArgs,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Which hold.
+#[derive(Debug, clap::Args)]
+pub(super) struct LeaseArgs {
+    /// The lease id, from `acquire`; `-` reads it from standard input. Default: the variable LEASEHOLD_LEASE_ID,
+    /// which the process list does not show.
+    #[arg(value_name = "LEASE_ID")]
+    lease_id: Option<String>,
+}
+
+/// The variable that has a lease id.
+pub(super) const LEASE_ID_VARIABLE: &str = "LEASEHOLD_LEASE_ID";
+
+impl LeaseArgs {
+    /// The lease id.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(super) fn lease_id(self) -> anyhow::Result<String> {
+        let text = match self.lease_id.as_deref() {
+            Some("-") => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text)?;
+                text
+            }
+            Some(lease_id) => lease_id.to_owned(),
+            None => std::env::var(LEASE_ID_VARIABLE).unwrap_or_default(),
+        };
+        match text.trim() {
+            "" => {
+                let problem = format!("no lease id: give it, or - to read it, or set {LEASE_ID_VARIABLE}");
+                Err(UsageError(problem).into())
+            }
+            lease_id => Ok(lease_id.to_owned()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Released {
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resting_until: Option<String>,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let lease_id = args.lease.lease_id()?;
+    let client = args.endpoint.builder()?.connect().await?;
+    let result = client.release(lease_id).await?;
+    let outcome = result.outcome();
+    let lost = outcome == ReleaseOutcome::AlreadyLost;
+    let released = Released {
+        outcome: name(outcome),
+        loss_reason: lost.then(|| loss_name(result.loss_reason())),
+        resting_until: record::moment(result.resting_until.as_ref()),
+    };
+    let text = || match (released.loss_reason, &released.resting_until) {
+        (Some(reason), _) => format!("nothing to release: the lock had been lost ({reason})"),
+        (None, Some(until)) => format!("released; nobody gets the lock before {until} (min_hold)"),
+        (None, None) => released.outcome.replace('_', " "),
+    };
+    output::result(args.output.output, text, &released)?;
+    Ok(if lost { Exit::Lost } else { Exit::Success })
+}
+
+fn name(outcome: ReleaseOutcome) -> &'static str {
+    match outcome {
+        ReleaseOutcome::Unspecified | ReleaseOutcome::Released => "released",
+        ReleaseOutcome::AlreadyLost => "already_lost",
+        ReleaseOutcome::AlreadyReleased => "already_released",
+        ReleaseOutcome::Resting => "resting",
+    }
+}
+
+fn loss_name(reason: LossReason) -> &'static str {
+    let name = reason.as_str_name();
+    name.strip_prefix("LOSS_REASON_").unwrap_or(name)
+}

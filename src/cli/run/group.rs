@@ -1,0 +1,140 @@
+//! The command's processes: one group, whose leader is the command.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::Context as _;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process_group,
+    set_child_subreaper, test_kill_process_group, waitid, waitpgid,
+};
+use tokio::process::Child;
+
+use super::terminal::Foreground;
+
+/// This program, also when its file was replaced meanwhile.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// The command and all that it starts and that stays in its process group. Dropped, it is killed.
+#[derive(Debug)]
+pub(super) struct Group {
+    leader: Child,
+    id: Pid,
+    sentinel: std::process::Child,
+    foreground: Option<Foreground>,
+    leader_ended: bool,
+}
+
+impl Group {
+    /// Starts `command` with `environment` added to ours.
+    ///
+    /// # Errors
+    /// When no process can be started. That the command cannot be run shows in its exit code, 126 or 127.
+    pub(super) fn start(
+        command: &[OsString],
+        environment: &[(&'static str, String)],
+    ) -> anyhow::Result<Self> {
+        // What the command leaves behind becomes our child, so that its end can be waited for.
+        set_child_subreaper(Some(getpid())).context("cannot look after the command's processes")?;
+        let mut leader = std::process::Command::new(THIS_PROGRAM);
+        leader
+            .arg0("leasehold")
+            .args([super::EXEC, "--parent", &getpid().as_raw_nonzero().to_string(), "--"])
+            .args(command)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .process_group(0);
+        let leader = tokio::process::Command::from(leader)
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start a process for the command")?;
+        let id = leader
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?))
+            .context("the command's process has no id")?;
+        let sentinel = std::process::Command::new(THIS_PROGRAM)
+            .arg0("leasehold")
+            .args([super::SENTINEL, "--group", &id.as_raw_nonzero().to_string()])
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let sentinel = match sentinel {
+            Ok(sentinel) => sentinel,
+            Err(error) => {
+                let _ = kill_process_group(id, Signal::KILL);
+                return Err(error).context("cannot start a process that watches over the command");
+            }
+        };
+        let foreground = Foreground::lend(id);
+        Ok(Self { leader, id, sentinel, foreground, leader_ended: false })
+    }
+
+    /// Waits for the command itself.
+    pub(super) async fn leader_end(&mut self) -> std::io::Result<ExitStatus> {
+        let status = self.leader.wait().await?;
+        self.leader_ended = true;
+        Ok(status)
+    }
+
+    /// Sends a signal to all of it. One that has gone meanwhile needs none.
+    pub(super) fn signal(&self, number: i32) {
+        if let Some(signal) = Signal::from_named_raw(number) {
+            let _ = kill_process_group(self.id, signal);
+        }
+    }
+
+    /// Kills all of it.
+    pub(super) fn kill(&self) {
+        let _ = kill_process_group(self.id, Signal::KILL);
+    }
+
+    /// Whether nothing of it is left.
+    pub(super) fn is_gone(&self) -> bool {
+        if !self.leader_ended {
+            return false;
+        }
+        // Those that have ended and are our children now are still counted until they are waited for.
+        while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
+        test_kill_process_group(self.id).is_err()
+    }
+
+    /// Goes on with a command that a person stopped at the terminal: a lock is not to be slept on.
+    pub(super) fn undo_stop(&self) {
+        if self.foreground.is_none() || self.leader_ended {
+            return;
+        }
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        if let Ok(Some(status)) = waitid(WaitId::Pid(self.id), options)
+            && status.stopping_signal() == Some(Signal::TSTP.as_raw())
+        {
+            super::output::note("a command that holds a lock cannot be suspended");
+            let _ = kill_process_group(self.id, Signal::CONT);
+        }
+    }
+
+    /// The group is gone: its sentinel may go, and the terminal is ours again.
+    pub(super) fn dismiss(mut self) {
+        self.foreground = None;
+        self.relieve_sentinel();
+    }
+
+    fn relieve_sentinel(&mut self) {
+        if let Some(mut pipe) = self.sentinel.stdin.take() {
+            // One that has gone already needs no word.
+            let _ = pipe.write_all(super::sentinel::ALL_IS_WELL);
+            drop(pipe);
+            let _ = self.sentinel.wait();
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.is_gone() {
+            self.kill();
+        }
+    }
+}

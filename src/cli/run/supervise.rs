@@ -1,0 +1,177 @@
+//! The watch over a command: what happens to the hold is done to it in time.
+
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use leasehold_client::{BootInstant, HoldEvent, HoldGuard};
+use rustix::process::Signal;
+use tokio::signal::unix::SignalKind;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::group::Group;
+use super::output;
+use super::plan::{Cause, Plan};
+use crate::cli::signals::Signals;
+use crate::time::{BootClock, Clock as _};
+
+/// How a command ended. Nothing of its group is left.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// By itself, or by a signal that was not ours.
+    Command(ExitStatus),
+    /// Because of what happened to the hold.
+    Stopped,
+}
+
+/// No sleep is longer: timers stop while the machine sleeps (S3).
+const NAP: Duration = Duration::from_millis(500);
+/// How often it is looked whether what was left behind or killed has gone.
+const LOOK: Duration = Duration::from_millis(20);
+
+struct Watch<'a> {
+    guard: &'a HoldGuard,
+    group: &'a mut Group,
+    plan: Plan,
+    clock: BootClock,
+    /// How the command itself ended.
+    status: Option<ExitStatus>,
+    /// Whether the hold stopped the command.
+    stopped: bool,
+}
+
+/// Watches until nothing of the command's group is left, which is before the validity ends (S21).
+pub(super) async fn supervise(
+    guard: &HoldGuard,
+    events: &mut UnboundedReceiver<HoldEvent>,
+    signals: &mut Signals,
+    group: &mut Group,
+    kill_after: Option<Duration>,
+) -> Ended {
+    let mut watch = Watch {
+        guard,
+        group,
+        plan: Plan::new(kill_after),
+        clock: BootClock::new(),
+        status: None,
+        stopped: false,
+    };
+    let mut children = tokio::signal::unix::signal(SignalKind::child()).ok();
+    loop {
+        if let Some(ended) = watch.look() {
+            return ended;
+        }
+        let nap = watch.nap();
+        let has_leader = watch.status.is_none();
+        tokio::select! {
+            biased;
+            status = watch.group.leader_end(), if has_leader => watch.leader_ended(status),
+            Some(event) = events.recv() => watch.take_in(event),
+            number = signals.next() => watch.pass_on(number),
+            () = child_changed(&mut children), if has_leader => watch.group.undo_stop(),
+            () = tokio::time::sleep(nap) => {}
+        }
+    }
+}
+
+async fn child_changed(children: &mut Option<tokio::signal::unix::Signal>) {
+    match children {
+        Some(children) => {
+            children.recv().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+impl Watch<'_> {
+    /// Does what is due by the clock; says how it ended once nothing is left.
+    fn look(&mut self) -> Option<Ended> {
+        let (now, valid_until) = (self.now(), self.guard.valid_until());
+        self.plan.see(now, valid_until);
+        if self.status.is_some() && self.group.is_gone() {
+            let status = self.status.take()?;
+            return Some(if self.stopped { Ended::Stopped } else { Ended::Command(status) });
+        }
+        if !self.plan.is_stopping() && now >= self.plan.stop_at(valid_until) {
+            let left = humantime::format_duration(Duration::from_secs(
+                valid_until.saturating_since(now).as_secs(),
+            ));
+            self.stop(Cause::AtRisk, &format!("nothing was heard of a renewal, with {left} left"));
+        }
+        if self.plan.kill_at(valid_until).is_some_and(|at| now >= at) {
+            // S3: also when this comes too late, after a pause of the machine: better late than never.
+            self.group.kill();
+        }
+        None
+    }
+
+    /// Until something may be due.
+    fn nap(&self) -> Duration {
+        if self.status.is_some() {
+            return LOOK;
+        }
+        let (now, valid_until) = (self.now(), self.guard.valid_until());
+        let due = match self.plan.kill_at(valid_until) {
+            Some(kill_at) if now >= kill_at => return LOOK,
+            Some(kill_at) => kill_at,
+            None => self.plan.stop_at(valid_until),
+        };
+        due.saturating_since(now).clamp(Duration::from_millis(1), NAP)
+    }
+
+    fn take_in(&mut self, event: HoldEvent) {
+        match event {
+            HoldEvent::AtRisk { cause, detail, .. } => {
+                self.stop(Cause::AtRisk, &format!("the lock is at risk: {cause}: {detail}"));
+            }
+            HoldEvent::Draining { time_left } => {
+                self.stop(Cause::Draining(time_left), "the sidecar shuts down");
+            }
+            HoldEvent::Lost(loss) => {
+                self.stop(Cause::Lost(loss.reason), &format!("the lock is lost: {loss}"));
+            }
+            // Renewals show in the guard; a break of the stream matters only if it lasts, which the clock shows.
+            _ => {}
+        }
+    }
+
+    fn stop(&mut self, cause: Cause, why: &str) {
+        if self.status.is_none() {
+            self.stopped = true;
+            if !self.plan.is_stopping() {
+                output::note(&format!("stopping the command: {why}"));
+            }
+        }
+        if !self.plan.is_stopping() {
+            self.group.signal(Signal::TERM.as_raw());
+            // One that is stopped would not hear.
+            self.group.signal(Signal::CONT.as_raw());
+        }
+        self.plan.stop(cause, self.now(), self.guard.valid_until());
+    }
+
+    fn leader_ended(&mut self, status: std::io::Result<ExitStatus>) {
+        match status {
+            Ok(status) => self.status = Some(status),
+            Err(error) => {
+                output::note(&format!("cannot wait for the command: {error}"));
+                self.group.kill();
+                return;
+            }
+        }
+        if !self.group.is_gone() && !self.plan.is_stopping() {
+            self.stop(Cause::LeftBehind, "");
+        }
+    }
+
+    fn pass_on(&self, number: i32) {
+        // Ctrl-Z would leave the hold without a watch, and is none of the command's business either.
+        if number != Signal::TSTP.as_raw() {
+            self.group.signal(number);
+        }
+    }
+
+    /// The corrected clock runs ahead of the one that validities are told on, if at all: on the safe side.
+    fn now(&self) -> BootInstant {
+        BootInstant::from_boot(self.clock.now().since_boot())
+    }
+}

@@ -1,0 +1,184 @@
+//! Flags that say which lock, and on which terms.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use leasehold_client::proto::LockMode;
+use leasehold_client::{LeaseSpec, LockKey, LockSelector};
+
+use super::exit::UsageError;
+
+/// A duration as people write it.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    if text.starts_with('-') {
+        return Err("a duration is never negative; write it such as 30s, 5m or 1h".to_owned());
+    }
+    humantime::parse_duration(text)
+        .map_err(|_| "not a duration; write it with its unit, such as 30s, 5m or 1h".to_owned())
+}
+
+/// What a lock is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Held while a function runs.
+    #[default]
+    Function,
+    /// Held while a listener listens.
+    Listener,
+}
+
+/// A lock's name.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct KeyArgs {
+    /// What the lock is for: a job, a function, a resource.
+    #[arg(long, short = 'f', value_name = "NAME")]
+    function: Option<String>,
+    /// The part that splits a function's lock: a tenant, an order, a shard.
+    #[arg(long, short = 's', value_name = "NAME")]
+    scope: Option<String>,
+    /// Whether the lock is held while a function runs or while a listener listens.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    mode: Mode,
+    /// Instead of the sidecar's host id.
+    #[arg(long, value_name = "ID")]
+    host_id: Option<String>,
+    /// Instead of the sidecar's host type.
+    #[arg(long, value_name = "NAME")]
+    host_type: Option<String>,
+}
+
+impl KeyArgs {
+    /// The key.
+    ///
+    /// # Errors
+    /// When nothing was named.
+    pub(crate) fn key(self) -> Result<LockKey, UsageError> {
+        if self.function.is_none() && self.scope.is_none() {
+            let problem = "no lock is named: give --function, --scope or both";
+            return Err(UsageError(problem.to_owned()));
+        }
+        let key = LockKey {
+            host_id: self.host_id,
+            host_type: self.host_type,
+            ..LockKey::new(self.function.unwrap_or_default(), self.scope.unwrap_or_default())
+        };
+        Ok(match self.mode {
+            Mode::Function => LockKey { mode: LockMode::Function.into(), ..key },
+            Mode::Listener => key.listener(),
+        })
+    }
+}
+
+/// One lock: by its path, or by its name.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SelectorArgs {
+    /// The lock's path, as `leasehold ls` shows it, instead of its name.
+    #[arg(
+        value_name = "LOCK_PATH",
+        conflicts_with_all = ["function", "scope", "mode", "host_id", "host_type"]
+    )]
+    path: Option<String>,
+    #[command(flatten)]
+    key: KeyArgs,
+}
+
+impl SelectorArgs {
+    /// The selector.
+    ///
+    /// # Errors
+    /// When nothing was named.
+    pub(crate) fn selector(self) -> Result<LockSelector, UsageError> {
+        match self.path {
+            Some(path) => Ok(LockSelector::path(path)),
+            None => Ok(self.key.key()?.into()),
+        }
+    }
+}
+
+/// The terms of a hold.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SpecArgs {
+    #[command(flatten)]
+    key: KeyArgs,
+    /// How long to wait while the lock is busy; 0s is one try.
+    #[arg(long, value_parser = span, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
+    pub(crate) wait: Duration,
+    /// The duration of the lease in the store, 15s to 60s in whole seconds, which renewals restart. Default: the
+    /// sidecar's.
+    #[arg(long, alias = "ttl", value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    lease_duration: Option<Duration>,
+    /// How long the hold may last in all; then it is lost.
+    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    max_hold: Option<Duration>,
+    /// How long the lock stays taken at least, counted from the grant.
+    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    min_hold: Option<Duration>,
+    /// The hold is lost when ReportProgress was not called for so long.
+    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    progress_timeout: Option<Duration>,
+    /// Do not renew: the hold lasts one lease duration and no more.
+    #[arg(long)]
+    no_renew: bool,
+    /// Who is asking, for people to read. Default: the name of the sidecar's pod or host.
+    #[arg(long, value_name = "TEXT")]
+    holder: Option<String>,
+    /// A pair that is shown with the lock; may be repeated.
+    #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
+    labels: Vec<(String, String)>,
+}
+
+impl SpecArgs {
+    /// The request.
+    ///
+    /// # Errors
+    /// When no lock was named.
+    pub(crate) fn spec(self) -> Result<LeaseSpec, UsageError> {
+        let mut spec = LeaseSpec::from(self.key.key()?).with_wait(self.wait);
+        if let Some(duration) = self.lease_duration {
+            spec = spec.with_lease_duration(duration);
+        }
+        if let Some(max_hold) = self.max_hold {
+            spec = spec.with_max_hold(max_hold);
+        }
+        if let Some(min_hold) = self.min_hold {
+            spec = spec.with_min_hold(min_hold);
+        }
+        if let Some(timeout) = self.progress_timeout {
+            spec = spec.with_progress_timeout(timeout);
+        }
+        Ok(LeaseSpec {
+            auto_renew: Some(!self.no_renew),
+            holder: self.holder.unwrap_or_default(),
+            labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
+            ..spec
+        })
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .ok_or_else(|| "not KEY=VALUE".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s19_durations_have_units_and_are_not_negative() {
+        assert_eq!(span("1h 30m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(span("250ms"), Ok(Duration::from_millis(250)));
+        for (wrong, what) in [("-5s", "negative"), ("30", "30s"), ("soon", "30s"), ("", "30s")] {
+            let problem = span(wrong).unwrap_err();
+            assert!(problem.contains(what), "{wrong:?}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_a_pair() {
+        assert_eq!(label("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(label("a").is_err());
+    }
+}

@@ -1,0 +1,41 @@
+//! `leasehold watch`: one lock's record as it changes.
+
+use super::connection::ConnectionArgs;
+use super::exit::{Exit, UnavailableError};
+use super::output::{self, OutputArgs};
+use super::record::{self, LockView};
+use super::spec::SelectorArgs;
+
+/// Shows one lock now and at each change, a line each, until it is interrupted. Changes made through other sidecars
+/// are seen some seconds late.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    lock: SelectorArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let lock = args.lock.selector()?;
+    let link = args.connection.link().await?;
+    let mut watch = link.client.watch_lock(lock).await?;
+    while let Some(record) = watch.next().await? {
+        let text = || {
+            let token = record.fencing_token.map(|token| format!("token {token}"));
+            let holder = record::holder_text(&record);
+            let waiters = record.waiters_here;
+            let line = format!("{}{holder}", record::state(&record));
+            [Some(line), token, Some(format!("{waiters} waiting here"))]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        output::next_result(args.output.output, text, &LockView::from(&record))?;
+    }
+    Err(UnavailableError("the sidecar has ended the watch: watch again".to_owned()).into())
+}
