@@ -1,0 +1,163 @@
+//! `leasehold serve`: the sidecar.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::signal::unix::SignalKind;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::ConfigArgs;
+use super::engine::{self, Engine};
+use super::exit::Exit;
+use super::output;
+use super::signals::Signals;
+use crate::admin::Admin;
+use crate::config::{self, Config};
+use crate::coordinator::Coordinator;
+use crate::grpc::{Server, Settings, TcpSettings, Tls, UnixSettings};
+use crate::host_id::HostIdentity;
+use crate::telemetry::{self, Measured, Metrics};
+
+/// Runs the sidecar until it is told to end. Without any configuration it keeps locks in a file of this user, and
+/// listens on loopback.
+///
+/// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period. A second one ends it at
+/// once.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Print every setting with its value and where that comes from, secrets masked, and do nothing else.
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Runs the sidecar.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let config = args.config.load()?;
+    if args.print_config {
+        output::print(&config.print())?;
+        return Ok(Exit::Success);
+    }
+    let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])
+        .context("cannot listen for signals")?;
+    telemetry::init(config.log.format, &config.log.filter).context("cannot log")?;
+    let identity = engine::identify(&config)?;
+    let clock = engine::clock();
+    let metrics = Metrics::new(clock.as_ref());
+    // Everything that can be refused is asked for before the first caller comes in.
+    let (store, place) = engine::open_named_store(&config, &clock)?;
+    let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
+    let server = Server::bind(settings(&config)).await?;
+    let admin = match config.admin.listen {
+        Some(address) => Some(Admin::bind(address).await?),
+        None => None,
+    };
+    let admin_address = admin.as_ref().map(Admin::address);
+    let listening = (server.endpoints(), admin_address);
+    announce(&config, &identity, &place, listening);
+    let observer = Arc::new(metrics.clone());
+    let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
+
+    let coordinator = engine.coordinator;
+    let (stop, stop_admin) = (CancellationToken::new(), CancellationToken::new());
+    let serving = server.run(coordinator.clone(), engine.limits, stop.clone());
+    let until_stopped = stop_admin.clone().cancelled_owned();
+    let administration = async {
+        if let Some(admin) = admin {
+            let stop = until_stopped;
+            admin.run(coordinator.clone(), metrics, stop).await;
+        }
+    };
+    let ending = end(&mut signals, &coordinator, &config, (stop, stop_admin));
+    tokio::select! {
+        exit = ending => Ok(exit),
+        (served, ()) = async { tokio::join!(serving, administration) } => {
+            served.context("the server broke")?;
+            Ok(Exit::Success)
+        }
+        () = coordinator.keep_checking() => Ok(Exit::Internal),
+    }
+}
+
+/// Waits for a signal, then shuts down (S15). The second signal is final.
+async fn end(
+    signals: &mut Signals,
+    coordinator: &Coordinator,
+    config: &Config,
+    (stop, stop_admin): (CancellationToken, CancellationToken),
+) -> Exit {
+    let number = signals.next().await;
+    let period = config.drain.period;
+    tracing::info!(
+        signal = number,
+        period = %humantime::format_duration(period),
+        "shutting down: waiting for holders to let go; a second signal ends it at once"
+    );
+    tokio::select! {
+        biased;
+        number = signals.next() => {
+            tracing::warn!("ended at once by a second signal: leases that are held run out");
+            Exit::by_signal(number)
+        }
+        () = coordinator.drain(period) => {
+            stop.cancel();
+            stop_admin.cancel();
+            tracing::info!("shut down");
+            // The servers end what they are answering, and with them this command.
+            std::future::pending().await
+        }
+    }
+}
+
+fn announce(
+    config: &Config,
+    identity: &HostIdentity,
+    store: &str,
+    (endpoints, admin): (Vec<String>, Option<SocketAddr>),
+) {
+    for warning in &identity.warnings {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store,
+        container = %config.paths.container,
+        host_id = %identity.host_id,
+        host_type = %identity.host_type,
+        provider = %identity.provider,
+        "leasehold"
+    );
+    let admin = admin.map(|address| format!("http://{address}")).unwrap_or_default();
+    tracing::info!(endpoints = endpoints.join(" "), admin, "listening");
+    if let Some(endpoint) = endpoints.first() {
+        tracing::info!(
+            "try it: leasehold run --endpoint {endpoint} --function hello -- sh -c 'echo I am the only one; sleep 30'"
+        );
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let listen = &config.listen;
+    let tls = |tls: &config::Tls| Tls {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        client_ca: tls.client_ca.clone(),
+    };
+    let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Settings {
+        tcp: listen.tcp.map(|address| TcpSettings {
+            address,
+            tls: listen.tls.as_ref().map(tls),
+            token_file: listen.token_file.clone(),
+        }),
+        unix: listen.unix.as_ref().map(|unix| UnixSettings {
+            path: unix.path.clone(),
+            allowed_uids: unix.allowed_uids.clone(),
+        }),
+        connections: config.limits.connections,
+        streams_per_connection: bounded(config.limits.streams_per_connection),
+        header_list_bytes: bounded(config.limits.header_list_bytes),
+    }
+}
