@@ -113,7 +113,7 @@ impl Findings {
                 }
             }
             Err(error) => {
-                self.exit.get_or_insert(exit::of_error(&error));
+                self.exit.get_or_insert_with(|| exit::of_error(&error));
                 self.add(Check {
                     check: "host id",
                     result: "failed",

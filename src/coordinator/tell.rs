@@ -107,7 +107,7 @@ impl Task {
             token: granted.token,
             validity: shared.validity(granted.valid_until),
             acquired_at: granted.acquired_at,
-            expires_at: wall + granted.expires_at.saturating_since(now),
+            expires_at: wall + granted.valid_until.saturating_since(now),
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();

@@ -130,6 +130,12 @@ impl Watch<'_> {
                 self.stop(Cause::Lost(loss.reason), &format!("the lock is lost: {loss}"));
             }
             // Renewals show in the guard; a break of the stream matters only if it lasts, which the clock shows.
+            HoldEvent::Waiting(_)
+            | HoldEvent::Renewed { .. }
+            | HoldEvent::Recovered { .. }
+            | HoldEvent::Interrupted { .. }
+            | HoldEvent::Resumed { .. } => {}
+            // Events may be added that this does not know.
             _ => {}
         }
     }
