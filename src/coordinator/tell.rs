@@ -24,6 +24,7 @@ impl Task {
             Action::TellFailed { caller, trouble } => self.tell_failed(caller, trouble),
             Action::TellSuperseded { caller } => self.tell_superseded(caller),
             Action::TellRenewed { caller, valid_until } => {
+                tracing::debug!(lock = %self.path, "renewed");
                 self.tell_validity(caller, valid_until, HoldEvent::Renewed);
             }
             Action::TellAtRisk { caller, valid_until, kind, detail } => {
