@@ -1,5 +1,6 @@
 //! Leasehold.
 pub mod admin;
+pub mod cli;
 pub mod config;
 pub mod coordinator;
 pub mod grpc;

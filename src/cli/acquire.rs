@@ -32,8 +32,7 @@ struct NotHad {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let spec =
-        LeaseSpec { request_id: args.request_id.unwrap_or_default(), ..args.spec.spec()? };
+    let spec = LeaseSpec { request_id: args.request_id.unwrap_or_default(), ..args.spec.spec()? };
     let client = args.endpoint.builder()?.connect().await?;
     let format = args.output.output;
     match client.acquire(spec).await? {

@@ -113,7 +113,8 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         || cause.is::<ConfigError>()
         || cause.is::<ProviderError>()
         || cause.is::<AzureSettingsError>()
-        || cause.is::<crate::grpc::ListenError>();
+        || cause.is::<crate::grpc::ListenError>()
+        || cause.is::<crate::admin::AdminError>();
     misconfigured.then_some(Exit::Misconfigured)
 }
 

@@ -59,8 +59,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     init_quiet_logs(&config)?;
     let prefix = prefix(&config, args.host_id, args.all_hosts)?;
     let store = engine::open_store(&config, &engine::clock())?;
-    let list =
-        List { container: config.paths.container, prefix, continuation: None, limit: PAGE };
+    let list = List { container: config.paths.container, prefix, continuation: None, limit: PAGE };
     let collected = collect(store.as_ref(), list, args.idle, args.dry_run).await?;
     let text = || {
         let verb = if collected.dry_run { "would delete" } else { "deleted" };
@@ -120,11 +119,7 @@ fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
         && lock.time.saturating_since(lock.written_at) >= idle
 }
 
-async fn delete(
-    store: &dyn LeaseStore,
-    path: &LockPath,
-    lock: StoredLock,
-) -> anyhow::Result<bool> {
+async fn delete(store: &dyn LeaseStore, path: &LockPath, lock: StoredLock) -> anyhow::Result<bool> {
     match store.delete(path, lock.etag).await {
         Ok(()) => Ok(true),
         Err(StoreError::Contended | StoreError::Changed | StoreError::NotFound) => Ok(false),

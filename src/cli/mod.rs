@@ -195,7 +195,10 @@ mod tests {
             let name = command.get_name();
             assert!(page.contains(&format!("`leasehold {name}")), "{name} is not in docs/cli.md");
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
-                assert!(page.contains(&format!("--{flag}")), "{name} --{flag} is not in docs/cli.md");
+                assert!(
+                    page.contains(&format!("--{flag}")),
+                    "{name} --{flag} is not in docs/cli.md"
+                );
             }
         }
     }

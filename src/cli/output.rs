@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_lines_have_no_tail() {
-        let rows = vec![vec!["a".to_owned(), "b".to_owned()], vec!["long".to_owned(), String::new()]];
+        let rows =
+            vec![vec!["a".to_owned(), "b".to_owned()], vec!["long".to_owned(), String::new()]];
         let text = table(&["ONE", "TWO"], rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3);

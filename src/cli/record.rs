@@ -239,7 +239,8 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         let at = note.broken_at.unwrap_or_default();
         format!("{} (by {by}, {at})", printable(&note.reason))
     });
-    let key = view.key.unwrap_or(KeyView { function: String::new(), scope: String::new(), mode: "" });
+    let key =
+        view.key.unwrap_or(KeyView { function: String::new(), scope: String::new(), mode: "" });
     output::fields(&[
         ("lock", view.lock_path),
         ("state", view.state.to_owned()),

@@ -51,7 +51,8 @@ impl LeaseArgs {
         };
         match text.trim() {
             "" => {
-                let problem = format!("no lease id: give it, or - to read it, or set {LEASE_ID_VARIABLE}");
+                let problem =
+                    format!("no lease id: give it, or - to read it, or set {LEASE_ID_VARIABLE}");
                 Err(UsageError(problem).into())
             }
             lease_id => Ok(lease_id.to_owned()),

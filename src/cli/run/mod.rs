@@ -22,7 +22,7 @@ use leasehold_client::{HoldEvent, HoldGuard, Outcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::connection::{ConnectionArgs, Link};
+use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
 use super::record;

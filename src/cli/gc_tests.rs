@@ -1,0 +1,96 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::lock::{Container, FencingToken, LeaseId};
+use crate::store::{Acquire, MemoryStore, Write};
+use crate::testing::SimClock;
+use crate::time::Clock;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+struct Bench {
+    clock: Arc<SimClock>,
+    store: MemoryStore,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Arc::new(SimClock::new());
+        let store = MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        Self { clock, store }
+    }
+
+    fn list() -> List {
+        let container = Container::parse("leasehold").unwrap();
+        List { container, prefix: "locks/".to_owned(), continuation: None, limit: 2 }
+    }
+
+    /// Takes the lock `name` and writes `record`.
+    async fn take(&self, name: &str, record: Record) -> (LockPath, LeaseId) {
+        let path = LockPath::from_parts(&Self::list().container, name);
+        let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
+        let duration = Duration::from_secs(15);
+        let acquire = Acquire { lease_id, duration, if_match: None };
+        self.store.acquire(&path, acquire).await.unwrap();
+        let fields = record.into_fields(Default::default());
+        self.store.write_record(&path, Write { lease_id, if_match: None, fields }).await.unwrap();
+        (path, lease_id)
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let list = List { limit: 100, prefix: String::new(), ..Self::list() };
+        let listing = self.store.list(list).await.unwrap();
+        listing.locks.iter().map(|(path, _)| path.name().to_owned()).collect()
+    }
+
+    async fn collect(&self, idle: Duration, dry_run: bool) -> Collected {
+        collect(&self.store, Self::list(), idle, dry_run).await.unwrap()
+    }
+}
+
+fn ours() -> Record {
+    Record { token: FencingToken::from_u64(65_537), ..Record::default() }
+}
+
+#[tokio::test]
+async fn what_nobody_has_held_for_long_is_deleted_over_all_pages() {
+    let bench = Bench::new();
+    for number in 0..5 {
+        bench.take(&format!("locks/h/{number}"), ours()).await;
+    }
+    bench.clock.advance(DAY * 31);
+    bench.take("locks/h/fresh", ours()).await;
+    let planned = bench.collect(DAY * 30, true).await;
+    assert_eq!((planned.deleted.len(), planned.kept), (5, 1));
+    assert_eq!(bench.names().await.len(), 6, "a dry run deletes nothing");
+    let done = bench.collect(DAY * 30, false).await;
+    assert_eq!(done.deleted, planned.deleted);
+    assert_eq!(bench.names().await, ["locks/h/fresh"]);
+}
+
+#[tokio::test]
+async fn what_is_held_rests_or_is_not_ours_stays() {
+    let bench = Bench::new();
+    let (held, lease_id) = bench.take("locks/h/held", ours()).await;
+    bench.take("locks/h/foreign", Record::default()).await;
+    let later = bench.clock.wall() + DAY * 60;
+    bench.take("locks/h/resting", Record { resting_until: Some(later), ..ours() }).await;
+    bench.take("elsewhere/h/a", ours()).await;
+    bench.clock.advance(DAY * 31);
+    bench.store.renew(&held, lease_id).await.unwrap();
+    let done = bench.collect(DAY * 30, false).await;
+    assert_eq!(done.deleted, Vec::<String>::new());
+    assert_eq!(bench.names().await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_meanwhile_stays() {
+    let bench = Bench::new();
+    let (path, _) = bench.take("locks/h/a", ours()).await;
+    bench.clock.advance(DAY * 31);
+    let seen = bench.store.read_record(&path).await.unwrap();
+    assert!(is_idle(&seen, DAY * 30));
+    bench.take("locks/h/a", ours()).await;
+    assert!(!delete(&bench.store, &path, seen).await.unwrap());
+    assert_eq!(bench.names().await, ["locks/h/a"]);
+}
