@@ -61,7 +61,7 @@ impl Task {
             let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
             caller.sink.event(lost);
             let held = now.saturating_since(granted);
-            observations.push(Observation::HoldEnded { lost: Some(reason), held });
+            observations.push(Observation::HoldEnded { lost: Some(reason), held: Some(held) });
         }
         registry.retire(&self.path, memory);
         registry.changed(&self.path);
