@@ -84,7 +84,7 @@ async fn examine(config: &Config, report: &mut Report) {
 
 fn of_identity(identity: &HostIdentity) -> Finding {
     let HostIdentity { host_id, host_type, provider, warnings } = identity;
-    let detail = format!("{host_id}, of host type {host_type:?}, from provider {provider}");
+    let detail = format!("{host_id}, of host type {host_type}, from provider {provider}");
     if warnings.is_empty() {
         return Finding::good("host id", detail);
     }
