@@ -18,7 +18,8 @@ impl Terminal {
     fn start(home: &Home, script: &str) -> Self {
         let run = home.direct_command(&["run", "-f", "job", "--"]);
         let words = run.as_std().get_args().map(|word| word.to_str().unwrap());
-        let run: Vec<&str> = std::iter::once(env!("CARGO_BIN_EXE_leasehold")).chain(words).collect();
+        let run: Vec<&str> =
+            std::iter::once(env!("CARGO_BIN_EXE_leasehold")).chain(words).collect();
         let mut shell = Command::new("script");
         let shell = shell
             .args(["--quiet", "--return", "--command", script, "/dev/null"])
