@@ -52,7 +52,6 @@ cannot be run; 128 and the signal's number when a signal ended it.";
 
 /// What is to be done: a command with its arguments.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it in a process")]
 #[expect(private_interfaces, reason = "from outside it can only be parsed and run")]
 pub enum Command {
     /// Run the sidecar.

@@ -81,7 +81,7 @@ pub(crate) fn error(format: Format, error: &anyhow::Error) {
                     reason: reason(error),
                 },
             };
-            let line = serde_json::to_string(&failure).unwrap_or(text.clone());
+            let line = serde_json::to_string(&failure).unwrap_or_else(|_| text.clone());
             let _ = writeln!(io::stderr(), "{line}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::ClientBuilder;
+use leasehold_client::{ClientBuilder, Code};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -64,14 +64,12 @@ async fn ask(builder: &ClientBuilder, service: &str) -> anyhow::Result<()> {
     let channel = builder.channel().await?;
     let request = HealthCheckRequest { service: service.to_owned() };
     let answer = HealthClient::new(channel).check(request).await.map_err(|status| {
-        let problem = match status.code() {
-            leasehold_client::Code::NotFound => {
-                format!("the sidecar knows no service {service:?}; try leasehold.v1.LeaseService")
-            }
-            leasehold_client::Code::Unimplemented => {
-                "what answers there has no health service, so it is no sidecar".to_owned()
-            }
-            _ => format!("the sidecar does not answer: {}", status.message()),
+        let problem = if status.code() == Code::NotFound {
+            format!("the sidecar knows no service {service:?}; try leasehold.v1.LeaseService")
+        } else if status.code() == Code::Unimplemented {
+            "what answers there has no health service, so it is no sidecar".to_owned()
+        } else {
+            format!("the sidecar does not answer: {}", status.message())
         };
         UnavailableError(problem)
     })?;

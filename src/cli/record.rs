@@ -215,7 +215,7 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
             state(record).to_owned(),
             printable(&record.holder),
             record.fencing_token.map(|token| token.to_string()).unwrap_or_default(),
-            taken.then(|| age(record.acquired_at.as_ref(), now)).unwrap_or_default(),
+            if taken { age(record.acquired_at.as_ref(), now) } else { String::new() },
             printable(&record.host_type),
             record.waiters_here.to_string(),
         ]

@@ -73,10 +73,8 @@ async fn examine(config: &Config, report: &mut Report) {
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
         }
         Err(error) => {
-            let exit = match super::exit::of_error(&error) {
-                Exit::Unavailable => Exit::Unavailable,
-                _ => Exit::Misconfigured,
-            };
+            let away = super::exit::of_error(&error) == Exit::Unavailable;
+            let exit = if away { Exit::Unavailable } else { Exit::Misconfigured };
             report.fail(Finding::bad("store", format!("{error:#}"), "see above"), exit);
         }
     }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::config::Sources;
 use crate::host_id::HostIdProvider as _;
-use crate::store::{Fault, FaultPlan, FaultyStore, MemoryStore};
+use crate::store::{FaultPlan, FaultyStore, MemoryStore};
 use crate::testing::SimClock;
 
 fn config() -> Config {

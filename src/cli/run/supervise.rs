@@ -120,6 +120,7 @@ impl Watch<'_> {
     }
 
     fn take_in(&mut self, event: HoldEvent) {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the client's events may grow")]
         match event {
             HoldEvent::AtRisk { cause, detail, .. } => {
                 self.stop(Cause::AtRisk, &format!("the lock is at risk: {cause}: {detail}"));
