@@ -93,19 +93,31 @@ pub(crate) fn open_store(
     config: &Config,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Arc<dyn LeaseStore>> {
+    Ok(open_named_store(config, clock)?.0)
+}
+
+/// Opens the configured store, and says for people where it is.
+pub(crate) fn open_named_store(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<(Arc<dyn LeaseStore>, String)> {
     match &config.store {
         Store::Embedded { path } => {
             make_folder_of(path)?;
             let store = SqliteStore::open(path, Arc::clone(clock))
                 .with_context(|| format!("cannot open the embedded store {}", path.display()))?;
-            Ok(Arc::new(store))
+            Ok((Arc::new(store), format!("the file {}", path.display())))
         }
         Store::Azure(azure) => {
             let store = AzureStore::new(&azure_settings(azure), Arc::clone(clock))
                 .context("cannot use the Azure store as it is configured")?;
-            Ok(Arc::new(store))
+            let place = format!("Azure Blob Storage at {}", store.host());
+            Ok((Arc::new(store), place))
         }
-        Store::Memory => Ok(Arc::new(MemoryStore::new(Arc::clone(clock)))),
+        Store::Memory => {
+            let store = MemoryStore::new(Arc::clone(clock));
+            Ok((Arc::new(store), "memory: locks end with this process".to_owned()))
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! `leasehold serve`: the sidecar.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::DEFAULT_ENDPOINT;
 use tokio::signal::unix::SignalKind;
 use tokio_util::sync::CancellationToken;
 
@@ -14,172 +13,151 @@ use super::exit::Exit;
 use super::output;
 use super::signals::Signals;
 use crate::admin::Admin;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::coordinator::Coordinator;
-use crate::grpc;
+use crate::grpc::{Server, Settings, TcpSettings, Tls, UnixSettings};
+use crate::host_id::HostIdentity;
 use crate::telemetry::{self, Measured, Metrics};
 
-/// Runs the sidecar. Without any configuration it keeps locks in a file in your state folder and listens on
-/// 127.0.0.1:50951. See docs/configuration.md for all settings.
+/// Runs the sidecar until it is told to end. Without any configuration it keeps locks in a file of this user, and
+/// listens on loopback.
 ///
-/// SIGTERM and SIGINT let holders finish (drain.period) before it ends; a second one ends it at once.
+/// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period. A second one ends it at
+/// once.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Print the configuration, with where each value comes from and secrets masked, and end.
+    /// Print every setting with its value and where that comes from, secrets masked, and do nothing else.
     #[arg(long)]
     print_config: bool,
 }
 
-/// Runs the command.
+/// Runs the sidecar.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let config = args.config.load()?;
     if args.print_config {
         output::print(&config.print())?;
         return Ok(Exit::Success);
     }
-    telemetry::init(config.log.format, &config.log.filter)?;
-    // Before anything is had that a signal must not cut off.
-    let signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])
+    let mut signals = Signals::listen(&[SignalKind::terminate(), SignalKind::interrupt()])
         .context("cannot listen for signals")?;
-    let sidecar = Sidecar::start(&config).await?;
-    sidecar.announce();
-    sidecar.serve(config.drain.period, signals).await
-}
+    telemetry::init(config.log.format, &config.log.filter).context("cannot log")?;
+    let identity = engine::identify(&config)?;
+    let clock = engine::clock();
+    let metrics = Metrics::new(clock.as_ref());
+    // Everything that can be refused is asked for before the first caller comes in.
+    let (store, place) = engine::open_named_store(&config, &clock)?;
+    let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
+    let server = Server::bind(settings(&config)).await?;
+    let admin = match config.admin.listen {
+        Some(address) => Some(Admin::bind(address).await?),
+        None => None,
+    };
+    let admin_address = admin.as_ref().map(Admin::address);
+    let listening = (server.endpoints(), admin_address);
+    announce(&config, &identity, &place, listening);
+    let observer = Arc::new(metrics.clone());
+    let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
 
-/// Everything that runs, listening and not yet answering.
-struct Sidecar {
-    engine: Engine,
-    server: grpc::Server,
-    admin: Option<Admin>,
-    metrics: Metrics,
-    /// The kind of store, for people.
-    store: &'static str,
-}
-
-impl Sidecar {
-    async fn start(config: &Config) -> anyhow::Result<Self> {
-        let identity = engine::identify(config)?;
-        for warning in &identity.warnings {
-            tracing::warn!("{warning}");
-        }
-        // What is taken by another process is found out before the store is touched.
-        let server = grpc::Server::bind(listeners(config)).await?;
-        let admin = match config.admin.listen {
-            Some(address) => Some(Admin::bind(address).await?),
-            None => None,
-        };
-        let clock = engine::clock();
-        let metrics = Metrics::new(clock.as_ref());
-        let store = engine::open_store(config, &clock)?;
-        let kind = store.kind();
-        let store = Arc::new(Measured::new(store, Arc::clone(&clock), metrics.clone()));
-        let observer = Arc::new(metrics.clone());
-        let engine = Engine::start(config, identity, store, clock, observer);
-        Ok(Self { engine, server, admin, metrics, store: kind })
-    }
-
-    /// Says where it is, and how to try it.
-    fn announce(&self) {
-        let host = self.engine.coordinator.host();
-        let endpoints = self.server.endpoints();
-        tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
-            endpoints = endpoints.join(" "),
-            admin = self.admin.as_ref().map(|admin| admin.address().to_string()),
-            store = self.store,
-            host_id = %host.host_id,
-            host_type = %host.host_type,
-            host_id_from = host.provider,
-            "serving"
-        );
-        if let Some(endpoint) = endpoints.first() {
-            let flag = if endpoint == DEFAULT_ENDPOINT {
-                String::new()
-            } else {
-                format!("--endpoint {endpoint} ")
-            };
-            tracing::info!(
-                "try it: leasehold run {flag}--function hello -- echo 'this has the lock'"
-            );
-        }
-    }
-
-    /// Serves until a signal, and drains then (S15). A second signal ends it at once.
-    async fn serve(self, period: Duration, mut signals: Signals) -> anyhow::Result<Exit> {
-        let Self { engine: Engine { coordinator, limits }, server, admin, metrics, .. } = self;
-        let stop = CancellationToken::new();
-        let mut served = tokio::spawn(server.run(coordinator.clone(), limits, stop.clone()));
-        let admin = admin.map(|admin| {
-            let stop = stop.clone().cancelled_owned();
-            tokio::spawn(admin.run(coordinator.clone(), metrics, stop))
-        });
-        let checking = tokio::spawn({
-            let coordinator = coordinator.clone();
-            async move { coordinator.keep_checking().await }
-        });
-        tokio::select! {
-            broke = &mut served => {
-                broke.context("the server broke")?.context("the server broke")?;
-                anyhow::bail!("the server ended by itself");
-            }
-            number = signals.next() => {
-                let period = humantime::format_duration(period);
-                tracing::info!(signal = number, "draining: holders have {period} to let go");
-            }
-        }
-        tokio::select! {
-            () = end(&coordinator, period, &stop, served) => {}
-            number = signals.next() => {
-                tracing::warn!(signal = number, "ended at once: leases that are still held run out");
-                return Ok(Exit::by_signal(number));
-            }
-        }
-        checking.abort();
+    let coordinator = engine.coordinator;
+    let (stop, stop_admin) = (CancellationToken::new(), CancellationToken::new());
+    let serving = server.run(coordinator.clone(), engine.limits, stop.clone());
+    let until_stopped = stop_admin.clone().cancelled_owned();
+    let administration = async {
         if let Some(admin) = admin {
-            // It ends within a second of `stop`.
-            let _ = admin.await;
+            let stop = until_stopped;
+            admin.run(coordinator.clone(), metrics, stop).await;
         }
-        tracing::info!("ended");
-        Ok(Exit::Success)
+    };
+    let ending = end(&mut signals, &coordinator, &config, (stop, stop_admin));
+    tokio::select! {
+        exit = ending => Ok(exit),
+        (served, ()) = async { tokio::join!(serving, administration) } => {
+            served.context("the server broke")?;
+            Ok(Exit::Success)
+        }
+        () = coordinator.keep_checking() => Ok(Exit::Internal),
     }
 }
 
-/// Lets holders finish, then the calls that are being answered.
+/// Waits for a signal, then shuts down (S15). The second signal is final.
 async fn end(
+    signals: &mut Signals,
     coordinator: &Coordinator,
-    period: Duration,
-    stop: &CancellationToken,
-    served: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
-) {
-    coordinator.drain(period).await;
-    stop.cancel();
-    match served.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "the server broke while it was ending"),
-        Err(error) => tracing::error!(%error, "the server broke while it was ending"),
+    config: &Config,
+    (stop, stop_admin): (CancellationToken, CancellationToken),
+) -> Exit {
+    let number = signals.next().await;
+    let period = config.drain.period;
+    tracing::info!(
+        signal = number,
+        period = %humantime::format_duration(period),
+        "shutting down: waiting for holders to let go; a second signal ends it at once"
+    );
+    tokio::select! {
+        biased;
+        number = signals.next() => {
+            tracing::warn!("ended at once by a second signal: leases that are held run out");
+            Exit::by_signal(number)
+        }
+        () = coordinator.drain(period) => {
+            stop.cancel();
+            stop_admin.cancel();
+            tracing::info!("shut down");
+            // The servers end what they are answering, and with them this command.
+            std::future::pending().await
+        }
     }
 }
 
-fn listeners(config: &Config) -> grpc::Settings {
-    let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    grpc::Settings {
-        tcp: config.listen.tcp.map(|address| grpc::TcpSettings {
+fn announce(
+    config: &Config,
+    identity: &HostIdentity,
+    store: &str,
+    (endpoints, admin): (Vec<String>, Option<SocketAddr>),
+) {
+    for warning in &identity.warnings {
+        tracing::warn!("{warning}");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        store,
+        container = %config.paths.container,
+        host_id = %identity.host_id,
+        host_type = %identity.host_type,
+        provider = %identity.provider,
+        "leasehold"
+    );
+    let admin = admin.map(|address| format!("http://{address}")).unwrap_or_default();
+    tracing::info!(endpoints = endpoints.join(" "), admin, "listening");
+    if let Some(endpoint) = endpoints.first() {
+        tracing::info!(
+            "try it: leasehold run --endpoint {endpoint} --function hello -- sh -c 'echo I am the only one; sleep 30'"
+        );
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let listen = &config.listen;
+    let tls = |tls: &config::Tls| Tls {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        client_ca: tls.client_ca.clone(),
+    };
+    let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Settings {
+        tcp: listen.tcp.map(|address| TcpSettings {
             address,
-            tls: config.listen.tls.as_ref().map(|tls| grpc::Tls {
-                certificate: tls.certificate.clone(),
-                key: tls.key.clone(),
-                client_ca: tls.client_ca.clone(),
-            }),
-            token_file: config.listen.token_file.clone(),
+            tls: listen.tls.as_ref().map(tls),
+            token_file: listen.token_file.clone(),
         }),
-        unix: config.listen.unix.as_ref().map(|unix| grpc::UnixSettings {
+        unix: listen.unix.as_ref().map(|unix| UnixSettings {
             path: unix.path.clone(),
             allowed_uids: unix.allowed_uids.clone(),
         }),
         connections: config.limits.connections,
-        streams_per_connection: small(config.limits.streams_per_connection),
-        header_list_bytes: small(config.limits.header_list_bytes),
+        streams_per_connection: bounded(config.limits.streams_per_connection),
+        header_list_bytes: bounded(config.limits.header_list_bytes),
     }
 }

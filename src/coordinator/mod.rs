@@ -165,7 +165,7 @@ impl Coordinator {
             waits: true,
         };
         let id = caller.id;
-        self.admit(&path, Command::Resume(caller, Box::new(resumed.resume)))?;
+        self.admit(&path, Command::Resume(Box::new(caller), Box::new(resumed.resume)))?;
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
     }
 
@@ -262,7 +262,7 @@ impl Coordinator {
             waits: true,
         };
         let id = caller.id;
-        self.admit(&target.path, Command::Arrive(caller))?;
+        self.admit(&target.path, Command::Arrive(Box::new(caller)))?;
         Ok(Presence::new(Arc::clone(&self.shared), target.path, id))
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
 use super::request::{
@@ -75,8 +76,8 @@ impl Coordinator {
         };
         let list = List {
             container: namespace.container.clone(),
-            prefix,
-            continuation: request.page_token,
+            prefix: prefix.clone(),
+            continuation: request.page_token.map(|token| read_page(&prefix, &token)).transpose()?,
             limit: request.page_size,
         };
         let listing = self.shared.asked(PATIENCE, self.shared.store.list(list)).await;
@@ -90,7 +91,8 @@ impl Coordinator {
                 records.push(record);
             }
         }
-        Ok(RecordPage { records, next_page_token: listing.continuation })
+        let next = listing.continuation.map(|next| page_token(&prefix, &next));
+        Ok(RecordPage { records, next_page_token: next })
     }
 
     /// Follows one lock: a record now, and one at each change that is noticed. Changes made by this sidecar show at
@@ -160,6 +162,24 @@ impl Coordinator {
             Err(error) => Err(store_error(&error)),
         }
     }
+}
+
+/// Where the next page of a listing begins, with a sign of the listing that it is good for.
+fn page_token(prefix: &str, continuation: &str) -> String {
+    format!("{}.{continuation}", listing_sign(prefix))
+}
+
+/// The store's part of a page token that was handed out for this listing.
+fn read_page(prefix: &str, token: &str) -> Result<String, CallError> {
+    match token.split_once('.') {
+        Some((sign, continuation)) if sign == listing_sign(prefix) => Ok(continuation.to_owned()),
+        Some(_) | None => Err(CallError::PageToken),
+    }
+}
+
+fn listing_sign(prefix: &str) -> String {
+    let digest = Sha256::digest(prefix.as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A lock that is followed.

@@ -93,7 +93,7 @@ pub struct Grant {
     pub validity: Validity,
     /// When the lock was granted, for people.
     pub acquired_at: UnixMillis,
-    /// When the lease runs out unless it is renewed, for people.
+    /// The end of the validity by the wall clock, for people and never to be counted on.
     pub expires_at: UnixMillis,
 }
 

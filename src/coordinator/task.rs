@@ -33,8 +33,8 @@ impl Inbox {
 /// What a path's task is told.
 #[derive(Debug)]
 pub(super) enum Command {
-    Arrive(Caller),
-    Resume(Caller, Box<crate::hold::Resume>),
+    Arrive(Box<Caller>),
+    Resume(Box<Caller>, Box<crate::hold::Resume>),
     Leave(CallerId),
     FallSilent(CallerId),
     /// A repeatable call has its answer.
@@ -140,12 +140,12 @@ impl Task {
             Some(Command::Answered(event)) => self.feed(event),
             Some(Command::Arrive(caller)) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
-                self.callers.insert(id, caller);
+                self.callers.insert(id, *caller);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
             Some(Command::Resume(caller, resume)) => {
                 let id = caller.id;
-                self.callers.insert(id, caller);
+                self.callers.insert(id, *caller);
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),

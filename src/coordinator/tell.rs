@@ -24,6 +24,7 @@ impl Task {
             Action::TellFailed { caller, trouble } => self.tell_failed(caller, trouble),
             Action::TellSuperseded { caller } => self.tell_superseded(caller),
             Action::TellRenewed { caller, valid_until } => {
+                tracing::debug!(lock = %self.path, "renewed");
                 self.tell_validity(caller, valid_until, HoldEvent::Renewed);
             }
             Action::TellAtRisk { caller, valid_until, kind, detail } => {
@@ -107,7 +108,7 @@ impl Task {
             token: granted.token,
             validity: shared.validity(granted.valid_until),
             acquired_at: granted.acquired_at,
-            expires_at: wall + granted.expires_at.saturating_since(now),
+            expires_at: wall + granted.valid_until.saturating_since(now),
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();

@@ -188,8 +188,6 @@ pub struct Granted {
     pub lease_duration: Duration,
     /// The end of the holder's validity (S2).
     pub valid_until: Instant,
-    /// When the lease runs out unless it is renewed, for people.
-    pub expires_at: Instant,
     /// When the lock was granted, by the store's clock, for people.
     pub acquired_at: UnixMillis,
     /// The hold went on: it was had before and resumed (S16).

@@ -102,7 +102,6 @@ impl Held {
             lease_id: self.lease_id,
             lease_duration: self.renewal.lease_duration(),
             valid_until: self.tell_validity(),
-            expires_at: self.bounds.limit(self.renewal.expires_at()),
             acquired_at: self.acquired_at,
             resumed,
         }

@@ -66,10 +66,6 @@ impl Renewal {
         self.lease_duration
     }
 
-    pub(super) fn expires_at(&self) -> Instant {
-        self.good_sent + self.lease_duration
-    }
-
     pub(super) const fn last_sent(&self) -> Instant {
         self.last_sent
     }

@@ -85,14 +85,14 @@ async fn without_any_configuration_it_serves_and_says_how_to_try_it() {
     let line = |word: &str| -> serde_json::Value {
         serde_json::from_str(log.lines().find(|line| line.contains(word)).unwrap()).unwrap()
     };
-    let endpoint = line("\"serving\"")["endpoints"].as_str().unwrap().to_owned();
+    let endpoint = line("\"listening\"")["endpoints"].as_str().unwrap().to_owned();
     assert!(line("try it")["message"].as_str().unwrap().contains(&endpoint), "{log}");
     assert!(log.contains("the host type is"), "{log}");
     let ran = home.leasehold(&["run", "--endpoint", &endpoint, "-f", "hello", "--", "true"]).await;
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(home.path(".local/state/leasehold/locks.db").exists());
-    let admin = line("\"serving\"")["admin"].as_str().unwrap().to_owned();
-    let metrics = get(&admin, "/metrics").await;
+    let admin = line("\"listening\"")["admin"].as_str().unwrap().to_owned();
+    let metrics = get(admin.strip_prefix("http://").unwrap(), "/metrics").await;
     assert!(metrics.contains("leasehold_"), "{metrics}");
     child.kill().await.unwrap();
 }

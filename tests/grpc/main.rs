@@ -1,5 +1,12 @@
 //! The API as any client meets it: every rpc, every outcome, every code, over the service's own wire.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that fails says where"
+)]
+
 mod errors;
 mod health;
 mod holds;

@@ -126,7 +126,7 @@ pub(crate) fn by_path(path: &str) -> Option<LockSelector> {
 /// What an AcquireLease was answered.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Granted(Grant),
+    Granted(Box<Grant>),
     Busy(Box<Busy>),
 }
 
@@ -135,14 +135,14 @@ impl Sidecar {
         let request = AcquireLeaseRequest { spec: Some(spec) };
         let answer = self.client.clone().acquire_lease(request).await?;
         Ok(match answer.into_inner().outcome.expect("an outcome is always set") {
-            acquire_lease_response::Outcome::Granted(grant) => Answer::Granted(grant),
+            acquire_lease_response::Outcome::Granted(grant) => Answer::Granted(Box::new(grant)),
             acquire_lease_response::Outcome::Busy(busy) => Answer::Busy(Box::new(busy)),
         })
     }
 
     pub(crate) async fn acquire(&self, spec: LeaseSpec) -> Grant {
         match self.ask(spec).await.unwrap() {
-            Answer::Granted(grant) => grant,
+            Answer::Granted(grant) => *grant,
             Answer::Busy(busy) => panic!("busy: {busy:?}"),
         }
     }

@@ -58,24 +58,30 @@ async fn examine(config: &Config, report: &mut Report) {
     };
     report.add(of_identity(&identity));
     let clock = engine::clock();
-    let opened = engine::open_store(config, &clock);
+    let opened = engine::open_named_store(config, &clock);
     // The file is looked at when it is there: opening makes it.
     if let Store::Embedded { path } = &config.store {
         file::examine(path, report);
     }
     match opened {
-        Ok(opened) => {
-            let kind = opened.kind();
+        Ok((opened, place)) => {
             report.add(Finding::good(
                 "store",
-                format!("{kind}, in container {}", config.paths.container),
+                format!("{place}, container {}", config.paths.container),
             ));
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
         }
         Err(error) => {
             let away = super::exit::of_error(&error) == Exit::Unavailable;
             let exit = if away { Exit::Unavailable } else { Exit::Misconfigured };
-            report.fail(Finding::bad("store", format!("{error:#}"), "see above"), exit);
+            report.fail(
+                Finding::bad(
+                    "store",
+                    format!("{error:#}"),
+                    "correct the section store, or what it names",
+                ),
+                exit,
+            );
         }
     }
 }

@@ -206,14 +206,19 @@ impl Trial<'_> {
 fn of_error(check: &'static str, error: &StoreError) -> Finding {
     let advice = match error {
         StoreError::Unavailable { .. } => {
-            "check name resolution, network, firewall and the account's name; the sidecar starts without its store, \
-             and is ready when it is back"
+            "check the endpoint's name, DNS, the network and the account's firewall from this machine; a sidecar \
+             starts without its store, and is ready when it is back"
         }
-        StoreError::Throttled { .. } => "wait, or give the store less to do",
-        StoreError::Denied { .. } => "grant what is missing; new roles take some minutes to work",
-        StoreError::ContainerMissing { .. } | StoreError::Fatal { .. } => {
-            "do what the message says"
+        StoreError::Throttled { .. } => {
+            "ask again later; if it stays so, give the store less to do"
         }
+        StoreError::Denied { .. } => {
+            "grant the role that the message names (new ones take some minutes to work), or correct the credentials"
+        }
+        StoreError::ContainerMissing { .. } => {
+            "make the container, or set store.azure.create_container = true and let the sidecar make it"
+        }
+        StoreError::Fatal { .. } => "put right what the message names",
         StoreError::Contended
         | StoreError::LeaseLost { .. }
         | StoreError::Changed

@@ -120,7 +120,6 @@ impl Watch<'_> {
     }
 
     fn take_in(&mut self, event: HoldEvent) {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "the client's events may grow")]
         match event {
             HoldEvent::AtRisk { cause, detail, .. } => {
                 self.stop(Cause::AtRisk, &format!("the lock is at risk: {cause}: {detail}"));
@@ -132,6 +131,12 @@ impl Watch<'_> {
                 self.stop(Cause::Lost(loss.reason), &format!("the lock is lost: {loss}"));
             }
             // Renewals show in the guard; a break of the stream matters only if it lasts, which the clock shows.
+            HoldEvent::Waiting(_)
+            | HoldEvent::Renewed { .. }
+            | HoldEvent::Recovered { .. }
+            | HoldEvent::Interrupted { .. }
+            | HoldEvent::Resumed { .. } => {}
+            // Events may be added that this does not know.
             _ => {}
         }
     }

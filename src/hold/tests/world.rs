@@ -351,7 +351,7 @@ impl World {
 
     pub(super) fn is_quiet(&self) -> bool {
         self.sidecars.iter().all(|sidecar| {
-            let now = sidecar.clock.read(self.now);
+            let _ = sidecar.clock.read(self.now);
             sidecar.hold.is_idle() && sidecar.hold.next_wakeup().is_none()
         })
     }

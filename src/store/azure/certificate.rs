@@ -51,7 +51,9 @@ impl Certificate {
         let key = match &key {
             PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
             PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
-            _ => return Err(malformed("its private key is not an RSA key")),
+            PrivateKeyDer::Sec1(_) | _ => {
+                return Err(malformed("its private key is not an RSA key"));
+            }
         };
         let key =
             key.map_err(|_| malformed("its private key is not an RSA key of 2048 to 4096 bits"))?;

@@ -62,7 +62,7 @@ fn lock(
     let metadata = item.metadata.and_then(|metadata| metadata.values).unwrap_or_default();
     let seconds = properties.last_modified.ok_or_else(incomplete)?.unix_timestamp();
     let stored = StoredLock {
-        etag: quoted(&properties.etag.ok_or_else(incomplete)?.to_string()),
+        etag: quoted(properties.etag.ok_or_else(incomplete)?.as_ref()),
         fields: metadata
             .into_iter()
             .map(|(name, value)| (answer::field_name(&name), value))

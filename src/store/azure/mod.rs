@@ -139,10 +139,9 @@ impl AzureStore {
         if failure.code() == "ContainerAlreadyExists" {
             return Ok(());
         }
-        match self.error(Request::CreateContainer, failure) {
-            StoreError::Denied { .. } => Err(container_missing(container)),
-            error => Err(error),
-        }
+        let error = self.error(Request::CreateContainer, failure);
+        let denied = matches!(error, StoreError::Denied { .. });
+        Err(if denied { container_missing(container) } else { error })
     }
 
     async fn write_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), StoreError> {
@@ -278,10 +277,10 @@ impl LeaseStore for AzureStore {
         let blob = self.clients.lease.blob_client(path.container(), &name);
         match blob.get_properties(None).await {
             Ok(answer) => Ok(Some(break_note::from_metadata(&answer::fields(answer.headers())))),
-            Err(failure) => match self.error(Request::ReadNote, failure) {
-                StoreError::NotFound => Ok(None),
-                error => Err(error),
-            },
+            Err(failure) => {
+                let error = self.error(Request::ReadNote, failure);
+                if matches!(error, StoreError::NotFound) { Ok(None) } else { Err(error) }
+            }
         }
     }
 
@@ -327,16 +326,17 @@ impl LeaseStore for AzureStore {
             }
             Err(failure) => Failure::from(failure),
         };
-        match &failure {
-            Failure::Refused(refusal) if refusal.status == 404 => match refusal.date {
-                _ if refusal.code == "ContainerNotFound" && !self.create_container => {
-                    Err(container_missing(container.as_str()))
-                }
-                Some(date) => Ok(date),
-                None => Err(self.error(Request::Check, Failure::Unbelievable("it has no date"))),
-            },
-            _ => Err(self.error(Request::Check, failure)),
+        let Failure::Refused(refusal) = &failure else {
+            return Err(self.error(Request::Check, failure));
+        };
+        if refusal.status != 404 {
+            return Err(self.error(Request::Check, failure));
         }
+        if refusal.code == "ContainerNotFound" && !self.create_container {
+            return Err(container_missing(container.as_str()));
+        }
+        let undated = || self.error(Request::Check, Failure::Unbelievable("it has no date"));
+        refusal.date.ok_or_else(undated)
     }
 
     fn kind(&self) -> &'static str {

@@ -1,0 +1,21 @@
+//! Processes that are stopped and go on.
+
+use leasehold_client::proto::{LossReason, hold_lease_response::Event};
+use rustix::process::Signal;
+
+use crate::process::{Sidecar, event, patient};
+
+#[tokio::test]
+async fn s4_a_sidecar_that_was_stopped_past_its_lease_says_lost_before_anything_else() {
+    let first = Sidecar::on_azurite("Paused", &[]).await;
+    let second = Sidecar::on_azurite("Paused", &[]).await;
+    let (grant, mut stream) = first.hold(patient("nightly")).await;
+    first.signal(Signal::STOP);
+    let next = second.granted(patient("nightly")).await;
+    assert!(next.fencing_token > grant.fencing_token, "S5");
+    first.signal(Signal::CONT);
+    let Event::Lost(lost) = event(&mut stream).await else { panic!("something before lost") };
+    assert_eq!(lost.reason(), LossReason::Expired);
+    let third = first.acquire(crate::process::spec("nightly")).await;
+    assert!(third.granted().is_none(), "the second one still has it");
+}

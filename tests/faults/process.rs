@@ -1,0 +1,206 @@
+//! Sidecars as processes, and clients of them.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use leasehold::testing::Azurite;
+use leasehold_client::proto::{
+    Grant, HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LockKey, hold_lease_request,
+    hold_lease_response, lease_service_client::LeaseServiceClient,
+};
+use leasehold_client::{Client, Outcome};
+use rustix::process::{Pid, Signal, kill_process};
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+/// What must happen at all gets this long: a busy machine takes its time.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+/// The shortest lease, so that tests of its end are short.
+pub(crate) const SHORT: i64 = 15;
+
+/// A `leasehold serve` with its socket and log in a folder of its own.
+#[derive(Debug)]
+pub(crate) struct Sidecar {
+    folder: tempfile::TempDir,
+    settings: Vec<String>,
+    child: Child,
+}
+
+impl Sidecar {
+    /// One on the emulator that all tests share, for hosts of `host_type`.
+    pub(crate) async fn on_azurite(host_type: &str, more: &[&str]) -> Self {
+        let connection = Azurite::shared().connection_string();
+        let mut settings = vec![format!("host_id.host_type={host_type}")];
+        settings.extend(more.iter().map(|setting| (*setting).to_owned()));
+        Self::start(settings, &connection).await
+    }
+
+    async fn start(settings: Vec<String>, connection: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let child = spawn(folder.path(), &settings, connection);
+        let mut sidecar = Self { folder, settings, child };
+        sidecar.wait_until_up().await;
+        sidecar
+    }
+
+    /// Starts it anew at the same place, after its process has ended.
+    pub(crate) async fn restart(&mut self) {
+        let connection = Azurite::shared().connection_string();
+        self.child = spawn(self.folder.path(), &self.settings, &connection);
+        self.wait_until_up().await;
+    }
+
+    async fn wait_until_up(&mut self) {
+        let probe = || {
+            let mut probe = Command::new(BINARY);
+            probe.args(["probe", "--endpoint", &self.endpoint()]);
+            probe.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+        };
+        let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap();
+        until("the sidecar is up", log, || probe().then_some(())).await;
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("unix://{}", socket(self.folder.path()).display())
+    }
+
+    /// What it wrote.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(&self.child, signal);
+    }
+
+    /// Waits until its process has ended.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        until("the sidecar has ended", String::new, || child.try_wait().unwrap()).await
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.endpoint()).await.unwrap()
+    }
+
+    /// A connection without the client's own resuming and believing.
+    pub(crate) async fn rpc(&self) -> LeaseServiceClient<Channel> {
+        let socket = socket(self.folder.path());
+        let connector = tower::service_fn(move |_| {
+            let socket = socket.clone();
+            async move {
+                let stream = tokio::net::UnixStream::connect(socket).await?;
+                Ok::<_, std::io::Error>(hyper_util::rt::TokioIo::new(stream))
+            }
+        });
+        let endpoint = tonic::transport::Endpoint::from_static("http://socket");
+        LeaseServiceClient::new(endpoint.connect_with_connector(connector).await.unwrap())
+    }
+
+    /// Takes the lock by a stream.
+    pub(crate) async fn hold(&self, spec: LeaseSpec) -> (Grant, Streaming<HoldLeaseResponse>) {
+        let start = hold_lease_request::Start::Spec(spec);
+        let request = HoldLeaseRequest { start: Some(start) };
+        let mut stream = self.rpc().await.hold_lease(request).await.unwrap().into_inner();
+        loop {
+            match event(&mut stream).await {
+                hold_lease_response::Event::Granted(grant) => return (grant, stream),
+                hold_lease_response::Event::Waiting(_) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    pub(crate) async fn acquire(&self, spec: LeaseSpec) -> Outcome<Grant> {
+        self.client().await.acquire(spec).await.unwrap()
+    }
+
+    pub(crate) async fn granted(&self, spec: LeaseSpec) -> Grant {
+        match self.acquire(spec).await {
+            Outcome::Granted(grant) => grant,
+            Outcome::Busy(busy) => panic!("{busy:?}\n{}", self.log()),
+        }
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("a sidecar wrote:\n{}", self.log());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn socket(folder: &Path) -> PathBuf {
+    folder.join("leasehold.sock")
+}
+
+fn spawn(folder: &Path, settings: &[String], connection: &str) -> Child {
+    let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
+    let mut command = Command::new(BINARY);
+    command.arg("serve");
+    let ours = [
+        "store.kind=azure".to_owned(),
+        "store.azure.create_container=true".to_owned(),
+        "listen.tcp=".to_owned(),
+        "admin.listen=".to_owned(),
+        format!("listen.unix={}", socket(folder).display()),
+    ];
+    for setting in ours.iter().chain(settings) {
+        command.args(["--set", setting]);
+    }
+    command
+        .env("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+pub(crate) fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+pub(crate) async fn event(stream: &mut Streaming<HoldLeaseResponse>) -> hold_lease_response::Event {
+    let message = tokio::time::timeout(PATIENCE, stream.message()).await;
+    message.expect("an event comes").unwrap().expect("the stream goes on").event.unwrap()
+}
+
+/// Waits until `look` finds something.
+pub(crate) async fn until<T>(
+    what: &str,
+    why_not: impl Fn() -> String,
+    mut look: impl FnMut() -> Option<T>,
+) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    match tokio::time::timeout(PATIENCE, found).await {
+        Ok(found) => found,
+        Err(_) => panic!("waited for long, and not: {what}; {}", why_not()),
+    }
+}
+
+pub(crate) fn spec(function: &str) -> LeaseSpec {
+    LeaseSpec {
+        key: Some(LockKey { function: function.to_owned(), ..LockKey::default() }),
+        ..LeaseSpec::default()
+    }
+}
+
+/// With a lease that ends soon, and the patience to wait for it.
+pub(crate) fn patient(function: &str) -> LeaseSpec {
+    let seconds = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
+    LeaseSpec { lease_duration: seconds(SHORT), wait: seconds(100), ..spec(function) }
+}
