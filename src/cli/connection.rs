@@ -158,8 +158,9 @@ impl ConnectionArgs {
 
 fn start_engine(config: &Config) -> anyhow::Result<Engine> {
     let identity = engine::identify(config)?;
+    // A command comes often, and has nobody to be warned each time; `doctor` and `serve` say it.
     for warning in &identity.warnings {
-        tracing::warn!("{warning}");
+        tracing::info!("{warning}");
     }
     let clock = engine::clock();
     let store = engine::open_store(config, &clock)?;

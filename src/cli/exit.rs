@@ -113,7 +113,8 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
         || cause.is::<ConfigError>()
         || cause.is::<ProviderError>()
         || cause.is::<AzureSettingsError>()
-        || cause.is::<crate::grpc::ListenError>();
+        || cause.is::<crate::grpc::ListenError>()
+        || cause.is::<crate::admin::AdminError>();
     misconfigured.then_some(Exit::Misconfigured)
 }
 
@@ -153,7 +154,8 @@ fn of_refusal(refusal: &Refusal) -> Exit {
 /// Without a reason of ours it was the connection, a proxy, or a newer sidecar.
 fn of_code(code: Code) -> Exit {
     match code {
-        Code::InvalidArgument | Code::OutOfRange => Exit::Usage,
+        // What is not found was named wrongly.
+        Code::InvalidArgument | Code::OutOfRange | Code::NotFound => Exit::Usage,
         Code::PermissionDenied | Code::Unauthenticated => Exit::Denied,
         Code::Unavailable
         | Code::DeadlineExceeded
@@ -161,7 +163,6 @@ fn of_code(code: Code) -> Exit {
         | Code::Unknown
         | Code::ResourceExhausted => Exit::Unavailable,
         Code::Ok
-        | Code::NotFound
         | Code::AlreadyExists
         | Code::FailedPrecondition
         | Code::Aborted

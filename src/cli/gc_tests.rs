@@ -1,93 +1,96 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::lock::{Container, Fields, LeaseId};
+use crate::lock::{Container, FencingToken, LeaseId};
 use crate::store::{Acquire, MemoryStore, Write};
 use crate::testing::SimClock;
+use crate::time::Clock;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-struct Account {
+struct Bench {
     clock: Arc<SimClock>,
     store: MemoryStore,
-    leases: u128,
 }
 
-impl Account {
+impl Bench {
     fn new() -> Self {
         let clock = Arc::new(SimClock::new());
-        let store = MemoryStore::new(Arc::clone(&clock) as _);
-        Self { clock, store, leases: 0 }
+        let store = MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        Self { clock, store }
     }
 
-    fn path(name: &str) -> LockPath {
-        LockPath::from_parts(&Container::parse("leasehold").unwrap(), &format!("locks/h/{name}"))
+    fn list() -> List {
+        let container = Container::parse("leasehold").unwrap();
+        List { container, prefix: "locks/".to_owned(), continuation: None, limit: 2 }
     }
 
-    async fn take(&mut self, name: &str, resting_until: Option<u64>) -> LeaseId {
-        self.leases += 1;
-        let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(self.leases));
-        let path = Self::path(name);
-        let duration = Duration::from_secs(60);
+    /// Takes the lock `name` and writes `record`.
+    async fn take(&self, name: &str, record: Record) -> (LockPath, LeaseId) {
+        let path = LockPath::from_parts(&Self::list().container, name);
+        let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
+        let duration = Duration::from_secs(15);
         let acquire = Acquire { lease_id, duration, if_match: None };
         self.store.acquire(&path, acquire).await.unwrap();
-        let record = Record {
-            token: crate::lock::FencingToken::from_u64(1),
-            resting_until: resting_until.map(crate::time::UnixMillis),
-            ..Record::default()
-        };
-        let write = Write { lease_id, if_match: None, fields: record.into_fields(Fields::new()) };
-        self.store.write_record(&path, write).await.unwrap();
-        lease_id
+        let fields = record.into_fields(Default::default());
+        self.store.write_record(&path, Write { lease_id, if_match: None, fields }).await.unwrap();
+        (path, lease_id)
     }
 
-    async fn release(&self, name: &str, lease_id: LeaseId) {
-        self.store.release(&Self::path(name), lease_id, None).await.unwrap();
+    async fn names(&self) -> Vec<String> {
+        let list = List { limit: 100, prefix: String::new(), ..Self::list() };
+        let listing = self.store.list(list).await.unwrap();
+        listing.locks.iter().map(|(path, _)| path.name().to_owned()).collect()
     }
 
-    async fn collect(&self, dry_run: bool) -> Collected {
-        let list = List {
-            container: Container::parse("leasehold").unwrap(),
-            prefix: "locks/h/".to_owned(),
-            continuation: None,
-            limit: 2,
-        };
-        collect(&self.store, list, 30 * DAY, dry_run).await.unwrap()
+    async fn collect(&self, idle: Duration, dry_run: bool) -> Collected {
+        collect(&self.store, Self::list(), idle, dry_run).await.unwrap()
     }
 }
 
-#[tokio::test]
-async fn locks_that_nobody_has_held_for_long_are_deleted_over_all_pages_and_no_others() {
-    let mut account = Account::new();
-    for name in ["a", "b", "c", "d", "e"] {
-        let lease_id = account.take(name, None).await;
-        account.release(name, lease_id).await;
-    }
-    account.clock.advance(31 * DAY);
-    let held = account.take("held", None).await;
-    let fresh = account.take("fresh", None).await;
-    account.release("fresh", fresh).await;
-    let dry = account.collect(true).await;
-    let expected: Vec<String> =
-        ["a", "b", "c", "d", "e"].map(|name| Account::path(name).to_string()).into();
-    assert_eq!(dry.deleted, expected);
-    assert!(
-        account.store.read_record(&Account::path("a")).await.is_ok(),
-        "a dry run deletes nothing"
-    );
-    assert_eq!(account.collect(false).await.deleted, expected);
-    assert!(account.store.read_record(&Account::path("a")).await.is_err());
-    assert!(account.store.read_record(&Account::path("fresh")).await.is_ok());
-    account.release("held", held).await;
-    assert_eq!(account.collect(false).await.deleted, Vec::<String>::new());
+fn ours() -> Record {
+    Record { token: FencingToken::from_u64(65_537), ..Record::default() }
 }
 
 #[tokio::test]
-async fn s11_a_lock_that_rests_is_kept() {
-    let mut account = Account::new();
-    let far = 1_800_000_000_000 + u64::try_from((40 * DAY).as_millis()).unwrap();
-    let lease_id = account.take("resting", Some(far)).await;
-    account.release("resting", lease_id).await;
-    account.clock.advance(31 * DAY);
-    assert_eq!(account.collect(false).await.deleted, Vec::<String>::new());
+async fn what_nobody_has_held_for_long_is_deleted_over_all_pages() {
+    let bench = Bench::new();
+    for number in 0..5 {
+        bench.take(&format!("locks/h/{number}"), ours()).await;
+    }
+    bench.clock.advance(DAY * 31);
+    bench.take("locks/h/fresh", ours()).await;
+    let planned = bench.collect(DAY * 30, true).await;
+    assert_eq!((planned.deleted.len(), planned.kept), (5, 1));
+    assert_eq!(bench.names().await.len(), 6, "a dry run deletes nothing");
+    let done = bench.collect(DAY * 30, false).await;
+    assert_eq!(done.deleted, planned.deleted);
+    assert_eq!(bench.names().await, ["locks/h/fresh"]);
+}
+
+#[tokio::test]
+async fn what_is_held_rests_or_is_not_ours_stays() {
+    let bench = Bench::new();
+    let (held, lease_id) = bench.take("locks/h/held", ours()).await;
+    bench.take("locks/h/foreign", Record::default()).await;
+    let later = bench.clock.wall() + DAY * 60;
+    bench.take("locks/h/resting", Record { resting_until: Some(later), ..ours() }).await;
+    bench.take("elsewhere/h/a", ours()).await;
+    bench.clock.advance(DAY * 31);
+    bench.store.renew(&held, lease_id).await.unwrap();
+    let done = bench.collect(DAY * 30, false).await;
+    assert_eq!(done.deleted, Vec::<String>::new());
+    assert_eq!(bench.names().await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_taken_meanwhile_stays() {
+    let bench = Bench::new();
+    let (path, _) = bench.take("locks/h/a", ours()).await;
+    bench.clock.advance(DAY * 31);
+    let seen = bench.store.read_record(&path).await.unwrap();
+    assert!(is_idle(&seen, DAY * 30));
+    bench.take("locks/h/a", ours()).await;
+    assert!(!delete(&bench.store, &path, seen).await.unwrap());
+    assert_eq!(bench.names().await, ["locks/h/a"]);
 }

@@ -74,9 +74,9 @@ impl Group {
 
     /// Waits for the command itself.
     pub(super) async fn leader_end(&mut self) -> std::io::Result<ExitStatus> {
-        let status = self.leader.wait().await?;
+        let status = self.leader.wait().await;
         self.leader_ended = true;
-        Ok(status)
+        status
     }
 
     /// Sends a signal to all of it. One that has gone meanwhile needs none.

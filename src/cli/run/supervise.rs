@@ -1,5 +1,6 @@
 //! The watch over a command: what happens to the hold is done to it in time.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -156,14 +157,12 @@ impl Watch<'_> {
     }
 
     fn leader_ended(&mut self, status: std::io::Result<ExitStatus>) {
-        match status {
-            Ok(status) => self.status = Some(status),
-            Err(error) => {
-                output::note(&format!("cannot wait for the command: {error}"));
-                self.group.kill();
-                return;
-            }
-        }
+        let status = status.unwrap_or_else(|error| {
+            output::note(&format!("cannot wait for the command: {error}"));
+            self.group.kill();
+            ExitStatus::from_raw(Signal::KILL.as_raw())
+        });
+        self.status = Some(status);
         if !self.group.is_gone() && !self.plan.is_stopping() {
             self.stop(Cause::LeftBehind, "");
         }

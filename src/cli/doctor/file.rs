@@ -1,0 +1,109 @@
+//! What is special about a store in a file.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustix::fs::{statfs, statvfs};
+
+use super::report::{Finding, Report};
+
+/// Less than this is told with a warning: a thousand locks take about a megabyte.
+const LITTLE_BYTES: u64 = 64 * 1_024 * 1_024;
+
+/// File systems that several machines may mount, by the magic number of statfs(2).
+const SHARED: [(u64, &str); 6] = [
+    (0x6969, "NFS"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB"),
+    (0x0102_1997, "9p"),
+    (0x00c3_6400, "Ceph"),
+    (0x6573_5546, "FUSE"),
+];
+
+/// Looks at the file and its folder.
+pub(super) fn examine(file: &Path, report: &mut Report) {
+    let Some(folder) = file.parent().filter(|folder| folder.is_dir()) else { return };
+    report.add(of_access(file));
+    if let Ok(facts) = statvfs(folder) {
+        report.add(of_space(facts.f_bavail.saturating_mul(facts.f_frsize), folder));
+    }
+    if let Ok(facts) = statfs(folder) {
+        let magic = u64::try_from(facts.f_type).unwrap_or_default() & 0xffff_ffff;
+        report.add(of_sharing(magic, folder));
+    }
+}
+
+fn of_access(file: &Path) -> Finding {
+    let check = "file";
+    match std::fs::metadata(file) {
+        Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
+            let mode = facts.permissions().mode() & 0o777;
+            let advice =
+                format!("who reads it can release locks of others: chmod 600 {}", file.display());
+            Finding::warning(check, format!("{} has mode {mode:o}", file.display()), advice)
+        }
+        Ok(facts) => Finding::good(check, format!("{}, {} bytes", file.display(), facts.len())),
+        Err(error) => Finding::warning(
+            check,
+            format!("{}: {error}", file.display()),
+            "it is made on first use; what stands against that is told below",
+        ),
+    }
+}
+
+fn of_space(free_bytes: u64, folder: &Path) -> Finding {
+    let detail = format!("{} MiB free in {}", free_bytes / (1_024 * 1_024), folder.display());
+    if free_bytes >= LITTLE_BYTES {
+        Finding::good("disk", detail)
+    } else {
+        Finding::warning("disk", detail, "a full disk makes acquires fail: free some space")
+    }
+}
+
+/// Leases in the file run on the kernel's boot clock (S3), so it is for one kernel.
+fn of_sharing(magic: u64, folder: &Path) -> Finding {
+    let check = "sharing";
+    match SHARED.iter().find(|(known, _)| *known == magic) {
+        Some((_, name)) => Finding::warning(
+            check,
+            format!("{} is on {name}, which other machines may mount", folder.display()),
+            "locks in a file exclude the processes of one machine only: use store.kind = \"azure\" for several",
+        ),
+        None => Finding::good(
+            check,
+            "for all processes of this machine, and of no other: leases run on its kernel's clock",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(finding: Finding) -> serde_json::Value {
+        serde_json::to_value(finding).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_warned_about() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("locks.db");
+        assert_eq!(shown(of_access(&file))["status"], "warning");
+        std::fs::write(&file, "").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let found = shown(of_access(&file));
+        assert_eq!(found["status"], "warning");
+        assert!(found["advice"].as_str().unwrap().contains("chmod 600"), "{found}");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(shown(of_access(&file))["status"], "good");
+    }
+
+    #[test]
+    fn a_full_disk_and_a_shared_one_are_warned_about() {
+        let folder = Path::new("/x");
+        assert_eq!(shown(of_space(1_024, folder))["status"], "warning");
+        assert_eq!(shown(of_space(u64::MAX, folder))["status"], "good");
+        assert!(shown(of_sharing(0x6969, folder))["detail"].to_string().contains("NFS"));
+        assert_eq!(shown(of_sharing(0xef53, folder))["status"], "good");
+    }
+}

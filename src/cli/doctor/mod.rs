@@ -1,0 +1,97 @@
+//! `leasehold doctor`: what would stand in a sidecar's way, and what to do about it.
+//!
+//! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store, `file.rs`
+//! those of the embedded one.
+
+mod file;
+mod report;
+mod store;
+
+use super::connection::{ConfigArgs, init_quiet_logs};
+use super::engine;
+use super::exit::Exit;
+use super::output::{self, OutputArgs};
+use crate::config::{Config, Store};
+use crate::host_id::HostIdentity;
+use report::{Finding, Report};
+
+/// Checks configuration, host id, store, permissions, latency and clocks, and says what to do. It takes, renews and
+/// deletes one lock of its own.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 all is well; 69 the store cannot be reached; 78 something has to be corrected."
+)]
+pub(super) struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let mut report = Report::default();
+    match args.config.load() {
+        Ok(config) => {
+            init_quiet_logs(&config)?;
+            report.add(Finding::good("configuration", "no mistakes"));
+            examine(&config, &mut report).await;
+        }
+        Err(error) => {
+            let advice = "correct it; docs/configuration.md has all settings";
+            let finding = Finding::bad("configuration", error.to_string(), advice);
+            report.fail(finding, Exit::Misconfigured);
+        }
+    }
+    output::result(args.output.output, || report.text(), &report)?;
+    Ok(report.exit())
+}
+
+async fn examine(config: &Config, report: &mut Report) {
+    let identity = match engine::identify(config) {
+        Ok(identity) => identity,
+        Err(error) => {
+            let advice = "correct the section host_id; docs/paths.md has the providers";
+            report.fail(Finding::bad("host id", format!("{error:#}"), advice), Exit::Misconfigured);
+            return;
+        }
+    };
+    report.add(of_identity(&identity));
+    let clock = engine::clock();
+    let opened = engine::open_named_store(config, &clock);
+    // The file is looked at when it is there: opening makes it.
+    if let Store::Embedded { path } = &config.store {
+        file::examine(path, report);
+    }
+    match opened {
+        Ok((opened, place)) => {
+            report.add(Finding::good(
+                "store",
+                format!("{place}, container {}", config.paths.container),
+            ));
+            store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
+        }
+        Err(error) => {
+            let away = super::exit::of_error(&error) == Exit::Unavailable;
+            let exit = if away { Exit::Unavailable } else { Exit::Misconfigured };
+            report.fail(
+                Finding::bad(
+                    "store",
+                    format!("{error:#}"),
+                    "correct the section store, or what it names",
+                ),
+                exit,
+            );
+        }
+    }
+}
+
+fn of_identity(identity: &HostIdentity) -> Finding {
+    let HostIdentity { host_id, host_type, provider, warnings } = identity;
+    let detail = format!("{host_id}, of host type {host_type}, from provider {provider}");
+    if warnings.is_empty() {
+        return Finding::good("host id", detail);
+    }
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    Finding::warning("host id", detail, warnings.join("; "))
+}

@@ -1,0 +1,254 @@
+//! What every store must let a sidecar do, tried on a lock of the doctor's own.
+
+use std::time::Duration;
+
+use super::report::{Finding, Report};
+use crate::cli::exit::Exit;
+use crate::config::Config;
+use crate::host_id::HostIdentity;
+use crate::lock::{ETag, LeaseId, LockKey, LockMode, LockPath, Record};
+use crate::store::{Acquire, LeaseStore, List, MIN_LEASE_DURATION, StoreError, Write};
+use crate::time::{Clock, UnixMillis};
+
+/// An answer that takes longer is told with a warning: renewals are cut off after 2.5 s at the shortest lease (S7).
+const SLOW: Duration = Duration::from_secs(1);
+/// A try that takes longer is given up, as the sidecar does (S7).
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Clocks that are further apart are told with a warning.
+const APART: Duration = Duration::from_secs(5);
+/// Questions from which the latency is told.
+const QUESTIONS: usize = 5;
+
+/// Asks the store for everything that a sidecar asks it for.
+pub(super) async fn examine(
+    store: &dyn LeaseStore,
+    clock: &dyn Clock,
+    config: &Config,
+    identity: &HostIdentity,
+    report: &mut Report,
+) {
+    if !reach(store, clock, config, report).await {
+        return;
+    }
+    let function = "leasehold.doctor";
+    let scope = uuid::Uuid::new_v4().to_string();
+    let path = LockKey::new(function, &scope, LockMode::Function)
+        .map_err(|error| error.to_string())
+        .and_then(|key| {
+            let path = config.paths.lock_path(&identity.host_id, &identity.host_type, &key);
+            path.map(|path| (key, path)).map_err(|error| error.to_string())
+        });
+    let (key, path) = match path {
+        Ok(found) => found,
+        Err(problem) => {
+            let advice = "choose another paths.layout";
+            report.fail(Finding::bad("lock path", problem, advice), Exit::Misconfigured);
+            return;
+        }
+    };
+    let mut trial =
+        Trial { store, path, lease_id: LeaseId::from_uuid(uuid::Uuid::new_v4()), report };
+    let Some(acquired) = trial.acquire().await else { return };
+    let written = trial.hold(&key, acquired).await;
+    trial.list().await;
+    trial.end(written).await;
+}
+
+/// Whether the store answers, how fast, and what its clock says.
+async fn reach(
+    store: &dyn LeaseStore,
+    clock: &dyn Clock,
+    config: &Config,
+    report: &mut Report,
+) -> bool {
+    let mut took = Vec::with_capacity(QUESTIONS);
+    let mut apart = i128::MAX;
+    for _ in 0..QUESTIONS {
+        let sent = clock.now();
+        match limited(store.check(&config.paths.container)).await {
+            Ok(time) => {
+                let span = clock.now().saturating_since(sent);
+                took.push(span);
+                let difference = difference(time, clock.wall(), span);
+                if difference.abs() < apart.abs() {
+                    apart = difference;
+                }
+            }
+            Err(error) => {
+                report.fail(of_error("reach", &error), exit_of(&error));
+                return false;
+            }
+        }
+    }
+    took.sort_unstable();
+    let median = took.get(QUESTIONS / 2).copied().unwrap_or_default();
+    let slowest = took.last().copied().unwrap_or_default();
+    report.add(of_latency(median, slowest));
+    report.add(of_clocks(apart));
+    true
+}
+
+/// Milliseconds that the store's clock is ahead of ours, when its answer took `span` and came now.
+fn difference(store: UnixMillis, ours: UnixMillis, span: Duration) -> i128 {
+    let half = i128::try_from(span.as_millis() / 2).unwrap_or_default();
+    i128::from(store.0) - (i128::from(ours.0) - half)
+}
+
+fn of_latency(median: Duration, slowest: Duration) -> Finding {
+    let shown = |span: Duration| format!("{:.1} ms", span.as_secs_f64() * 1_000.0);
+    let detail = format!(
+        "answers in {} (median of {QUESTIONS}), {} at the slowest",
+        shown(median),
+        shown(slowest)
+    );
+    if slowest < SLOW {
+        return Finding::good("reach", detail);
+    }
+    let advice = "a slow store makes holds fragile: keep store and sidecar in one region, and locks.lease_duration long";
+    Finding::warning("reach", detail, advice)
+}
+
+fn of_clocks(ahead: i128) -> Finding {
+    let direction = if ahead < 0 { "behind" } else { "ahead of" };
+    let apart = u64::try_from(ahead.unsigned_abs()).unwrap_or(u64::MAX);
+    let seconds = Duration::from_millis(apart).as_secs_f64();
+    let detail = format!("the store's is {seconds:.1} s {direction} this machine's");
+    if Duration::from_millis(apart) <= APART {
+        return Finding::good("clocks", detail);
+    }
+    let advice = "locks stay exclusive, but times shown are off, and sign-ins fail beyond some minutes: synchronise this \
+                  machine's clock (NTP)";
+    Finding::warning("clocks", detail, advice)
+}
+
+/// A lock of the doctor's own.
+struct Trial<'a> {
+    store: &'a dyn LeaseStore,
+    path: LockPath,
+    lease_id: LeaseId,
+    report: &'a mut Report,
+}
+
+impl Trial<'_> {
+    async fn acquire(&mut self) -> Option<ETag> {
+        let request =
+            Acquire { lease_id: self.lease_id, duration: MIN_LEASE_DURATION, if_match: None };
+        let acquired = limited(self.store.acquire(&self.path, request)).await;
+        self.note("create and lease a lock", acquired).map(|acquired| acquired.etag)
+    }
+
+    /// Does to a held lock what holders need; the ETag of its record in the end.
+    async fn hold(&mut self, key: &LockKey, etag: ETag) -> Option<ETag> {
+        let record = Record { holder: "leasehold doctor".to_owned(), ..Record::for_key(key) };
+        let write = Write {
+            lease_id: self.lease_id,
+            if_match: Some(etag),
+            fields: record.into_fields(Default::default()),
+        };
+        let written = limited(self.store.write_record(&self.path, write)).await;
+        let written = self.note("write a record (metadata)", written);
+        let read = limited(self.store.read_record(&self.path)).await;
+        self.note("read a record", read);
+        let renewed = limited(self.store.renew(&self.path, self.lease_id)).await;
+        self.note("renew a lease", renewed);
+        written.map(|written| written.etag)
+    }
+
+    async fn list(&mut self) {
+        let container = crate::lock::Container::parse(self.path.container());
+        let Ok(container) = container else { return };
+        let prefix = self.path.name().to_owned();
+        let list = List { container, prefix, continuation: None, limit: 1 };
+        let listed = limited(self.store.list(list)).await;
+        if let Some(listing) = self.note("list locks", listed)
+            && listing.locks.is_empty()
+        {
+            let advice = "leasehold ls and gc will not see new locks at once";
+            self.report.add(Finding::warning("list locks", "a lock just made is missing", advice));
+        }
+    }
+
+    /// Leaves nothing behind.
+    async fn end(mut self, etag: Option<ETag>) {
+        let released = limited(self.store.release(&self.path, self.lease_id, None)).await;
+        self.note("release a lease", released);
+        let Some(etag) = etag else {
+            let advice = "delete it by hand when the permissions are right";
+            let path = self.path.to_string();
+            self.report.add(Finding::warning("clean up", format!("{path} is left"), advice));
+            return;
+        };
+        let deleted = limited(self.store.delete(&self.path, etag)).await;
+        if let Err(error) = deleted {
+            // A sidecar never deletes: only `gc` needs this right.
+            let advice =
+                format!("leasehold gc needs it, the sidecar does not; {} is left", self.path);
+            self.report.add(Finding::warning("delete a lock", error.chain(), advice));
+        } else {
+            self.report.add(Finding::good("delete a lock", "allowed"));
+        }
+    }
+
+    fn note<T>(&mut self, check: &'static str, answer: Result<T, StoreError>) -> Option<T> {
+        match answer {
+            Ok(value) => {
+                self.report.add(Finding::good(check, "allowed"));
+                Some(value)
+            }
+            Err(error) => {
+                self.report.fail(of_error(check, &error), exit_of(&error));
+                None
+            }
+        }
+    }
+}
+
+fn of_error(check: &'static str, error: &StoreError) -> Finding {
+    let advice = match error {
+        StoreError::Unavailable { .. } => {
+            "check the endpoint's name, DNS, the network and the account's firewall from this machine; a sidecar \
+             starts without its store, and is ready when it is back"
+        }
+        StoreError::Throttled { .. } => {
+            "ask again later; if it stays so, give the store less to do"
+        }
+        StoreError::Denied { .. } => {
+            "grant the role that the message names (new ones take some minutes to work), or correct the credentials"
+        }
+        StoreError::ContainerMissing { .. } => {
+            "make the container, or set store.azure.create_container = true and let the sidecar make it"
+        }
+        StoreError::Fatal { .. } => "put right what the message names",
+        StoreError::Contended
+        | StoreError::LeaseLost { .. }
+        | StoreError::Changed
+        | StoreError::NotFound
+        | StoreError::NotHeld => "something else touches the locks of this store: find out what",
+    };
+    Finding::bad(check, error.chain(), advice)
+}
+
+const fn exit_of(error: &StoreError) -> Exit {
+    match error {
+        StoreError::Unavailable { .. } | StoreError::Throttled { .. } => Exit::Unavailable,
+        StoreError::Contended
+        | StoreError::LeaseLost { .. }
+        | StoreError::Changed
+        | StoreError::NotFound
+        | StoreError::NotHeld
+        | StoreError::ContainerMissing { .. }
+        | StoreError::Denied { .. }
+        | StoreError::Fatal { .. } => Exit::Misconfigured,
+    }
+}
+
+async fn limited<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    tokio::time::timeout(TIMEOUT, call).await.unwrap_or_else(|_elapsed| {
+        let source = format!("no answer within {} s", TIMEOUT.as_secs()).into();
+        Err(StoreError::Unavailable { sent: true, source })
+    })
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::config::Sources;
+use crate::host_id::HostIdProvider as _;
+use crate::store::{FaultPlan, FaultyStore, MemoryStore};
+use crate::testing::SimClock;
+
+fn config() -> Config {
+    Config::load(&Sources {
+        file: None,
+        variables: vec![("LEASEHOLD_STORE_KIND".into(), "memory".into())],
+        flags: vec![],
+        host_name: None,
+        read_file: |path| std::fs::read(path),
+    })
+    .unwrap()
+}
+
+/// What the doctor finds at `store`: check and status of each finding, and the exit code.
+async fn findings(store: &dyn LeaseStore, clock: &SimClock) -> (Vec<(String, String)>, Exit) {
+    let config = config();
+    let identity = config.host_id.provider.provide().unwrap();
+    let mut report = Report::default();
+    examine(store, clock, &config, &identity, &mut report).await;
+    let json = serde_json::to_value(&report).unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let found = json["checks"].as_array().unwrap().iter();
+    (found.map(|one| (text(&one["check"]), text(&one["status"]))).collect(), report.exit())
+}
+
+#[tokio::test]
+async fn a_store_that_lets_us_do_everything_is_well_and_nothing_is_left() {
+    let clock = Arc::new(SimClock::new());
+    let store = MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>);
+    let (found, exit) = findings(&store, &clock).await;
+    assert_eq!(exit, Exit::Success, "{found:?}");
+    assert!(found.iter().all(|(_, status)| status == "good"), "{found:?}");
+    assert!(found.len() >= 8, "{found:?}");
+    let container = config().paths.container;
+    let list = List { container, prefix: String::new(), continuation: None, limit: 10 };
+    assert!(store.list(list).await.unwrap().locks.is_empty());
+}
+
+#[tokio::test]
+async fn s18_a_store_that_is_away_ends_in_unavailable() {
+    let clock = Arc::new(SimClock::new());
+    let memory = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let quiet = FaultPlan::default();
+    let store = FaultyStore::new(memory, Arc::clone(&clock) as Arc<dyn Clock>, 1, quiet);
+    store.go_down(Duration::from_secs(60));
+    let (found, exit) = findings(&store, &clock).await;
+    assert_eq!(exit, Exit::Unavailable);
+    assert_eq!(found, [("reach".to_owned(), "bad".to_owned())]);
+}
+
+#[tokio::test]
+async fn refused_credentials_have_to_be_corrected() {
+    let clock = Arc::new(SimClock::new());
+    let memory = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+    let plan = FaultPlan { deny: 1_000, ..FaultPlan::default() };
+    let store = FaultyStore::new(memory, Arc::clone(&clock) as Arc<dyn Clock>, 1, plan);
+    let (_, exit) = findings(&store, &clock).await;
+    assert_eq!(exit, Exit::Misconfigured);
+}
+
+#[test]
+fn clocks_that_are_apart_are_told_with_the_direction() {
+    let json = |ahead| serde_json::to_value(of_clocks(ahead)).unwrap();
+    assert_eq!(json(400)["status"], "good");
+    assert_eq!(json(-90_000)["status"], "warning");
+    assert!(json(-90_000)["detail"].to_string().contains("90.0 s behind"));
+    let span = Duration::from_secs(2);
+    assert_eq!(difference(UnixMillis(10_000), UnixMillis(11_000), span), 0);
+}
+
+#[test]
+fn a_slow_store_is_told_with_a_warning() {
+    let json = |slowest| serde_json::to_value(of_latency(slowest, slowest)).unwrap();
+    assert_eq!(json(Duration::from_millis(12))["status"], "good");
+    assert_eq!(json(Duration::from_secs(2))["status"], "warning");
+}

@@ -1,0 +1,75 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::rig::Home;
+
+fn status<'a>(report: &'a serde_json::Value, check: &str) -> &'a str {
+    let checks = report["checks"].as_array().unwrap();
+    let found = checks.iter().find(|one| one["check"] == check);
+    found.unwrap_or_else(|| panic!("no check {check} in {report}"))["status"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn an_embedded_store_is_well_and_nothing_is_left_in_it() {
+    let home = Home::new();
+    let report = home.directly(&["doctor", "--output", "json"]).await;
+    assert_eq!(report.code, 0, "{report:?}");
+    let report = report.json();
+    assert_eq!(report["healthy"], true);
+    assert_eq!(status(&report, "host id"), "warning", "nobody named the kind of host");
+    for check in ["configuration", "file", "disk", "store", "reach", "clocks", "delete a lock"] {
+        assert_eq!(status(&report, check), "good", "{report}");
+    }
+    let listed = home.directly(&["ls", "--output", "json"]).await;
+    assert_eq!(listed.json(), serde_json::json!([]));
+    let text = home.directly(&["doctor"]).await;
+    assert!(text.stdout.starts_with("✓ configuration"), "{text:?}");
+}
+
+#[tokio::test]
+async fn mistakes_of_the_configuration_are_78() {
+    let home = Home::new();
+    let report = home.leasehold(&["doctor", "--set", "locks.lease_duration=5s"]).await;
+    assert_eq!(report.code, 78, "{report:?}");
+    assert!(
+        report.stdout.contains("✗ configuration") && report.stdout.contains("15s"),
+        "{report:?}"
+    );
+    let report = home.leasehold(&["doctor", "--config", "missing.toml", "--output", "json"]).await;
+    assert_eq!((report.code, report.json()["healthy"].as_bool()), (78, Some(false)), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_store_is_78_and_is_left_alone() {
+    let home = Home::new();
+    std::fs::write(home.store(), "this is a text of somebody else's, long enough to be looked at")
+        .unwrap();
+    let report = home.directly(&["doctor"]).await;
+    assert_eq!(report.code, 78, "{report:?}");
+    assert!(report.stdout.contains("no database of Leasehold"), "{report:?}");
+    assert!(std::fs::read_to_string(home.store()).unwrap().starts_with("this is a text"));
+}
+
+#[tokio::test]
+async fn a_file_that_others_may_read_is_warned_about() {
+    let home = Home::new();
+    assert_eq!(home.directly(&["doctor"]).await.code, 0);
+    std::fs::set_permissions(home.store(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let report = home.directly(&["doctor", "--output", "json"]).await;
+    assert_eq!((report.code, status(&report.json(), "file")), (0, "warning"), "{report:?}");
+}
+
+#[tokio::test]
+async fn s18_an_account_that_is_not_there_is_69() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("store.azure.endpoint=http://{}/acc", free.local_addr().unwrap());
+    drop(free);
+    let home = Home::new();
+    std::fs::write(home.path("key"), "c2VjcmV0").unwrap();
+    let key = format!("store.azure.account_key_file={}", home.path("key").display());
+    let account = "store.azure.account=acc";
+    let words = ["doctor", "--store", "azure", "--set", account, "--set", &endpoint, "--set", &key];
+    let report = home.leasehold(&words).await;
+    assert_eq!(report.code, 69, "{report:?}");
+    assert!(report.stdout.contains("✗ reach"), "{report:?}");
+    assert!(!report.stdout.contains("c2VjcmV0"), "{report:?}");
+}

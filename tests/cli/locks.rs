@@ -1,0 +1,127 @@
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::rig::Sidecar;
+
+async fn acquire(sidecar: &Sidecar, function: &str) -> serde_json::Value {
+    let granted = sidecar.leasehold(&["acquire", "-f", function, "--output", "json"]).await;
+    assert_eq!(granted.code, 0, "{granted:?}");
+    granted.json()
+}
+
+#[tokio::test]
+async fn ls_lists_all_or_what_is_held_or_what_has_a_prefix() {
+    let sidecar = Sidecar::start(&[]).await;
+    acquire(&sidecar, "held").await;
+    for function in ["free-1", "free-2"] {
+        let ended = sidecar.leasehold(&["run", "-f", function, "--", "true"]).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
+    let count = async |words: &[&str]| {
+        let all: Vec<&str> = ["ls", "--output", "json"].iter().chain(words).copied().collect();
+        let listed = sidecar.leasehold(&all).await;
+        assert_eq!(listed.code, 0, "{listed:?}");
+        listed.json().as_array().unwrap().len()
+    };
+    assert_eq!(count(&[]).await, 3);
+    assert_eq!(count(&["--held"]).await, 1);
+    assert_eq!(count(&["--prefix", "leasehold/locks/"]).await, 3);
+    assert_eq!(count(&["--host-id", "somebody-else"]).await, 0);
+    let table = sidecar.leasehold(&["ls"]).await.stdout;
+    let held = table.lines().find(|line| line.contains("/held/")).unwrap();
+    assert!(table.starts_with("LOCK") && held.contains("  held  "), "{table}");
+    let direct =
+        sidecar.home.directly(&["ls", "--set", "host_id.host_type=test", "--output", "json"]).await;
+    assert_eq!(direct.json().as_array().unwrap().len(), 3, "{direct:?}");
+}
+
+#[tokio::test]
+async fn show_finds_a_lock_by_name_and_by_path() {
+    let sidecar = Sidecar::start(&[]).await;
+    let grant = acquire(&sidecar, "job").await;
+    let path = grant["lock_path"].as_str().unwrap();
+    let by_path = sidecar.leasehold(&["show", path, "--output", "json"]).await.json();
+    let by_name = sidecar.lock("job").await;
+    assert_eq!(by_path, by_name);
+    assert_eq!((&by_name["state"], &by_name["held_here"]), (&"held".into(), &true.into()));
+    assert_eq!(by_name["fencing_token"], grant["fencing_token"]);
+    let listener =
+        sidecar.leasehold(&["show", "-f", "job", "--mode", "listener", "--output", "json"]).await;
+    assert_eq!(listener.json()["state"], "available", "another lock of the same name");
+    let text = sidecar.leasehold(&["show", path]).await.stdout;
+    assert!(text.contains("state") && text.contains("held"), "{text}");
+    let both = sidecar.leasehold(&["show", path, "-f", "job"]).await;
+    assert_eq!(both.code, 64, "{both:?}");
+}
+
+#[tokio::test]
+async fn watch_tells_each_change_as_an_object_a_line() {
+    let sidecar = Sidecar::start(&[]).await;
+    let mut command = sidecar.home.command(&["watch", "-f", "job", "--output", "json"]);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next_state = async || {
+        let line = lines.next_line().await.unwrap().expect("a line");
+        let record: serde_json::Value = serde_json::from_str(&line).unwrap();
+        record["state"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(next_state().await, "available");
+    acquire(&sidecar, "job").await;
+    while next_state().await != "held" {}
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn path_shows_where_a_lock_is_and_why() {
+    let sidecar = Sidecar::start(&[]).await;
+    let shown = sidecar.leasehold(&["path", "-f", "a b", "-s", "c", "--output", "json"]).await;
+    let shown = shown.json();
+    assert_eq!(shown["provider"], "host-type");
+    assert_eq!(shown["layout"], "readable");
+    assert_eq!(shown["host_type"], "test");
+    let path = shown["lock_path"].as_str().unwrap();
+    assert!(path.ends_with("/a%20b/c/FUNCTION"), "{path}");
+    let overridden = sidecar.leasehold(&["path", "-f", "a", "--host-id", "other"]).await;
+    assert!(overridden.stdout.contains("leasehold/locks/other/a/"), "{overridden:?}");
+}
+
+#[tokio::test]
+async fn s5_check_token_tells_current_stale_and_unknown_by_its_exit_code() {
+    let sidecar = Sidecar::start(&[]).await;
+    let token = acquire(&sidecar, "job").await["fencing_token"].as_u64().unwrap();
+    for (token, code, status) in
+        [(token, 0, "current"), (token - 1, 1, "stale"), (token + 1, 2, "unknown")]
+    {
+        let token = token.to_string();
+        let words = ["check-token", "-f", "job", "--token", &token, "--output", "json"];
+        let checked = sidecar.leasehold(&words).await;
+        assert_eq!(checked.code, code, "{checked:?}");
+        assert_eq!(checked.json()["status"], status);
+    }
+}
+
+#[tokio::test]
+async fn s17_a_break_needs_leave_a_reason_and_for_now_a_word_more() {
+    let sidecar = Sidecar::start(&[]).await;
+    acquire(&sidecar, "job").await;
+    let refused = sidecar.leasehold(&["break", "-f", "job", "--reason", "test"]).await;
+    assert_eq!(refused.code, 77, "{refused:?}");
+    assert!(refused.stderr.contains("admin.allow_break"), "{refused:?}");
+    assert_eq!(sidecar.leasehold(&["break", "-f", "job"]).await.code, 64, "no reason");
+    let unasked = sidecar.leasehold(&["break", "-f", "job", "--reason", "test", "--now"]).await;
+    assert_eq!(unasked.code, 64, "{unasked:?}");
+    assert!(unasked.stderr.contains("two holders are possible"), "{unasked:?}");
+
+    let allowed = Sidecar::start(&["admin.allow_break=true"]).await;
+    acquire(&allowed, "job").await;
+    let words = ["break", "-f", "job", "--reason", "test", "--by", "me", "--output", "json"];
+    let broken = allowed.leasehold(&words).await;
+    assert_eq!(broken.code, 0, "{broken:?}");
+    let broken = broken.json();
+    assert_eq!(broken["outcome"], "breaking");
+    assert!(broken["free_in_seconds"].as_f64().unwrap() > 0.0, "{broken}");
+    assert_eq!(broken["lock"]["break_note"]["broken_by"], "me", "{broken}");
+    let words = ["break", "-f", "nobody-has-it", "--reason", "test", "--output", "json"];
+    assert_eq!(allowed.leasehold(&words).await.code, 64, "there is no such lock");
+    assert_eq!(allowed.leasehold(&["run", "-f", "nobody-has-it", "--", "true"]).await.code, 0);
+    assert_eq!(allowed.leasehold(&words).await.json()["outcome"], "not_held");
+}

@@ -1,0 +1,21 @@
+//! The real binary, against the real sidecar, as users have it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that cannot go on says so by panicking"
+)]
+
+mod doctor;
+mod gc;
+mod locks;
+mod probe;
+mod rig;
+mod run;
+mod run_loss;
+mod script;
+mod serve;
+mod terminal;
+mod usage;
