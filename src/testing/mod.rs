@@ -7,7 +7,9 @@
 mod azurite;
 mod clock;
 mod random;
+mod scripted_http;
 
 pub use azurite::{Azurite, AzuriteError};
 pub use clock::SimClock;
 pub use random::SeededRandom;
+pub use scripted_http::{Asked, Reply, ScriptedHttp};

@@ -1,1 +1,233 @@
+use super::*;
+use crate::lock::{Container, Fields};
+use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
 
+const ID: &str = "5b1c6e1a-0b0e-4c7e-9d1c-1f2a3b4c5d6e";
+const OTHER: &str = "00000000-0000-4000-8000-000000000000";
+const KEY: &str = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA==";
+const DATE: (&str, &str) = ("date", "Fri, 15 Jan 2027 08:00:00 GMT");
+
+fn lease_id() -> LeaseId {
+    LeaseId::parse(ID).unwrap()
+}
+
+fn path() -> LockPath {
+    LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/job/~/FUNCTION")
+}
+
+fn service(status: u16, more: &[(&str, &str)]) -> Reply {
+    let mut headers = vec![("x-ms-request-id", "r-1"), DATE, ("etag", "\"0x1\"")];
+    headers.extend(more);
+    Reply::new(status, &headers)
+}
+
+fn refusal(status: u16, code: &str) -> Reply {
+    service(status, &[("x-ms-error-code", code)])
+}
+
+async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, Arc<SimClock>) {
+    let fake = ScriptedHttp::start(replies).await;
+    let connection = format!(
+        "DefaultEndpointsProtocol=http;AccountName=account;AccountKey={KEY};BlobEndpoint={}/account",
+        fake.endpoint()
+    );
+    let settings = AzureSettings::new(AzureCredential::ConnectionString(Secret::new(connection)));
+    let clock = Arc::new(SimClock::new());
+    let store = AzureStore::new(&settings, Arc::clone(&clock) as _).unwrap();
+    (store, fake, clock)
+}
+
+fn acquire() -> Acquire {
+    Acquire { lease_id: lease_id(), duration: std::time::Duration::from_secs(60), if_match: None }
+}
+
+fn actions(asked: &[Asked]) -> Vec<(&str, &str)> {
+    asked
+        .iter()
+        .map(|asked| (asked.method.as_str(), asked.header("x-ms-lease-action").unwrap_or_default()))
+        .collect()
+}
+
+#[tokio::test]
+async fn s7_each_lease_operation_is_one_request() {
+    let own = ("x-ms-lease-id", ID);
+    let replies =
+        vec![service(201, &[own]), service(200, &[]), service(200, &[own]), service(200, &[])];
+    let (store, fake, _) = store_on(replies).await;
+    let acquired = store.acquire(&path(), acquire()).await.unwrap();
+    assert!(!acquired.created);
+    let write =
+        Write { lease_id: lease_id(), if_match: Some(acquired.etag), fields: Fields::new() };
+    store.write_record(&path(), write).await.unwrap();
+    store.renew(&path(), lease_id()).await.unwrap();
+    store.release(&path(), lease_id(), None).await.unwrap();
+    let asked = fake.asked();
+    let expected = [("PUT", "acquire"), ("PUT", ""), ("PUT", "renew"), ("PUT", "release")];
+    assert_eq!(actions(&asked), expected);
+    assert_eq!(asked[0].header("x-ms-lease-duration"), Some("60"));
+    assert_eq!(asked[0].header("x-ms-proposed-lease-id"), Some(ID));
+    assert_eq!(asked[1].header("if-match"), Some("\"0x1\""));
+    assert_eq!(asked[1].header("x-ms-lease-id"), Some(ID));
+    assert!(asked[0].target.starts_with("/account/leasehold/locks"), "{}", asked[0].target);
+    for asked in &asked {
+        let signed = asked.header("authorization").unwrap();
+        assert!(signed.starts_with("SharedKey account:"), "{signed}");
+    }
+}
+
+#[tokio::test]
+async fn s18_a_lock_that_is_not_there_is_made_once_and_never_overwritten() {
+    let replies = vec![
+        refusal(404, "BlobNotFound"),
+        service(201, &[]),
+        service(201, &[("x-ms-lease-id", ID)]),
+    ];
+    let (store, fake, _) = store_on(replies).await;
+    assert!(store.acquire(&path(), acquire()).await.unwrap().created);
+    let asked = fake.asked();
+    assert_eq!(actions(&asked), [("PUT", "acquire"), ("PUT", ""), ("PUT", "acquire")]);
+    assert_eq!(asked[1].header("if-none-match"), Some("*"));
+}
+
+#[tokio::test]
+async fn s7_an_answer_counts_only_with_our_lease_id_and_from_the_service_itself() {
+    let foreign = Reply::new(200, &[DATE, ("x-ms-lease-id", ID)]);
+    for reply in [service(200, &[("x-ms-lease-id", OTHER)]), service(200, &[]), foreign] {
+        let (store, _fake, _) = store_on(vec![reply.clone()]).await;
+        let renewed = store.renew(&path(), lease_id()).await;
+        let unknown = matches!(renewed, Err(StoreError::Unavailable { sent: true, .. }));
+        assert!(unknown, "{reply:?} gave {renewed:?}");
+    }
+}
+
+#[tokio::test]
+async fn s8_what_is_final_and_what_is_tried_again() {
+    let table = [
+        (refusal(409, "LeaseIdMismatchWithLeaseOperation"), "lease_lost"),
+        (refusal(409, "LeaseNotPresentWithLeaseOperation"), "lease_lost"),
+        (refusal(409, "LeaseIsBrokenAndCannotBeRenewed"), "lease_lost"),
+        (refusal(412, "LeaseLost"), "lease_lost"),
+        (refusal(404, "BlobNotFound"), "not_found"),
+        (refusal(404, "ContainerNotFound"), "not_found"),
+        (refusal(401, "InvalidAuthenticationInfo"), "denied"),
+        (refusal(403, "AuthenticationFailed"), "denied"),
+        (refusal(429, "TooManyRequests"), "throttled"),
+        (refusal(503, "ServerBusy"), "throttled"),
+        (refusal(500, "InternalError"), "unavailable"),
+        (refusal(408, "RequestTimeout"), "unavailable"),
+        (service(302, &[("location", "http://127.0.0.1:1/")]), "unavailable"),
+        (Reply::Close, "unavailable"),
+    ];
+    for (reply, kind) in table {
+        let (store, fake, _) = store_on(vec![reply.clone()]).await;
+        let error = store.renew(&path(), lease_id()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{reply:?} gave {error:?}");
+        assert_eq!(fake.asked().len(), 1, "S7: the SDK neither retries nor follows: {reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_busy_lock_and_a_changed_one_are_told_apart() {
+    let (store, _fake, _) = store_on(vec![refusal(409, "LeaseAlreadyPresent")]).await;
+    let busy = store.acquire(&path(), acquire()).await.unwrap_err();
+    assert!(matches!(busy, StoreError::Contended), "{busy:?}");
+    let (store, _fake, _) = store_on(vec![refusal(412, "ConditionNotMet")]).await;
+    let changed = store.acquire(&path(), acquire()).await.unwrap_err();
+    assert!(matches!(changed, StoreError::Changed), "{changed:?}");
+}
+
+#[tokio::test]
+async fn a_throttling_service_says_for_how_long() {
+    let busy = service(503, &[("x-ms-error-code", "ServerBusy"), ("retry-after", "7")]);
+    let (store, _fake, _) = store_on(vec![busy]).await;
+    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    let StoreError::Throttled { retry_after, .. } = error else { panic!("{error:?}") };
+    assert_eq!(retry_after, Some(std::time::Duration::from_secs(7)));
+}
+
+/// The simulated wall clock stands at 15 January 2027, 08:00; the service's is an hour ahead.
+#[tokio::test]
+async fn s18_requests_are_signed_by_the_services_clock_when_ours_is_an_hour_off() {
+    let ahead = ("date", "Fri, 15 Jan 2027 09:00:00 GMT");
+    let refused = Reply::new(
+        403,
+        &[("x-ms-request-id", "r"), ahead, ("x-ms-error-code", "AuthenticationFailed")],
+    );
+    let taken = Reply::new(
+        200,
+        &[("x-ms-request-id", "r"), ahead, ("etag", "\"0x1\""), ("x-ms-lease-id", ID)],
+    );
+    let (store, fake, clock) = store_on(vec![refused, taken.clone(), taken]).await;
+    let mut answer = store.renew(&path(), lease_id()).await;
+    if let Err(error) = &answer {
+        assert_eq!(error.kind(), "denied");
+        answer = store.renew(&path(), lease_id()).await;
+    }
+    answer.unwrap();
+    let asked = fake.asked();
+    assert_eq!(asked[0].header("x-ms-date"), Some("Fri, 15 Jan 2027 08:00:00 GMT"));
+    assert_eq!(asked[1].header("x-ms-date"), Some("Fri, 15 Jan 2027 09:00:00 GMT"));
+    assert!(!clock.observed_dates().is_empty(), "S3: the clock hears of the store's");
+}
+
+#[tokio::test]
+async fn s20_no_failure_shows_the_key_or_the_lease_id() {
+    let (store, _fake, _) =
+        store_on(vec![refusal(403, "AuthenticationFailed"), Reply::Close]).await;
+    for _ in 0..2 {
+        let error = store.renew(&path(), lease_id()).await.unwrap_err();
+        for text in [error.chain(), format!("{error:?}"), format!("{store:?}")] {
+            assert!(!text.contains(KEY) && !text.contains(ID), "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn s20_a_sas_is_sent_and_never_shown() {
+    let fake = ScriptedHttp::start(vec![Reply::Close]).await;
+    let url =
+        format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
+    let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
+    let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
+    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    assert!(fake.asked()[0].target.contains("sig=c2VjcmV0"), "{:?}", fake.asked());
+    for text in [error.chain(), format!("{error:?}"), format!("{store:?}"), format!("{settings:?}")]
+    {
+        assert!(!text.contains("c2VjcmV0"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_expired_sas_is_told_as_one() {
+    let fake = ScriptedHttp::start(vec![refusal(403, "AuthenticationFailed")]).await;
+    let url =
+        format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
+    let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
+    let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
+    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    assert_eq!(error.kind(), "denied");
+    assert!(
+        error.chain().contains("ended at 2020-01-01T00:00:00Z; make a new one"),
+        "{}",
+        error.chain()
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
+    let (store, _fake, _) = store_on(vec![refusal(403, "AuthenticationFailed")]).await;
+    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    assert!(error.chain().contains("key is none of the account"), "{}", error.chain());
+
+    let fake = ScriptedHttp::start(vec![refusal(404, "ContainerNotFound")]).await;
+    let connection =
+        format!("AccountName=account;AccountKey={KEY};BlobEndpoint={}/account", fake.endpoint());
+    let settings = AzureSettings {
+        create_container: false,
+        ..AzureSettings::new(AzureCredential::ConnectionString(Secret::new(connection)))
+    };
+    let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
+    let error = store.acquire(&path(), acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), "container_missing");
+    assert!(error.chain().contains("leasehold"), "{}", error.chain());
+}
