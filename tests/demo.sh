@@ -41,7 +41,7 @@ else
 fi
 
 say '4. A third one waits. Meanwhile the lease of 15 s is renewed every 5 s.'
-"$leasehold" run --function nightly-report --wait 1m --holder replica-3 -- \
+"$leasehold" run --function nightly-report --lease-duration 15s --wait 1m --holder replica-3 -- \
     sh -c 'echo "replica-3: now I have the lock, fencing token $LEASEHOLD_FENCING_TOKEN, greater than before"'
 wait "$first"
 first=

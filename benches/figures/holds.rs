@@ -65,15 +65,14 @@ async fn watch(holds: usize) -> Measured {
     Measured { processor, resident, lateness }
 }
 
+/// Takes them with as many calls under way as there are connections.
 async fn take(socket: &Path, holds: usize) {
     let each = holds / CONNECTIONS;
     join_all((0..CONNECTIONS).map(|connection| async move {
-        let client = Client::new(connect(socket).await);
-        join_all((0..each).map(|number| {
-            let mut client = client.clone();
-            async move { acquire(&mut client, &format!("job-{connection}-{number}"), 0).await }
-        }))
-        .await;
+        let mut client = Client::new(connect(socket).await);
+        for number in 0..each {
+            acquire(&mut client, &format!("job-{connection}-{number}"), 0).await;
+        }
     }))
     .await;
 }

@@ -1,0 +1,118 @@
+//! Files: their length, their words, their links.
+
+use std::path::Path;
+
+use crate::{Source, assert_none, root, sources};
+
+const MAX_LINES: usize = 400;
+
+fn too_long(source: &Source) -> Option<String> {
+    let lines = source.text.lines().count();
+    (lines > MAX_LINES).then(|| format!("{} has {lines} lines, over {MAX_LINES}", source.path))
+}
+
+#[test]
+fn no_file_is_longer_than_people_read() {
+    let folders = ["src", "tests", "benches", "clients"];
+    let findings: Vec<String> = sources(&folders, ".rs").iter().filter_map(too_long).collect();
+    assert_none(&findings);
+}
+
+/// Names that say nothing of what is inside.
+const NAMELESS: [&str; 7] = ["util", "utils", "common", "helpers", "types", "manager", "misc"];
+
+fn is_nameless(path: &str) -> bool {
+    Path::new(path).components().any(|part| {
+        let part = part.as_os_str().to_str().unwrap_or_default();
+        NAMELESS.contains(&part.trim_end_matches(".rs"))
+    })
+}
+
+#[test]
+fn every_module_is_named_for_what_is_inside() {
+    let named = sources(&["src", "tests", "benches", "clients"], ".rs");
+    let findings: Vec<String> =
+        named.into_iter().map(|source| source.path).filter(|path| is_nameless(path)).collect();
+    assert_none(&findings);
+}
+
+/// What a stranger should not meet: paths of one machine, and work that is left.
+fn strange_words(source: &Source) -> Vec<String> {
+    // Written apart, so that this file does not find itself.
+    let words = [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+    ];
+    let lines = (1..).zip(source.text.lines());
+    lines
+        .flat_map(|(number, line)| {
+            let found = words.into_iter().filter(move |word| line.contains(word));
+            found.map(move |word| format!("{}:{number}: {word}", source.path))
+        })
+        .collect()
+}
+
+#[test]
+fn the_repository_speaks_of_the_project_alone() {
+    let folders = ["src", "tests", "benches", "clients", "docs", "proto", ".ci"];
+    let mut all = sources(&folders, "");
+    for name in ["README.md", "Makefile", "Cargo.toml", "CONTRIBUTING.md", "SECURITY.md"] {
+        let text = std::fs::read_to_string(root().join(name)).unwrap();
+        all.push(Source { path: name.to_owned(), text });
+    }
+    let findings: Vec<String> = all.iter().flat_map(strange_words).collect();
+    assert_none(&findings);
+}
+
+fn room_card(source: &Source) -> Option<String> {
+    let is_card = ["//! ", "Rules:", "May import:", "To add"];
+    let head: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
+    let head = head.join(" ");
+    let missing = is_card.into_iter().find(|part| !head.contains(part))?;
+    Some(format!("{}: the room's card lacks {missing:?}", source.path))
+}
+
+#[test]
+fn every_room_has_its_card() {
+    let rooms = sources(&["src"], "mod.rs");
+    let rooms = rooms.iter().filter(|source| source.path.split('/').count() == 3);
+    let findings: Vec<String> = rooms.filter_map(room_card).collect();
+    assert_none(&findings);
+}
+
+fn dead_links(source: &Source) -> Vec<String> {
+    let folder = Path::new(&source.path).parent().unwrap_or(Path::new(""));
+    let targets = source.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://") && !target.starts_with('#'))
+        // What only looks like a link, such as a pattern in code.
+        .filter(|target| target.chars().all(|c| c.is_ascii_alphanumeric() || "_./#-".contains(c)))
+        .filter_map(|target| {
+            let file = target.split('#').next().unwrap_or_default();
+            let is_there = root().join(folder).join(file).exists();
+            (!is_there).then(|| format!("{}: {target} is not there", source.path))
+        })
+        .collect()
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let findings: Vec<String> = sources(&[""], ".md").iter().flat_map(dead_links).collect();
+    assert_none(&findings);
+}
+
+#[test]
+fn these_checks_can_fail() {
+    let source = |text: String| Source { path: "docs/x.md".to_owned(), text };
+    assert!(too_long(&source("\n".repeat(MAX_LINES + 1))).is_some());
+    assert!(too_long(&source("\n".repeat(MAX_LINES))).is_none());
+    assert!(is_nameless("src/util/mod.rs") && is_nameless("src/helpers.rs"));
+    assert!(!is_nameless("src/utility.rs"));
+    assert_eq!(strange_words(&source(concat!("// TO", "DO: later").to_owned())).len(), 1);
+    assert!(room_card(&source("//! A room.".to_owned())).is_some());
+    assert_eq!(dead_links(&source("[a](nowhere.md) [b](https://x.y) [c](#z)".to_owned())).len(), 1);
+}

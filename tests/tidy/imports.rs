@@ -1,0 +1,122 @@
+//! Imports only along the arrows; pure rooms are pure.
+
+use crate::{Source, assert_none, sources};
+
+/// A room of `src/`, and the rooms that it may import.
+type Room = (&'static str, &'static [&'static str]);
+
+const ROOMS: [Room; 11] = [
+    ("time", &[]),
+    // Moments of a record are values of the clock.
+    ("lock", &["time"]),
+    ("host_id", &["lock"]),
+    ("hold", &["lock", "time"]),
+    // What is behind the feature `testing` uses its seeded randomness and its clock.
+    ("store", &["lock", "time", "testing"]),
+    ("coordinator", &["hold", "store", "lock", "time"]),
+    // Lock and time: the values that the coordinator speaks in.
+    ("grpc", &["coordinator", "lock", "time"]),
+    // Formats of logs, bounds of leases, and the providers that settings name.
+    ("config", &["lock", "host_id", "store", "telemetry"]),
+    ("telemetry", &["coordinator", "store", "lock", "time"]),
+    ("admin", &["coordinator", "telemetry", "time"]),
+    ("testing", &["store", "lock", "time"]),
+];
+
+/// Test code of a room may build what it is tried against.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("tests.rs") || path.ends_with("rig.rs")
+}
+
+fn room_of(path: &str) -> Option<&str> {
+    let inside = path.strip_prefix("src/")?;
+    let first = inside.split('/').next()?;
+    Some(first.strip_suffix(".rs").unwrap_or(first).trim_end_matches("_tests"))
+}
+
+fn forbidden_imports(source: &Source) -> Vec<String> {
+    let Some(room) = room_of(&source.path) else { return Vec::new() };
+    let Some((_, allowed)) = ROOMS.iter().find(|(name, _)| *name == room) else {
+        let free = ["cli", "lib", "main"].contains(&room);
+        return if free {
+            Vec::new()
+        } else {
+            vec![format!("{}: no room of the house", source.path)]
+        };
+    };
+    if is_test(&source.path) {
+        return Vec::new();
+    }
+    // Tests inside a file stand at its end.
+    let code = source.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(code.lines()) {
+        let line = line.split("//").next().unwrap_or_default();
+        for part in line.split("crate::").skip(1) {
+            let imported: String =
+                part.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+            let is_room = ROOMS.iter().any(|(name, _)| *name == imported) || imported == "cli";
+            if is_room && imported != room && !allowed.contains(&imported.as_str()) {
+                findings
+                    .push(format!("{}:{number}: {room} may not import {imported}", source.path));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn rooms_import_along_the_arrows_only() {
+    let findings: Vec<String> =
+        sources(&["src"], ".rs").iter().flat_map(forbidden_imports).collect();
+    assert_none(&findings);
+}
+
+/// Words that a pure room has no use for.
+const IMPURE: [&str; 9] = [
+    "async ",
+    ".await",
+    "tokio::",
+    "tonic::",
+    "rand::",
+    "tracing::",
+    "std::fs",
+    "std::net",
+    "Clock>",
+];
+
+fn impurities(source: &Source) -> Vec<String> {
+    let pure = ["src/lock/", "src/hold/"].iter().any(|room| source.path.starts_with(room));
+    if !pure || is_test(&source.path) {
+        return Vec::new();
+    }
+    let lines = (1..).zip(source.text.lines());
+    lines
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .flat_map(|(number, line)| {
+            let found = IMPURE.into_iter().filter(move |word| line.contains(word));
+            found.map(move |word| format!("{}:{number}: {word} in a pure room", source.path))
+        })
+        .collect()
+}
+
+#[test]
+fn lock_and_hold_are_pure() {
+    let findings: Vec<String> = sources(&["src"], ".rs").iter().flat_map(impurities).collect();
+    assert_none(&findings);
+}
+
+#[test]
+fn these_checks_can_fail() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let wrong = source("src/hold/mod.rs", "use crate::store::LeaseStore;\n");
+    assert_eq!(forbidden_imports(&wrong), ["src/hold/mod.rs:1: hold may not import store"]);
+    let right = source("src/hold/mod.rs", "use crate::lock::LockPath; // not crate::store::X\n");
+    assert!(forbidden_imports(&right).is_empty());
+    assert_eq!(
+        forbidden_imports(&source("src/util.rs", "")),
+        ["src/util.rs: no room of the house"]
+    );
+    assert_eq!(impurities(&source("src/lock/key.rs", "async fn ask() {}")).len(), 1);
+    assert!(impurities(&source("src/grpc/mod.rs", "async fn ask() {}")).is_empty());
+}
