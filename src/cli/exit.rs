@@ -133,19 +133,22 @@ fn of_refusal(refusal: &Refusal) -> Exit {
     let Some(reason) = &refusal.reason else { return of_code(refusal.code) };
     #[expect(clippy::wildcard_enum_match_arm, reason = "the API's reasons may grow")]
     match reason {
-        Reason::InvalidField => Exit::Usage,
+        // What is not there was named wrongly.
+        Reason::InvalidField | Reason::UnknownLock => Exit::Usage,
         // A lease that is not known any more is not held any more.
         Reason::UnknownLease | Reason::HoldLost => Exit::Lost,
         Reason::BreakNotEnabled
         | Reason::OverrideForbidden
         | Reason::StoreDenied
-        | Reason::Unauthenticated => Exit::Denied,
+        | Reason::Unauthenticated
+        | Reason::UserNotAllowed => Exit::Denied,
         Reason::ContainerMissing => Exit::Misconfigured,
         Reason::StoreUnavailable
         | Reason::StoreThrottled
         | Reason::ShuttingDown
         | Reason::TooManyHolds
-        | Reason::TooManyWaiters => Exit::Unavailable,
+        | Reason::TooManyWaiters
+        | Reason::StreamBehind => Exit::Unavailable,
         Reason::StoreFailed | Reason::TokenNotGrowing | Reason::Superseded => Exit::Internal,
         _ => of_code(refusal.code),
     }
@@ -154,8 +157,7 @@ fn of_refusal(refusal: &Refusal) -> Exit {
 /// Without a reason of ours it was the connection, a proxy, or a newer sidecar.
 fn of_code(code: Code) -> Exit {
     match code {
-        // What is not found was named wrongly.
-        Code::InvalidArgument | Code::OutOfRange | Code::NotFound => Exit::Usage,
+        Code::InvalidArgument | Code::OutOfRange => Exit::Usage,
         Code::PermissionDenied | Code::Unauthenticated => Exit::Denied,
         Code::Unavailable
         | Code::DeadlineExceeded
@@ -163,6 +165,7 @@ fn of_code(code: Code) -> Exit {
         | Code::Unknown
         | Code::ResourceExhausted => Exit::Unavailable,
         Code::Ok
+        | Code::NotFound
         | Code::AlreadyExists
         | Code::FailedPrecondition
         | Code::Aborted

@@ -181,6 +181,8 @@ reasons! {
     InvalidField = "INVALID_FIELD",
     /// No hold of this sidecar has this lease id, or it was forgotten.
     UnknownLease = "UNKNOWN_LEASE",
+    /// The lock to be broken does not exist in the store.
+    UnknownLock = "UNKNOWN_LOCK",
     /// The hold is over: see [`Refusal::loss_reason`].
     HoldLost = "HOLD_LOST",
     /// The operator has not enabled breaking.
@@ -193,6 +195,8 @@ reasons! {
     StoreDenied = "STORE_DENIED",
     /// The bearer token is missing or wrong.
     Unauthenticated = "UNAUTHENTICATED",
+    /// The user of this process is not among those whom the socket lets in.
+    UserNotAllowed = "USER_NOT_ALLOWED",
     /// The store could not be reached in time.
     StoreUnavailable = "STORE_UNAVAILABLE",
     /// The store asks for patience.
@@ -209,6 +213,8 @@ reasons! {
     TooManyWaiters = "TOO_MANY_WAITERS",
     /// Another stream has resumed the hold.
     Superseded = "SUPERSEDED",
+    /// This client did not read its events in time; the hold may be resumed.
+    StreamBehind = "STREAM_BEHIND",
 }
 
 #[cfg(test)]
@@ -269,6 +275,6 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 16);
+        assert_eq!(seen, 19);
     }
 }

@@ -138,11 +138,11 @@ impl Trial<'_> {
     }
 
     /// Does to a held lock what holders need; the ETag of its record in the end.
-    async fn hold(&mut self, key: &LockKey, etag: ETag) -> Option<ETag> {
+    async fn hold(&mut self, key: &LockKey, etag: ETag) -> ETag {
         let record = Record { holder: "leasehold doctor".to_owned(), ..Record::for_key(key) };
         let write = Write {
             lease_id: self.lease_id,
-            if_match: Some(etag),
+            if_match: Some(etag.clone()),
             fields: record.into_fields(Default::default()),
         };
         let written = limited(self.store.write_record(&self.path, write)).await;
@@ -151,7 +151,7 @@ impl Trial<'_> {
         self.note("read a record", read);
         let renewed = limited(self.store.renew(&self.path, self.lease_id)).await;
         self.note("renew a lease", renewed);
-        written.map(|written| written.etag)
+        written.map_or(etag, |written| written.etag)
     }
 
     async fn list(&mut self) {
@@ -169,15 +169,9 @@ impl Trial<'_> {
     }
 
     /// Leaves nothing behind.
-    async fn end(mut self, etag: Option<ETag>) {
+    async fn end(mut self, etag: ETag) {
         let released = limited(self.store.release(&self.path, self.lease_id, None)).await;
         self.note("release a lease", released);
-        let Some(etag) = etag else {
-            let advice = "delete it by hand when the permissions are right";
-            let path = self.path.to_string();
-            self.report.add(Finding::warning("clean up", format!("{path} is left"), advice));
-            return;
-        };
         let deleted = limited(self.store.delete(&self.path, etag)).await;
         if let Err(error) = deleted {
             // A sidecar never deletes: only `gc` needs this right.

@@ -15,7 +15,7 @@ use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
 use crate::convert::span;
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{
@@ -304,10 +304,10 @@ fn final_refusal(status: &Status) -> Option<Loss> {
             | Code::DataLoss
             | Code::Unimplemented
     );
-    if !hopeless {
+    let error = Error::from(status.clone());
+    if !hopeless || error.reason() == Some(&Reason::StreamBehind) {
         return None;
     }
-    let error = Error::from(status.clone());
     let detail = format!("the sidecar will not resume it: {error}");
     Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unspecified, detail)))
 }
@@ -330,5 +330,25 @@ impl<F> Drop for EndsBeliefFirst<F> {
     fn drop(&mut self) {
         let detail = "the client's runtime has ended";
         self.state.lose(Loss::new(LossReason::Unspecified, detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use tonic_types::{ErrorDetails, StatusExt as _};
+
+    use super::*;
+
+    fn aborted(reason: &str) -> Status {
+        let details = ErrorDetails::with_error_info(reason, "leasehold.dev", HashMap::new());
+        Status::with_error_details(Code::Aborted, "ended", details)
+    }
+
+    #[test]
+    fn s16_a_stream_that_fell_behind_is_resumed_and_one_that_was_superseded_is_not() {
+        assert_eq!(final_refusal(&aborted("STREAM_BEHIND")), None);
+        assert!(final_refusal(&aborted("SUPERSEDED")).is_some());
     }
 }

@@ -1,0 +1,50 @@
+//! The same commands on Azure's store, as the emulator has it, without a sidecar.
+
+use leasehold::testing::Azurite;
+
+use crate::rig::{Ended, Home};
+
+async fn on_azurite(home: &Home, words: &[&str]) -> Ended {
+    let (first, rest) = words.split_first().unwrap();
+    let settings = ["--store", "azure", "--set", "store.azure.connection_string_env=CONNECTION"];
+    let words: Vec<&str> = std::iter::once(first).chain(&settings).chain(rest).copied().collect();
+    let mut command = home.command(&words);
+    command.env("CONNECTION", Azurite::shared().connection_string());
+    Ended::of(command).await
+}
+
+#[tokio::test]
+async fn doctor_run_ls_and_gc_work_on_azure() {
+    let home = Home::new();
+    let report = on_azurite(&home, &["doctor", "--output", "json"]).await;
+    assert_eq!((report.code, report.json()["healthy"].as_bool()), (0, Some(true)), "{report:?}");
+    let script = "echo $LEASEHOLD_FENCING_TOKEN; exit 3";
+    let ran = on_azurite(&home, &["run", "-f", "job", "--", "sh", "-c", script]).await;
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let listed = on_azurite(&home, &["ls", "--output", "json"]).await;
+    let locks = listed.json();
+    assert_eq!(locks.as_array().unwrap().len(), 1, "the doctor left nothing: {locks}");
+    assert_eq!(locks[0]["fencing_token"].to_string(), ran.stdout.trim());
+    assert_eq!(locks[0]["state"], "available");
+    let collected = on_azurite(&home, &["gc", "--idle", "1h", "--output", "json"]).await;
+    assert_eq!((collected.code, &collected.json()["kept"]), (0, &1.into()), "{collected:?}");
+}
+
+#[tokio::test]
+async fn s20_a_refused_key_is_told_without_it() {
+    let home = Home::new();
+    let good = Azurite::shared().connection_string();
+    let (before, after) = good.split_once("AccountKey=").unwrap();
+    let (_, after) = after.split_once(';').unwrap();
+    let wrong = "c29tZWJvZHktZWxzZQ==";
+    std::fs::write(home.path("wrong"), format!("{before}AccountKey={wrong};{after}")).unwrap();
+    let file = format!("store.azure.connection_string_file={}", home.path("wrong").display());
+    let report = home.leasehold(&["doctor", "--store", "azure", "--set", &file]).await;
+    assert_eq!(report.code, 78, "{report:?}");
+    assert!(report.stdout.contains("✗ reach"), "{report:?}");
+    assert!(!format!("{report:?}").contains(wrong), "{report:?}");
+    let ran = home
+        .leasehold(&["run", "--store", "azure", "--set", &file, "-f", "job", "--", "true"])
+        .await;
+    assert_eq!(ran.code, 77, "{ran:?}");
+}
