@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::coordinator::{Observation, Observer};
-use leasehold::store::MemoryStore;
-use leasehold::time::BootClock;
 
 use crate::figure::Figures;
 use crate::process::{processor_time, resident_mib};
@@ -99,7 +97,7 @@ pub(crate) fn be_the_sidecar(socket: &str) {
         println!("{}", lateness.0.load(Ordering::Relaxed));
         std::process::exit(0);
     });
-    let store = SlowStore(MemoryStore::new(Arc::new(BootClock::new())));
+    let store = SlowStore::new();
     let ready = || println!("ready");
     runtime().block_on(sidecar::serve(socket.into(), Arc::new(store), observer, ready));
 }

@@ -1,45 +1,112 @@
-//! A store that takes its time, as one over a network does.
+//! A store that takes its time, as one over a network does, and keeps nearly nothing: what it kept would be measured
+//! with the sidecar.
 
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, LeaseId, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, List, Listing, MemoryStore,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, List, Listing, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
+use leasehold::time::{BootClock, Clock as _};
 
 /// The time of each call.
 const CALL: Duration = Duration::from_millis(20);
 
+/// Knows of each lock how often it was written, and believes every lease: each lock has one taker here.
 #[derive(Debug)]
-pub(crate) struct SlowStore(pub(crate) MemoryStore);
-
-macro_rules! slowly {
-    ($($operation:ident($($name:ident: $kind:ty),*) -> $answer:ty;)*) => {
-        #[async_trait]
-        impl LeaseStore for SlowStore {
-            $(async fn $operation(&self, $($name: $kind),*) -> Result<$answer, StoreError> {
-                tokio::time::sleep(CALL).await;
-                self.0.$operation($($name),*).await
-            })*
-
-            fn kind(&self) -> &'static str {
-                "slow"
-            }
-        }
-    };
+pub(crate) struct SlowStore {
+    versions: Mutex<HashMap<u64, u32>>,
+    clock: BootClock,
 }
 
-slowly! {
-    acquire(path: &LockPath, request: Acquire) -> Acquired;
-    renew(path: &LockPath, lease_id: LeaseId) -> Renewed;
-    release(path: &LockPath, lease_id: LeaseId, if_match: Option<ETag>) -> ();
-    break_lease(path: &LockPath, period: BreakPeriod, note: BreakNote) -> LeaseBroken;
-    write_record(path: &LockPath, write: Write) -> Written;
-    read_record(path: &LockPath) -> StoredLock;
-    read_break_note(path: &LockPath) -> Option<BreakNote>;
-    list(request: List) -> Listing;
-    delete(path: &LockPath, if_match: ETag) -> ();
-    check(container: &Container) -> StoreTime;
+impl SlowStore {
+    pub(crate) fn new() -> Self {
+        Self { versions: Mutex::default(), clock: BootClock::new() }
+    }
+
+    fn change(&self, path: &LockPath, by: u32) -> u32 {
+        let mut hasher = DefaultHasher::new();
+        path.as_str().hash(&mut hasher);
+        let mut versions = self.versions.lock().unwrap();
+        let version = versions.entry(hasher.finish()).or_default();
+        *version += by;
+        *version
+    }
+
+    fn etag(version: u32) -> ETag {
+        ETag(version.to_string())
+    }
+}
+
+fn unused<T>() -> Result<T, StoreError> {
+    Err(StoreError::NotFound)
+}
+
+#[async_trait]
+impl LeaseStore for SlowStore {
+    async fn acquire(&self, path: &LockPath, _request: Acquire) -> Result<Acquired, StoreError> {
+        tokio::time::sleep(CALL).await;
+        let version = self.change(path, 0);
+        let etag = Self::etag(version);
+        Ok(Acquired { etag, time: self.clock.wall(), created: version == 0 })
+    }
+
+    async fn renew(&self, _path: &LockPath, _lease_id: LeaseId) -> Result<Renewed, StoreError> {
+        tokio::time::sleep(CALL).await;
+        Ok(Renewed { time: self.clock.wall() })
+    }
+
+    async fn release(
+        &self,
+        _path: &LockPath,
+        _lease_id: LeaseId,
+        _if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        tokio::time::sleep(CALL).await;
+        Ok(())
+    }
+
+    async fn write_record(&self, path: &LockPath, _write: Write) -> Result<Written, StoreError> {
+        tokio::time::sleep(CALL).await;
+        Ok(Written { etag: Self::etag(self.change(path, 1)) })
+    }
+
+    async fn read_record(&self, _path: &LockPath) -> Result<StoredLock, StoreError> {
+        tokio::time::sleep(CALL).await;
+        unused()
+    }
+
+    async fn break_lease(
+        &self,
+        _path: &LockPath,
+        _period: BreakPeriod,
+        _note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        unused()
+    }
+
+    async fn read_break_note(&self, _path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        Ok(None)
+    }
+
+    async fn list(&self, _request: List) -> Result<Listing, StoreError> {
+        unused()
+    }
+
+    async fn delete(&self, _path: &LockPath, _if_match: ETag) -> Result<(), StoreError> {
+        unused()
+    }
+
+    async fn check(&self, _container: &Container) -> Result<StoreTime, StoreError> {
+        Ok(self.clock.wall())
+    }
+
+    fn kind(&self) -> &'static str {
+        "slow"
+    }
 }

@@ -30,7 +30,7 @@ impl Task {
         let mut registry = shared.registry();
         while let Ok(command) = receiver.try_recv() {
             if let Command::Arrive(caller) | Command::Resume(caller, _) = *command {
-                self.callers.insert(caller.id, *caller);
+                self.callers.insert(caller.id, caller);
             }
         }
         let mut memory = Memory { highest: self.hold.highest(), ..Memory::default() };

@@ -59,7 +59,8 @@ pub(super) struct Task {
     pub(super) path: LockPath,
     pub(super) inbox: Inbox,
     pub(super) hold: Hold,
-    pub(super) callers: HashMap<CallerId, Caller>,
+    /// Boxed: a table has room for four, and one is usual.
+    pub(super) callers: HashMap<CallerId, Box<Caller>>,
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
     pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
@@ -140,12 +141,12 @@ impl Task {
             Some(Command::Answered(event)) => self.feed(event),
             Some(Command::Arrive(caller)) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
-                self.callers.insert(id, *caller);
+                self.callers.insert(id, caller);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
             Some(Command::Resume(caller, resume)) => {
                 let id = caller.id;
-                self.callers.insert(id, *caller);
+                self.callers.insert(id, caller);
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
@@ -197,7 +198,7 @@ impl Task {
         };
         self.feed(Event::CallerLeft { caller: id });
         if let Some(caller) = self.callers.remove(&id) {
-            self.note_left(caller);
+            self.note_left(*caller);
         }
     }
 
@@ -217,7 +218,7 @@ impl Task {
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
             && let Some(caller) = self.callers.remove(&id)
         {
-            self.note_left(caller);
+            self.note_left(*caller);
         }
     }
 

@@ -85,7 +85,7 @@ fn every_room_has_its_card() {
 }
 
 fn dead_links(source: &Source) -> Vec<String> {
-    let folder = Path::new(&source.path).parent().unwrap_or(Path::new(""));
+    let folder = Path::new(&source.path).parent().unwrap_or_else(|| Path::new(""));
     let targets = source.text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     targets
         .filter(|target| !target.contains("://") && !target.starts_with('#'))

@@ -1,6 +1,6 @@
 //! The house's order, kept by a machine. Each check is shown to be able to fail.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that fails says where")]
+#![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod dependencies;
 mod files;

@@ -1,7 +1,6 @@
 //! Several sidecars and many callers on one bad network, by a seed: nobody ever has the lock beside somebody else.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::super::HoldEvent;
@@ -23,10 +22,12 @@ struct Beliefs {
     newest: u64,
     grants: u64,
     losses: u64,
+    seed: u64,
 }
 
 impl Beliefs {
-    fn begin(&mut self, caller: u64, token: u64, until: Instant, now: Instant, seed: u64) {
+    fn begin(&mut self, caller: u64, token: u64, until: Instant, now: Instant) {
+        let seed = self.seed;
         if let Some((other, ends)) = self.holder
             && other != caller
         {
@@ -62,7 +63,7 @@ async fn call(
     sidecar: &Sidecar,
     caller: u64,
     seed: u64,
-    beliefs: Rc<RefCell<Beliefs>>,
+    beliefs: Arc<Mutex<Beliefs>>,
 ) {
     let mut random = SeededRandom::new(seed * 1_000 + caller);
     for _ in 0..ROUNDS {
@@ -74,7 +75,7 @@ async fn call(
             let left = leaves.saturating_since(account.clock.now());
             let Ok(event) = tokio::time::timeout(left, stream.next()).await else {
                 // S13: the belief ends before the stream does.
-                beliefs.borrow_mut().end(caller);
+                beliefs.lock().unwrap().end(caller);
                 break;
             };
             let now = account.clock.now();
@@ -82,21 +83,21 @@ async fn call(
                 Some(HoldEvent::Granted(grant)) => {
                     let until = now + grant.validity.valid_for;
                     let token = grant.token.value();
-                    beliefs.borrow_mut().begin(caller, token, until, now, seed);
+                    beliefs.lock().unwrap().begin(caller, token, until, now);
                 }
                 Some(HoldEvent::Renewed(validity) | HoldEvent::Recovered(validity)) => {
-                    beliefs.borrow_mut().extend(caller, now + validity.valid_for);
+                    beliefs.lock().unwrap().extend(caller, now + validity.valid_for);
                 }
                 Some(HoldEvent::Waiting { .. } | HoldEvent::AtRisk { .. }) => {}
                 Some(HoldEvent::Draining { .. }) => panic!("seed {seed}: nobody shuts down"),
                 Some(HoldEvent::Lost { .. }) => {
-                    let mut beliefs = beliefs.borrow_mut();
+                    let mut beliefs = beliefs.lock().unwrap();
                     beliefs.losses += 1;
                     beliefs.end(caller);
                     break;
                 }
                 Some(HoldEvent::Busy(_) | HoldEvent::Released(_) | HoldEvent::Failed(_)) | None => {
-                    beliefs.borrow_mut().end(caller);
+                    beliefs.lock().unwrap().end(caller);
                     break;
                 }
             }
@@ -128,14 +129,14 @@ async fn s1_nobody_has_the_lock_beside_somebody_else_whatever_the_network_does()
         let sidecars: Vec<Sidecar> = (0..SIDECARS)
             .map(|number| account.sidecar_with(seed * 10 + number as u64, plan(&mut random)))
             .collect();
-        let beliefs = Rc::new(RefCell::new(Beliefs::default()));
+        let beliefs = Arc::new(Mutex::new(Beliefs { seed, ..Beliefs::default() }));
         let calls = (0..CALLERS * SIDECARS as u64).map(|caller| {
             let sidecar = &sidecars[usize::try_from(caller).unwrap() % SIDECARS];
-            call(&account, sidecar, caller, seed, Rc::clone(&beliefs))
+            call(&account, sidecar, caller, seed, Arc::clone(&beliefs))
         });
         futures_util::future::join_all(calls).await;
-        grants += beliefs.borrow().grants;
-        losses += beliefs.borrow().losses;
+        grants += beliefs.lock().unwrap().grants;
+        losses += beliefs.lock().unwrap().losses;
         // S6: what was given up is given back, or has run out.
         tokio::time::sleep(Duration::from_secs(180)).await;
         assert!(!account.is_leased(&sidecars[0], "job").await, "seed {seed}: S6: an orphan lease");
