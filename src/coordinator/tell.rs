@@ -205,7 +205,8 @@ impl Task {
             None => detail,
         };
         let holder = &caller.terms.record.holder;
-        tracing::warn!(lock = %self.path, reason = reason.as_str(), %detail, %holder, "lost");
+        let token = caller.token.map(FencingToken::value);
+        tracing::warn!(lock = %self.path, token, reason = reason.as_str(), %detail, %holder, "lost");
         self.end_hold(&mut caller, Ended::Lost(reason));
         caller.sink.event(HoldEvent::Lost { reason, detail, break_note });
         let resumed = Err(CallError::HoldLost { reason });
@@ -249,7 +250,8 @@ impl Task {
 
     fn note_released(&self, caller: &mut Caller) {
         let holder = &caller.terms.record.holder;
-        tracing::info!(lock = %self.path, %holder, "released");
+        let token = caller.token.map(FencingToken::value);
+        tracing::info!(lock = %self.path, token, %holder, "released");
         self.end_hold(caller, Ended::Released);
     }
 

@@ -242,6 +242,8 @@ fn guarded(service: Service, guard: &Guard) -> tonic::service::Routes {
     match tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(proto::DESCRIPTOR)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        // What errors carry, so that their details can be read too.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
     {
         Ok(reflection) => {

@@ -92,8 +92,9 @@ async fn reflection_lists_the_service_and_describes_every_message() {
     for name in ["leasehold.v1.LeaseService", "grpc.health.v1.Health"] {
         assert!(names.contains(&name.to_owned()), "{names:?}");
     }
-    let symbol = MessageRequest::FileContainingSymbol("leasehold.v1.Grant".to_owned());
-    let found = ask(symbol).await;
-    let described = found.message_response.unwrap();
-    assert!(matches!(described, MessageResponse::FileDescriptorResponse(_)), "{described:?}");
+    for message in ["leasehold.v1.Grant", "google.rpc.ErrorInfo"] {
+        let symbol = MessageRequest::FileContainingSymbol(message.to_owned());
+        let described = ask(symbol).await.message_response.unwrap();
+        assert!(matches!(described, MessageResponse::FileDescriptorResponse(_)), "{described:?}");
+    }
 }
