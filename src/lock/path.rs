@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
@@ -12,7 +13,8 @@ use super::{HostId, HostType, LockKey, LockMode};
 /// other exactly when their lock paths are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockPath {
-    text: String,
+    /// Shared: a sidecar keeps each path in several places.
+    text: Arc<str>,
     /// Where the slash behind the container is.
     slash: usize,
 }
@@ -62,7 +64,7 @@ pub enum PathError {
 
 impl LockPath {
     fn new(container: &Container, name: &str) -> Self {
-        Self { text: format!("{container}/{name}"), slash: container.0.len() }
+        Self { text: format!("{container}/{name}").into(), slash: container.0.len() }
     }
 
     /// The path of the blob `name` in `container`, as a store that lists its locks found it.
