@@ -1,1 +1,20 @@
+//! The coordinator against a store that is counted and goes wrong, on tokio's paused clock.
 
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "tests look for the few events that they are about"
+)]
+
+mod breaking;
+mod budget;
+mod chance;
+mod checker;
+mod drain;
+mod ending;
+mod failing;
+mod limits;
+mod readiness;
+mod repeating;
+mod resuming;
+mod rig;
+mod waiting;
