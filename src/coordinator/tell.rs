@@ -144,6 +144,7 @@ impl Task {
         let grant = self.grants.repeat(holder, id).map(|mut grant| {
             if let Some(valid_until) = self.hold.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
+                grant.expires_at = self.shared.clock.wall() + grant.validity.valid_for;
             }
             grant
         });

@@ -1,10 +1,11 @@
 //! Callers that go away at any moment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::HoldEvent;
-use super::{Account, patient, request};
-use crate::store::FaultPlan;
+use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, path, request, waiting};
+use crate::coordinator::{HoldEvent, HoldRequest, NoObserver, Outcome};
+use crate::store::{FaultPlan, LeaseState};
 
 /// Each answer of the store comes after up to this long.
 const SLOW: FaultPlan = FaultPlan {
@@ -19,46 +20,66 @@ const SLOW: FaultPlan = FaultPlan {
     longest_silence: Duration::ZERO,
 };
 
+/// A sidecar whose requests are slow in a way that differs from moment to moment.
+fn slow_sidecar(account: &Account, moment: Duration) -> Sidecar {
+    let sidecar = account.sidecar_with(
+        Arc::new(NoObserver),
+        u64::try_from(moment.as_millis()).unwrap(),
+        |_| {},
+    );
+    sidecar.faults().set_plan(SLOW);
+    sidecar
+}
+
+fn moments() -> impl Iterator<Item = Duration> {
+    (0..200).step_by(3).map(Duration::from_millis)
+}
+
+/// Whether the lease of the lock is taken; a lock that nobody got to yet has none.
+async fn is_leased(account: &Account) -> bool {
+    let made = account.store.locks().copy_record(&path("nightly")).is_some();
+    made && account.lease("nightly").await == LeaseState::Leased
+}
+
 #[tokio::test(start_paused = true)]
 async fn s6_a_caller_that_goes_away_at_any_moment_leaves_no_lease_behind() {
-    for moment in (0..200).step_by(3).map(Duration::from_millis) {
+    for moment in moments() {
         let account = Account::new();
-        let here = account.sidecar_with(u64::try_from(moment.as_millis()).unwrap(), SLOW);
-        let asked = here.coordinator.acquire(request("job"));
+        let sidecar = slow_sidecar(&account, moment);
+        let asked = sidecar.ask(HoldRequest { max_hold: Some(60 * MINUTE), ..request("nightly") });
         let had = tokio::time::timeout(moment, asked).await.is_ok();
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        assert_eq!(account.is_leased(&here, "job").await, had, "gone after {moment:?}");
-        assert_eq!(here.coordinator.gauges().waiters, 0);
-        assert_eq!(here.coordinator.gauges().holds, usize::from(had));
+        pass(30 * SECOND).await;
+        assert_eq!(is_leased(&account).await, had, "gone after {moment:?}");
+        let gauges = sidecar.coordinator.gauges();
+        assert_eq!((gauges.holds, gauges.waiters), (usize::from(had), 0), "gone after {moment:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn s14_a_stream_that_is_dropped_at_any_moment_leaves_no_lease_behind() {
-    for moment in (0..200).step_by(3).map(Duration::from_millis) {
+    for moment in moments() {
         let account = Account::new();
-        let here = account.sidecar_with(u64::try_from(moment.as_millis()).unwrap(), SLOW);
-        let stream = here.coordinator.hold(&request("job")).unwrap();
-        tokio::time::sleep(moment).await;
+        let sidecar = slow_sidecar(&account, moment);
+        let stream = sidecar.coordinator.hold(&request("nightly")).unwrap();
+        pass(moment).await;
         drop(stream);
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        assert!(!account.is_leased(&here, "job").await, "gone after {moment:?}");
-        assert_eq!(here.coordinator.gauges().holds, 0);
+        pass(30 * SECOND).await;
+        assert!(!is_leased(&account).await, "gone after {moment:?}");
+        sidecar.assert_idle();
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn s12_a_waiter_that_goes_away_leaves_the_queue_at_once() {
-    let account = Account::new();
-    let here = account.sidecar();
-    let first = here.granted(request("job")).await;
-    let leaving = here.coordinator.acquire(patient("job", Duration::from_secs(600)));
+    let sidecar = Account::new().sidecar();
+    let first = sidecar.acquire(request("nightly")).await;
+    let leaving = sidecar.ask(waiting("nightly", 10 * MINUTE));
     assert!(tokio::time::timeout(Duration::from_millis(1), leaving).await.is_err());
-    let mut next = here.coordinator.hold(&patient("job", Duration::from_secs(600))).unwrap();
-    let Some(HoldEvent::Waiting { place, .. }) = next.next().await else { panic!() };
+    let mut stream = sidecar.coordinator.hold(&waiting("nightly", 10 * MINUTE)).unwrap();
+    let HoldEvent::Waiting { place, .. } = next(&mut stream).await else { panic!() };
     assert_eq!(place, 1);
-    here.release(&first).await;
-    let Some(HoldEvent::Granted(grant)) = next.next().await else { panic!() };
+    sidecar.release(&first).await;
+    let grant = granted(&mut stream).await;
     assert_eq!(grant.token.value(), first.token.value() + 1);
 }
 
@@ -67,14 +88,13 @@ async fn s12_a_waiter_that_goes_away_leaves_the_queue_at_once() {
 async fn s14_a_holder_that_fell_silent_keeps_its_lock_until_its_validity_is_over() {
     let account = Account::new();
     let (here, there) = (account.sidecar(), account.sidecar());
-    let mut stream = here.coordinator.hold(&request("job")).unwrap();
-    let Some(HoldEvent::Granted(grant)) = stream.next().await else { panic!() };
-    let ends = crate::time::Clock::now(account.clock.as_ref()) + grant.validity.valid_for;
+    let (stream, grant) = here.hold(&request("nightly")).await;
+    let ends = account.now() + grant.validity.valid_for;
     stream.fall_silent();
-    let local = here.granted(patient("job", Duration::from_secs(300)));
-    let remote = there.coordinator.acquire(patient("job", Duration::from_secs(50)));
-    let (next, other) = tokio::join!(local, remote);
-    assert!(crate::time::Clock::now(account.clock.as_ref()) >= ends);
-    assert!(matches!(other.unwrap(), super::Outcome::Busy(_)));
+    let local = here.acquire(waiting("nightly", 5 * MINUTE));
+    let elsewhere = there.ask(waiting("nightly", 50 * SECOND));
+    let (next, busy) = tokio::join!(local, elsewhere);
+    assert!(account.now() >= ends);
+    assert!(matches!(busy.unwrap(), Outcome::Busy(_)));
     assert!(next.token > grant.token);
 }

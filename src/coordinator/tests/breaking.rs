@@ -1,0 +1,141 @@
+//! Breaking a lock's lease (S17).
+
+use std::sync::Arc;
+
+use super::rig::{
+    Account, LEASE, MINUTE, SECOND, Sidecar, by_key, granted, next, next_but_renewals, pass,
+    request, settle, waiting,
+};
+use crate::coordinator::{
+    BreakPeriod, BreakRequest, BreakResult, CallError, HoldEvent, LockState, LossReason, NoObserver,
+};
+use crate::store::LeaseState;
+
+async fn broken(sidecar: &Sidecar, period: BreakPeriod) -> Result<BreakResult, CallError> {
+    let request = BreakRequest {
+        lock: by_key("nightly"),
+        period,
+        reason: "the job hangs".to_owned(),
+        by: Some("ann".to_owned()),
+    };
+    sidecar.coordinator.break_lock(request).await
+}
+
+fn assert_lost_by_the_break(event: &HoldEvent) {
+    let HoldEvent::Lost { reason: LossReason::Broken, detail, break_note: Some(note) } = event
+    else {
+        panic!("{event:?}")
+    };
+    assert!(detail.contains("the job hangs"), "{detail}");
+    assert_eq!((note.reason.as_str(), note.by.as_str()), ("the job hangs", "ann"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_holder_here_is_told_at_once_and_the_lease_runs_out() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (mut stream, first) = here.hold(&request("nightly")).await;
+    let until = account.now() + LEASE;
+    let result = broken(&here, BreakPeriod::RunOut).await.unwrap();
+    assert!(matches!(result, BreakResult::Breaking { free_in } if free_in <= LEASE), "{result:?}");
+    let told = account.now();
+    assert_lost_by_the_break(&next(&mut stream).await);
+    assert_eq!(account.now(), told);
+    let shown = there.coordinator.get(&by_key("nightly")).await.unwrap();
+    assert_eq!(shown.state, LockState::Breaking);
+    assert_eq!(shown.break_note.unwrap().reason, "the job hangs");
+    let (_next, second) = there.hold(&waiting("nightly", 2 * MINUTE)).await;
+    assert!(account.now() >= until, "nobody gets it before it has run out");
+    assert!(second.token > first.token);
+    drop(stream);
+    settle().await;
+    here.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_holder_elsewhere_learns_it_at_its_next_renewal() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (mut stream, _) = here.hold(&request("nightly")).await;
+    pass(5 * SECOND).await;
+    let result = broken(&there, BreakPeriod::RunOut).await.unwrap();
+    assert!(matches!(result, BreakResult::Breaking { .. }), "{result:?}");
+    let asked = account.now();
+    assert_lost_by_the_break(&next_but_renewals(&mut stream).await);
+    assert!(account.now() - asked <= LEASE / 3 + 2 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_now_frees_the_lock_at_once_for_others() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (mut stream, first) = here.hold(&request("nightly")).await;
+    let result = broken(&there, BreakPeriod::Now).await.unwrap();
+    assert!(matches!(result, BreakResult::Broken), "{result:?}");
+    let grant = there.acquire(request("nightly")).await;
+    assert!(grant.token > first.token);
+    let event = next_but_renewals(&mut stream).await;
+    assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
+    stream.let_go();
+    settle().await;
+    here.assert_idle();
+    assert_eq!(account.lease("nightly").await, LeaseState::Leased, "the later hold is not harmed");
+    let left = there.coordinator.report_progress(grant.lease_id, true).await.unwrap();
+    assert!(left.valid_for > SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s13_a_waiter_here_gets_a_broken_lock_only_when_the_holder_cannot_believe_in_it() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    for closes in [true, false] {
+        let (mut stream, first) = sidecar.hold(&waiting("nightly", MINUTE)).await;
+        let believed = account.now() + first.validity.valid_for;
+        let mut waits = sidecar.coordinator.hold(&waiting("nightly", 5 * MINUTE)).unwrap();
+        settle().await;
+        broken(&sidecar, BreakPeriod::Now).await.unwrap();
+        assert_lost_by_the_break(&next(&mut stream).await);
+        if closes {
+            stream.let_go();
+            granted(&mut waits).await;
+            assert!(account.now() < believed);
+        } else {
+            granted(&mut waits).await;
+            assert!(account.now() >= believed);
+        }
+        drop(waits);
+        settle().await;
+        sidecar.assert_idle();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_the_note_of_an_earlier_break_says_nothing_about_a_later_loss() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (mut first, _) = sidecar.hold(&request("nightly")).await;
+    broken(&sidecar, BreakPeriod::Now).await.unwrap();
+    assert_lost_by_the_break(&next(&mut first).await);
+    first.let_go();
+    let (mut second, _) = sidecar.hold(&waiting("nightly", MINUTE)).await;
+    account.store.locks().delete_lock(&super::rig::path("nightly"));
+    let event = next_but_renewals(&mut second).await;
+    let HoldEvent::Lost { reason, break_note, .. } = event else { panic!("{event:?}") };
+    assert_eq!((reason, break_note), (LossReason::LockDeleted, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_only_what_is_held_can_be_broken_and_only_where_it_is_allowed() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let missing = broken(&sidecar, BreakPeriod::RunOut).await.unwrap_err();
+    assert!(matches!(missing, CallError::NoSuchLock { .. }), "{missing}");
+    let grant = sidecar.acquire(request("nightly")).await;
+    sidecar.release(&grant).await;
+    let free = broken(&sidecar, BreakPeriod::RunOut).await.unwrap();
+    assert!(matches!(free, BreakResult::NotHeld), "{free:?}");
+    let strict =
+        account.sidecar_with(Arc::new(NoObserver), 1, |settings| settings.allow_break = false);
+    let refused = broken(&strict, BreakPeriod::RunOut).await.unwrap_err();
+    assert!(matches!(refused, CallError::BreakNotEnabled), "{refused}");
+}

@@ -1,0 +1,92 @@
+//! Limits, and the numbers behind them.
+
+use std::time::Duration;
+
+use super::rig::{Account, MINUTE, SECOND, Sidecar, pass, request, settle, waiting};
+use crate::coordinator::CallError;
+
+fn holds_and_waiters(sidecar: &Sidecar) -> (usize, usize) {
+    let gauges = sidecar.coordinator.gauges();
+    (gauges.holds, gauges.waiters)
+}
+
+fn limited(account: &Account, holds: usize, waiters: usize) -> Sidecar {
+    account.sidecar_with(std::sync::Arc::new(crate::coordinator::NoObserver), 1, |settings| {
+        settings.max_holds = holds;
+        settings.max_waiters = waiters;
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_holds_are_let_in_than_configured_and_ended_ones_make_room() {
+    let sidecar = limited(&Account::new(), 2, 10);
+    let first = sidecar.acquire(request("a")).await;
+    let (stream, _) = sidecar.hold(&request("b")).await;
+    let refused = sidecar.ask(request("c")).await.unwrap_err();
+    assert!(matches!(refused, CallError::TooManyHolds { limit: 2 }), "{refused}");
+    sidecar.release(&first).await;
+    let third = sidecar.acquire(request("c")).await;
+    drop(stream);
+    settle().await;
+    sidecar.release(&third).await;
+    settle().await;
+    sidecar.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_callers_wait_than_configured_however_their_waits_end() {
+    let account = Account::new();
+    let (holder, _) = account.sidecar().hold(&request("held")).await;
+    let sidecar = limited(&account, 10, 3);
+    for round in 0..4 {
+        let waits = [waiting("held", 10 * SECOND), waiting("held", MINUTE)];
+        let mut streams: Vec<_> =
+            waits.iter().map(|request| sidecar.coordinator.hold(request).unwrap()).collect();
+        let call = sidecar.clone();
+        let unary = tokio::spawn(async move { call.ask(waiting("held", 10 * MINUTE)).await });
+        settle().await;
+        assert_eq!(holds_and_waiters(&sidecar), (0, 3), "round {round}");
+        let refused = sidecar.ask(request("free")).await.unwrap_err();
+        assert!(matches!(refused, CallError::TooManyWaiters { limit: 3 }), "{refused}");
+        // One wait ends busy, one is cancelled, one falls silent.
+        pass(11 * SECOND).await;
+        assert_eq!(holds_and_waiters(&sidecar), (0, 2), "round {round}");
+        unary.abort();
+        settle().await;
+        assert_eq!(holds_and_waiters(&sidecar), (0, 1), "round {round}");
+        streams.pop().unwrap().fall_silent();
+        settle().await;
+        sidecar.assert_idle();
+    }
+    drop(holder);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_fails_is_counted_out() {
+    let sidecar = limited(&Account::new(), 10, 2);
+    sidecar.faults().go_down(Duration::MAX);
+    for _ in 0..5 {
+        let refused = sidecar.ask(request("nightly")).await.unwrap_err();
+        assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+        let refused = sidecar.ask(waiting("nightly", SECOND)).await.unwrap_err();
+        assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+    }
+    sidecar.faults().go_down(Duration::ZERO);
+    pass(5 * SECOND).await;
+    sidecar.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_earliest_end_of_a_validity_is_shown() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    assert_eq!(sidecar.coordinator.gauges().earliest_valid_until, None);
+    let first = sidecar.acquire(request("a")).await;
+    let until = account.now() + first.validity.valid_for;
+    pass(10 * SECOND).await;
+    sidecar.acquire(request("b")).await;
+    assert_eq!(sidecar.coordinator.gauges().earliest_valid_until, Some(until));
+    pass(12 * SECOND).await;
+    let renewed = sidecar.coordinator.gauges().earliest_valid_until.unwrap();
+    assert!(renewed > until);
+}

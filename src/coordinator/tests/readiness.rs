@@ -1,0 +1,124 @@
+//! A store that cannot be reached (S18).
+
+use std::time::Duration;
+
+use super::rig::{
+    Account, LEASE, MINUTE, SECOND, counts, granted, next, pass, request, settle, waiting,
+};
+use crate::coordinator::{CallError, HoldEvent, StoreStatus, TroubleKind};
+use crate::store::Operation;
+
+#[tokio::test(start_paused = true)]
+async fn s18_calls_fail_with_the_cause_while_the_store_is_down_and_work_again_after() {
+    let sidecar = Account::new().sidecar();
+    let status = sidecar.coordinator.store_status();
+    assert_eq!(*status.borrow(), StoreStatus::Unknown);
+    sidecar.faults().go_down(Duration::MAX);
+    let CallError::Trouble(trouble) = sidecar.ask(request("nightly")).await.unwrap_err() else {
+        panic!("no trouble")
+    };
+    assert_eq!(trouble.kind, TroubleKind::Unavailable);
+    assert!(trouble.message.contains("connection refused"), "{}", trouble.message);
+    let StoreStatus::NotReady { cause, .. } = status.borrow().clone() else { panic!("ready") };
+    assert!(cause.contains("connection refused"), "{cause}");
+    sidecar.faults().go_down(Duration::ZERO);
+    sidecar.acquire(waiting("nightly", MINUTE)).await;
+    assert_eq!(*status.borrow(), StoreStatus::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s18_who_waits_is_served_when_the_store_is_back() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    sidecar.faults().go_down(20 * SECOND);
+    let began = account.now();
+    sidecar.acquire(waiting("nightly", MINUTE)).await;
+    let waited = account.now() - began;
+    assert!(waited >= 20 * SECOND && waited <= 27 * SECOND, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s9_a_hold_lives_through_an_outage_that_is_shorter_than_its_validity() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (mut stream, _) = sidecar.hold(&request("nightly")).await;
+    assert!(matches!(next(&mut stream).await, HoldEvent::Renewed(_)));
+    sidecar.faults().go_down(LEASE * 4 / 5);
+    let HoldEvent::AtRisk { kind, detail, validity } = next(&mut stream).await else {
+        panic!("not warned")
+    };
+    assert_eq!(kind, TroubleKind::Unavailable);
+    assert!(detail.contains("connection refused"), "{detail}");
+    assert!(validity.valid_for < LEASE / 3);
+    assert_eq!(sidecar.coordinator.gauges().at_risk, 1);
+    assert!(matches!(next(&mut stream).await, HoldEvent::Recovered(_)));
+    assert_eq!(sidecar.coordinator.gauges().at_risk, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s18_a_missing_container_is_no_missing_lock() {
+    let account = Account::new();
+    account.store.locks().require_containers();
+    let sidecar = account.sidecar();
+    let CallError::Trouble(trouble) = sidecar.ask(waiting("nightly", MINUTE)).await.unwrap_err()
+    else {
+        panic!("no trouble")
+    };
+    assert_eq!(trouble.kind, TroubleKind::ContainerMissing);
+    assert!(trouble.message.contains("leasehold"), "{}", trouble.message);
+    let container = crate::lock::Container::parse("leasehold").unwrap();
+    account.store.locks().create_container(&container);
+    sidecar.acquire(request("nightly")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn s18_an_idle_store_is_checked_every_half_minute_while_it_is_well() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let keeper = sidecar.clone();
+    let checking = tokio::spawn(async move { keeper.coordinator.keep_checking().await });
+    settle().await;
+    assert_eq!(*sidecar.coordinator.store_status().borrow(), StoreStatus::Ready);
+    sidecar.counts();
+    pass(10 * MINUTE).await;
+    let asked = sidecar.counts();
+    let checks = asked.of(Operation::Check);
+    assert_eq!(asked, counts([(Operation::Check, checks)]));
+    assert!((17..=21).contains(&checks), "{checks}");
+    // Real requests are as good.
+    let (mut stream, _) = sidecar.hold(&request("nightly")).await;
+    let reading = tokio::spawn(async move { while stream.next().await.is_some() {} });
+    pass(10 * MINUTE).await;
+    assert!(sidecar.counts().of(Operation::Check) <= 1);
+    reading.abort();
+    settle().await;
+    // An outage is noticed though nobody asks anything, and so is its end.
+    sidecar.faults().go_down(Duration::MAX);
+    pass(36 * SECOND).await;
+    let status = sidecar.coordinator.store_status();
+    assert!(matches!(*status.borrow(), StoreStatus::NotReady { .. }));
+    sidecar.faults().go_down(Duration::ZERO);
+    pass(6 * SECOND).await;
+    assert_eq!(*status.borrow(), StoreStatus::Ready);
+    checking.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    sidecar.faults().set_plan(crate::store::FaultPlan {
+        lose_request: 1_000,
+        longest_silence: 1_000 * MINUTE,
+        ..crate::store::FaultPlan::default()
+    });
+    let began = account.now();
+    let refused = sidecar.ask(request("nightly")).await.unwrap_err();
+    assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+    assert!(account.now() - began <= 10 * SECOND);
+    let refused = sidecar.coordinator.get(&super::rig::by_key("nightly")).await.unwrap_err();
+    assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+    sidecar.faults().set_plan(crate::store::FaultPlan::default());
+    let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    granted(&mut stream).await;
+}

@@ -1,0 +1,160 @@
+//! Going on with a hold whose stream broke (S16).
+
+use super::rig::{
+    Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, request, settle,
+    waiting,
+};
+use crate::coordinator::{CallError, Grant, HoldEvent, LossReason, ResumeRequest};
+use crate::store::LeaseState;
+
+fn resume(grant: &Grant) -> ResumeRequest {
+    ResumeRequest {
+        resume_token: grant.resume_token.clone(),
+        told_valid_until: Some(grant.validity.valid_until.clone()),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_hold_goes_on_here_with_its_token() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (stream, first) = sidecar.hold(&request("nightly")).await;
+    pass(10 * SECOND).await;
+    stream.fall_silent();
+    settle().await;
+    let mut resumed = sidecar.coordinator.resume(&resume(&first)).unwrap();
+    let second = granted(&mut resumed).await;
+    assert_eq!((second.token, second.lease_id), (first.token, first.lease_id));
+    assert_eq!(sidecar.coordinator.gauges().holds, 1);
+    // It is renewed from then on.
+    let HoldEvent::Renewed(_) = next(&mut resumed).await else { panic!("not renewed") };
+    pass(3 * LEASE).await;
+    assert_eq!(sidecar.coordinator.gauges().holds, 1);
+    drop(resumed);
+    settle().await;
+    sidecar.assert_idle();
+    assert_eq!(account.lease("nightly").await, LeaseState::Available);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_resume_takes_the_place_of_a_stream_that_was_not_noticed_to_be_broken() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (mut stream, first) = sidecar.hold(&request("nightly")).await;
+    let mut resumed = sidecar.coordinator.resume(&resume(&first)).unwrap();
+    assert_eq!(granted(&mut resumed).await.token, first.token);
+    let HoldEvent::Failed(CallError::Superseded) = next(&mut stream).await else {
+        panic!("both streams have the hold")
+    };
+    // What becomes of the old stream means nothing to the hold.
+    drop(stream);
+    pass(2 * LEASE).await;
+    assert_eq!(sidecar.coordinator.gauges().holds, 1);
+    let answer = sidecar.coordinator.report_progress(first.lease_id, true).await.unwrap();
+    assert!(answer.valid_for > SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_hold_goes_on_at_a_sidecar_that_was_restarted() {
+    let account = Account::new();
+    let old = account.sidecar();
+    let (stream, first) = old.hold(&request("nightly")).await;
+    pass(5 * SECOND).await;
+    stream.fall_silent();
+    let new = account.sidecar();
+    let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
+    let second = granted(&mut resumed).await;
+    assert_eq!((second.token, second.lease_id), (first.token, first.lease_id));
+    assert!(second.acquired_at == first.acquired_at);
+    // The sidecar that had it before lets it alone, though it believes that the holder fell silent.
+    pass(3 * LEASE).await;
+    assert_eq!(account.lease("nightly").await, LeaseState::Leased);
+    assert_eq!(new.coordinator.gauges().holds, 1);
+    old.assert_idle();
+    new.release(&second).await;
+    assert_eq!(account.lease("nightly").await, LeaseState::Available);
+    let again = new.acquire(request("nightly")).await;
+    assert!(again.token > first.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_hold_that_another_had_since_is_lost() {
+    let account = Account::new();
+    let (old, other, new) = (account.sidecar(), account.sidecar(), account.sidecar());
+    let (stream, first) = old.hold(&request("nightly")).await;
+    drop(stream);
+    let (_held, second) = other.hold(&waiting("nightly", MINUTE)).await;
+    let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
+    let event = next_but_renewals(&mut resumed).await;
+    assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
+    assert!(resumed.next().await.is_none());
+    settle().await;
+    new.assert_idle();
+    let left = other.coordinator.report_progress(second.lease_id, true).await.unwrap();
+    assert!(left.valid_for > SECOND, "the later hold is not harmed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_resume_that_goes_away_leaves_nothing_behind() {
+    let account = Account::new();
+    for millis in 0..30 {
+        let (old, new) = (account.sidecar(), account.sidecar());
+        let (stream, first) = old.hold(&waiting("nightly", 5 * MINUTE)).await;
+        stream.fall_silent();
+        new.faults().set_plan(crate::store::FaultPlan {
+            delay_answer: 1_000,
+            longest_delay: std::time::Duration::from_millis(10),
+            ..crate::store::FaultPlan::default()
+        });
+        let resumed = new.coordinator.resume(&resume(&first)).unwrap();
+        pass(std::time::Duration::from_millis(millis)).await;
+        drop(resumed);
+        pass(2 * LEASE).await;
+        old.assert_idle();
+        new.assert_idle();
+        assert_ne!(account.lease("nightly").await, LeaseState::Leased, "{millis} ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s19_a_resume_token_that_is_not_ours_is_refused() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (_stream, grant) = sidecar.hold(&request("nightly")).await;
+    let changed: String = grant.resume_token.chars().rev().collect();
+    for token in ["", "made up", &changed, &grant.resume_token[..grant.resume_token.len() / 2]] {
+        let request = ResumeRequest { resume_token: token.to_owned(), told_valid_until: None };
+        let refused = sidecar.coordinator.resume(&request).unwrap_err();
+        assert!(matches!(refused, CallError::ResumeToken), "{token}: {refused}");
+    }
+    let elsewhere =
+        account.sidecar_with(std::sync::Arc::new(crate::coordinator::NoObserver), 1, |settings| {
+            settings.host.namespace.container = crate::lock::Container::parse("another").unwrap();
+        });
+    let refused = elsewhere.coordinator.resume(&resume(&grant)).unwrap_err();
+    assert!(matches!(refused, CallError::ForeignPath { .. }), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let began = account.now();
+    let max_hold = Some(2 * MINUTE);
+    let request = crate::coordinator::HoldRequest { max_hold, ..request("nightly") };
+    let (mut stream, first) = sidecar.hold(&request).await;
+    let mut grant = first;
+    for _ in 0..3 {
+        pass(30 * SECOND).await;
+        stream.fall_silent();
+        settle().await;
+        stream = sidecar.coordinator.resume(&resume(&grant)).unwrap();
+        grant = granted(&mut stream).await;
+    }
+    let event = next_but_renewals(&mut stream).await;
+    assert!(
+        matches!(event, HoldEvent::Lost { reason: LossReason::MaxHoldReached, .. }),
+        "{event:?}"
+    );
+    assert!(account.now() - began <= 2 * MINUTE + SECOND);
+}

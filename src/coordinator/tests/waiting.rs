@@ -1,0 +1,126 @@
+//! The order of those who wait, and turns between sidecars (S10, S12).
+
+use std::time::Duration;
+
+use super::rig::{Account, MINUTE, SECOND, Sidecar, granted, next, pass, request, settle, waiting};
+use crate::coordinator::{CallError, HoldEvent, LockSelector, TokenStatus};
+use crate::time::Instant;
+
+#[tokio::test(start_paused = true)]
+async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (first, grant) = sidecar.hold(&request("nightly")).await;
+    let mut streams = Vec::new();
+    for place in 1..=5 {
+        let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+        let HoldEvent::Waiting { place: told, record } = next(&mut stream).await else {
+            panic!("not told that it waits")
+        };
+        assert_eq!((told, record.held_here), (place, true));
+        streams.push(stream);
+    }
+    // One in the middle goes away.
+    drop(streams.remove(2));
+    drop(first);
+    let mut tokens = vec![grant.token];
+    for mut stream in streams {
+        let grant = granted(&mut stream).await;
+        assert_eq!(sidecar.coordinator.gauges().holds, 1);
+        assert_eq!(grant.token.epoch(), tokens[0].epoch(), "no acquisition");
+        assert!(Some(&grant.token) > tokens.last());
+        tokens.push(grant.token);
+    }
+    assert_eq!(tokens.len(), 5);
+    settle().await;
+    sidecar.assert_idle();
+    // S5: hand-offs are not in the record, and known here all the same.
+    let lock = LockSelector::Path(super::rig::path("nightly"));
+    let (status, newest) = sidecar.coordinator.check_token(&lock, tokens[3]).await.unwrap();
+    assert_eq!((status, newest), (TokenStatus::Stale, tokens.last().copied()));
+}
+
+/// Takes the lock for a second, again and again; when it had it.
+async fn work(sidecar: Sidecar, account: Account, until: Instant) -> Vec<Instant> {
+    let mut had = Vec::new();
+    while account.now() < until {
+        let mut stream = sidecar.coordinator.hold(&waiting("nightly", 10 * MINUTE)).unwrap();
+        granted(&mut stream).await;
+        had.push(account.now());
+        pass(SECOND).await;
+    }
+    had
+}
+
+#[tokio::test(start_paused = true)]
+async fn s10_no_sidecar_keeps_the_lock_to_itself() {
+    let account = Account::new();
+    let until = account.now() + 10 * MINUTE;
+    let mut workers = Vec::new();
+    let sidecars = [account.sidecar(), account.sidecar(), account.sidecar()];
+    for (number, sidecar) in sidecars.iter().enumerate() {
+        for _ in 0..3 {
+            let worker = tokio::spawn(work(sidecar.clone(), account.clone(), until));
+            workers.push((number, worker));
+        }
+    }
+    let mut turns = Vec::new();
+    for (number, worker) in workers {
+        turns.extend(worker.await.unwrap().into_iter().map(|at| (at, number)));
+    }
+    turns.sort_unstable();
+    for number in 0..sidecars.len() {
+        let own: Vec<_> = turns.iter().filter(|turn| turn.1 == number).collect();
+        let longest = own.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap();
+        assert!(own.len() > 60, "sidecar {number} had the lock {} times", own.len());
+        assert!(longest < 2 * MINUTE, "sidecar {number} waited {longest:?}");
+    }
+    settle().await;
+    sidecars.iter().for_each(Sidecar::assert_idle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s10_after_five_seconds_of_handing_on_a_waiter_elsewhere_gets_its_turn() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let until = account.now() + 30 * SECOND;
+    let local: Vec<_> =
+        (0..4).map(|_| tokio::spawn(work(here.clone(), account.clone(), until))).collect();
+    pass(SECOND).await;
+    let began = account.now();
+    let mut other = there.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    granted(&mut other).await;
+    let waited = account.now() - began;
+    // Once handed on for five seconds at most, or twice if the first turn is missed by a poll.
+    assert!(waited <= 15 * SECOND, "{waited:?}");
+    drop(other);
+    for worker in local {
+        worker.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s12_a_wait_ends_when_it_said_and_names_the_holder() {
+    let account = Account::new();
+    let (_stream, grant) = account.sidecar().hold(&request("nightly")).await;
+    let sidecar = account.sidecar();
+    let began = account.now();
+    let busy = sidecar.busy(waiting("nightly", 7 * SECOND)).await;
+    let waited = account.now() - began;
+    assert!(waited >= 7 * SECOND && waited <= 7 * SECOND + Duration::from_millis(5), "{waited:?}");
+    assert_eq!(busy.record.record.token, Some(grant.token));
+    settle().await;
+    sidecar.assert_idle();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s19_an_unknown_lease_id_is_named_so() {
+    let sidecar = Account::new().sidecar();
+    let unknown = crate::lock::LeaseId::from_uuid(uuid::Uuid::from_u128(7));
+    let refused = sidecar.coordinator.release(unknown).await.unwrap_err();
+    assert!(matches!(refused, CallError::UnknownLease), "{refused}");
+    let refused = sidecar.coordinator.extend(unknown, MINUTE).await.unwrap_err();
+    assert!(matches!(refused, CallError::UnknownLease), "{refused}");
+    let refused = sidecar.coordinator.report_progress(unknown, false).await.unwrap_err();
+    assert!(matches!(refused, CallError::UnknownLease), "{refused}");
+}
