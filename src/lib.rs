@@ -1,4 +1,45 @@
-//! Leasehold.
+//! Singleton locks for replicated jobs: a gRPC sidecar that keeps locks as leases of blobs, or in a file.
+//!
+//! The product is the program `leasehold`; programs talk to it by gRPC, for example with the crate
+//! [`leasehold_client`]. This crate is what the program is made of. From a lock's name to the wire, each room may know
+//! those above it and no other:
+//!
+//! | room | what it does |
+//! | --- | --- |
+//! | [`time`] | reads the one clock; everybody else is given the time |
+//! | [`lock`] | what a lock is called: keys, lock paths, fencing tokens |
+//! | [`host_id`] | where the host id in a lock path comes from |
+//! | [`hold`] | decides: the state machine of one lock path, without IO |
+//! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
+//! | [`coordinator`] | makes machines run on a store: queues, renewals, drain |
+//! | [`grpc`] | the wire |
+//! | [`config`] | what can be set |
+//! | [`telemetry`], [`admin`] | logs, metrics, health |
+//! | [`cli`] | the program's commands, which put the rooms together |
+//!
+//! Which lock a job gets is decided by values alone:
+//!
+//! ```
+//! use leasehold::host_id::{FromHostType, HostIdProvider as _};
+//! use leasehold::lock::{Container, HostType, Layout, LockKey, LockMode, Namespace, Prefix};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let namespace = Namespace {
+//!     container: Container::parse("leasehold")?,
+//!     prefix: Prefix::parse("locks")?,
+//!     layout: Layout::Readable,
+//! };
+//! let key = LockKey::new("Keeper.Run", "tenant-7", LockMode::Function)?;
+//! let host_type = HostType::parse("Keeper-A")?;
+//! let host = FromHostType::new(host_type).provide()?;
+//! let path = namespace.lock_path(&host.host_id, &host.host_type, &key)?;
+//! assert_eq!(
+//!     path.to_string(),
+//!     "leasehold/locks/739df1faf6c08e78a883736d006f2964/Keeper.Run/tenant-7/FUNCTION"
+//! );
+//! # Ok(())
+//! # }
+//! ```
 pub mod admin;
 pub mod cli;
 pub mod config;

@@ -107,7 +107,7 @@ async fn acquire_and_read(
 /// Runs a call in a task of its own: a caller that goes away must not cut a request in the middle (S6).
 fn spawn(inbox: &Inbox, call: impl Future<Output = Event> + Send + 'static) {
     let inbox = inbox.clone();
-    tokio::spawn(async move { inbox.send(Command::Answered(call.await)) });
+    tokio::spawn(async move { inbox.send(Command::Answered(Box::new(call.await))) });
 }
 
 /// S7: a try that is not answered in time is given up; whether it was done is unknown.
@@ -131,7 +131,8 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
 }
 
 fn stored(lock: StoredLock) -> Stored {
-    Stored { etag: lock.etag, fields: lock.fields }
+    let free = !lock.lease.is_held();
+    Stored { etag: lock.etag, fields: lock.fields, free }
 }
 
 pub(super) fn note_text(note: &BreakNote) -> String {

@@ -3,32 +3,31 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
-use tokio::sync::mpsc;
 
 use super::observe::{AcquireResult, Observation};
 use super::registry::Ended;
 use super::request::{CallError, HoldEvent};
-use super::task::{Command, Task};
+use super::task::{Command, Commands, Task};
 use crate::hold::{LossReason, Memory, Trouble, TroubleKind};
 
 /// What callers are told; the fault itself is in the log.
 const DETAIL: &str = "the sidecar failed inside and gave up this lock; its lease runs out";
 
 /// Runs `task` to its end. A panic ends its holds as lost and its waits as failed.
-pub(super) async fn run(mut task: Box<Task>, mut receiver: mpsc::UnboundedReceiver<Box<Command>>) {
-    let running = AssertUnwindSafe(task.run(&mut receiver));
+pub(super) async fn run(mut task: Box<Task>, mut commands: Commands) {
+    let running = AssertUnwindSafe(task.run(&mut commands));
     if running.catch_unwind().await.is_err() {
-        task.give_up(receiver);
+        task.give_up(commands);
     }
 }
 
 impl Task {
     /// Leaves nothing behind. The lease is left to run out, since nobody keeps it any more (S13). What may panic again
     /// comes last.
-    fn give_up(mut self: Box<Self>, mut receiver: mpsc::UnboundedReceiver<Box<Command>>) {
+    fn give_up(mut self: Box<Self>, mut commands: Commands) {
         let shared = std::sync::Arc::clone(&self.shared);
         let mut registry = shared.registry();
-        while let Ok(command) = receiver.try_recv() {
+        while let Ok(command) = commands.try_recv() {
             if let Command::Arrive(caller) | Command::Resume(caller, _) = *command {
                 self.callers.insert(caller.id, caller);
             }

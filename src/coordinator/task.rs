@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use futures_channel::mpsc;
+use futures_util::StreamExt as _;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::caller::Caller;
@@ -19,14 +21,18 @@ use crate::time::Instant;
 /// A sleep is never longer than this while a lease is had: the machine's timers stop while it sleeps (S3).
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// The way to a path's task. Commands are boxed, so that an idle channel is small.
+/// The way to a path's task. There is one for each lock, so an idle one is small: commands are boxed, and the channel
+/// is one without blocks of free places.
 #[derive(Clone, Debug)]
-pub(super) struct Inbox(mpsc::UnboundedSender<Box<Command>>);
+pub(super) struct Inbox(Arc<mpsc::UnboundedSender<Box<Command>>>);
+
+/// What came in.
+pub(super) type Commands = mpsc::UnboundedReceiver<Box<Command>>;
 
 impl Inbox {
     /// A task that is gone has nothing to do with the command any more.
     pub(super) fn send(&self, command: Command) {
-        let _ = self.0.send(Box::new(command));
+        let _ = self.0.unbounded_send(Box::new(command));
     }
 }
 
@@ -43,7 +49,7 @@ pub(super) enum Command {
     Extend(LeaseId, Duration, oneshot::Sender<Result<Validity, CallError>>),
     ReportProgress(LeaseId, bool, oneshot::Sender<Result<Validity, CallError>>),
     Look(oneshot::Sender<LocalView>),
-    Answered(Event),
+    Answered(Box<Event>),
     /// The lock was broken through this sidecar, with this note.
     Broken(BreakNote),
     /// The note of a break that a renewal has met.
@@ -70,8 +76,8 @@ pub(super) struct Task {
 
 /// Starts a task for `path`; the way to it.
 pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(Inbox) -> Memory) {
-    let (sender, receiver) = mpsc::unbounded_channel();
-    let inbox = Inbox(sender);
+    let (sender, commands) = mpsc::unbounded();
+    let inbox = Inbox(Arc::new(sender));
     let memory = memory(inbox.clone());
     let seed = Uuid::new_v4().as_u64_pair().0;
     let hold = Hold::new(shared.settings.hold, memory, seed, shared.clock.now());
@@ -85,23 +91,23 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         releases: Vec::new(),
         break_note: None,
     };
-    tokio::spawn(failing::run(Box::new(task), receiver));
+    tokio::spawn(failing::run(Box::new(task), commands));
 }
 
 impl Task {
     /// Lives until nothing is to be done for its path any more.
-    pub(super) async fn run(&mut self, receiver: &mut mpsc::UnboundedReceiver<Box<Command>>) {
+    pub(super) async fn run(&mut self, commands: &mut Commands) {
         loop {
             let command = match self.sleep() {
                 Some(sleep) => tokio::select! {
                     biased;
-                    command = receiver.recv() => command,
+                    command = commands.next() => command,
                     () = tokio::time::sleep(sleep) => None,
                 },
-                None => receiver.recv().await,
+                None => commands.next().await,
             };
             self.step(command.map(|command| *command));
-            if self.hold.is_idle() && self.retire(receiver) {
+            if self.hold.is_idle() && self.retire() {
                 return;
             }
         }
@@ -109,14 +115,14 @@ impl Task {
 
     /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
     /// may be a lease that nobody wants (S6).
-    fn retire(&self, receiver: &mpsc::UnboundedReceiver<Box<Command>>) -> bool {
+    fn retire(&self) -> bool {
         // This task and the registry have a sender each, a request under way another.
-        if receiver.sender_strong_count() > 2 {
+        if Arc::strong_count(&self.inbox.0) > 2 {
             return false;
         }
         let mut registry = self.shared.registry();
         // Commands are sent under this lock: what is not here now will start a new task.
-        let retires = receiver.is_empty();
+        let retires = self.inbox.0.is_empty();
         if retires {
             debug_assert!(self.callers.is_empty(), "a caller was forgotten: {:?}", self.callers);
             debug_assert!(self.releases.is_empty(), "a release was not answered");
@@ -138,7 +144,7 @@ impl Task {
     fn step(&mut self, command: Option<Command>) {
         match command {
             None => self.feed(Event::Wakeup),
-            Some(Command::Answered(event)) => self.feed(event),
+            Some(Command::Answered(event)) => self.feed(*event),
             Some(Command::Arrive(caller)) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.callers.insert(id, caller);

@@ -9,15 +9,21 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::Request;
-use tonic::transport::server::{Connected, TlsConnectInfo};
+use tonic::transport::server::Connected;
 
 /// A byte stream that remembers how it ended.
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     stream: S,
+    end: End,
+}
+
+/// What is noted, and made room, when a connection is dropped.
+#[derive(Debug)]
+struct End {
     peer: Peer,
     /// One of the connections that may be open at once.
-    _place: Option<OwnedSemaphorePermit>,
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Who is at the other end. Each request that comes over a connection carries a clone.
@@ -45,32 +51,43 @@ impl<S> Connection<S> {
     /// Watches `stream`; `local` says that both its ends are on this machine.
     pub(super) fn new(stream: S, local: bool) -> Self {
         let fate = Fate(Arc::new(State { local, ..State::default() }));
-        Self { stream, peer: Peer { fate, user: None }, _place: None }
+        Self { stream, end: End { peer: Peer { fate, user: None }, place: None } }
     }
 
     /// The user of the process that connected.
     pub(super) fn by_user(mut self, user: Option<u32>) -> Self {
-        self.peer.user = user;
+        self.end.peer.user = user;
         self
     }
 
     /// Keeps the place until the connection ends.
     pub(super) fn in_place(mut self, place: OwnedSemaphorePermit) -> Self {
-        self._place = Some(place);
+        self.end.place = Some(place);
         self
     }
 
+    /// The same connection on what `wrap` makes of its stream, such as an encrypted one.
+    pub(super) async fn wrapped<T, F>(self, wrap: impl FnOnce(S) -> F) -> io::Result<Connection<T>>
+    where
+        F: Future<Output = io::Result<T>>,
+    {
+        let Self { stream, end } = self;
+        Ok(Connection { stream: wrap(stream).await?, end })
+    }
+
     fn note<T>(&self, result: &io::Result<T>) {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+        // The last is the end of a connection that TLS did not announce: that of a process that was killed.
         if let Err(error) = result
-            && [BrokenPipe, ConnectionAborted, ConnectionReset].contains(&error.kind())
+            && [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof]
+                .contains(&error.kind())
         {
-            self.peer.fate.0.closed_by_client.store(true, Ordering::Relaxed);
+            self.end.peer.fate.0.closed_by_client.store(true, Ordering::Relaxed);
         }
     }
 }
 
-impl<S> Drop for Connection<S> {
+impl Drop for End {
     fn drop(&mut self) {
         self.peer.fate.0.gone.store(true, Ordering::Relaxed);
     }
@@ -88,17 +105,14 @@ impl Fate {
 
 /// Who sent a request. None if it did not come over a [`Connection`].
 pub(super) fn peer_of<T>(request: &Request<T>) -> Option<&Peer> {
-    let extensions = request.extensions();
-    extensions
-        .get::<Peer>()
-        .or_else(|| extensions.get::<TlsConnectInfo<Peer>>().map(TlsConnectInfo::get_ref))
+    request.extensions().get()
 }
 
 impl<S> Connected for Connection<S> {
     type ConnectInfo = Peer;
 
     fn connect_info(&self) -> Peer {
-        self.peer.clone()
+        self.end.peer.clone()
     }
 }
 
@@ -114,7 +128,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if let Poll::Ready(result) = &polled {
             self.note(result);
             if result.is_ok() && had_room && buffer.filled().len() == before {
-                self.peer.fate.0.closed_by_client.store(true, Ordering::Relaxed);
+                self.end.peer.fate.0.closed_by_client.store(true, Ordering::Relaxed);
             }
         }
         polled

@@ -70,10 +70,14 @@ pub enum ListenError {
         /// Why.
         source: io::Error,
     },
-    /// The certificates do not fit together.
-    #[error("the certificates of listen.tls cannot be used: {problem}")]
+    /// A certificate or key cannot be used.
+    #[error("{} ({key}) cannot be used: {problem}", path.display())]
     Certificates {
-        /// What is wrong with them.
+        /// The setting that names the file.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         problem: String,
     },
 }

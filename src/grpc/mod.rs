@@ -15,6 +15,7 @@ mod server;
 mod service;
 mod status;
 mod streams;
+mod tls;
 
 pub use convert::Limits;
 pub use listen::ListenError;

@@ -1,7 +1,5 @@
 //! The server: the service with health and reflection, on every listener.
 
-use std::error::Error;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::{Connected, Router};
-use tonic::transport::{Certificate, Channel, Endpoint, Identity, ServerTlsConfig};
+use tonic::transport::{Channel, Endpoint};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -27,6 +25,7 @@ use super::listen::{ListenError, Listener, SocketFile};
 use super::proto;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::service::Service;
+use super::tls;
 use crate::coordinator::{Coordinator, StoreStatus};
 
 /// Bytes that a request has at the most.
@@ -36,8 +35,6 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 /// socket the kernel tells when the other side is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take over its part of a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long calls that are being answered have left when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Bytes under way in one direction of a pipe inside the process.
@@ -101,7 +98,7 @@ pub struct Server {
 struct Tcp {
     listener: Listener<TcpListener>,
     address: SocketAddr,
-    tls: Option<ServerTlsConfig>,
+    tls: Option<tls::Acceptor>,
     guard: Guard,
 }
 
@@ -155,13 +152,17 @@ impl Server {
             |guard: &Guard| guarded(service.clone(), guard).add_service(health_service.clone());
         let tcp = async {
             let Some(Tcp { listener, tls, guard, .. }) = tcp else { return Ok(()) };
-            let mut server = builder(&settings)
+            let router = builder(&settings)
                 .http2_keepalive_interval(Some(KEEP_ALIVE))
-                .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT));
-            if let Some(tls) = tls {
-                server = server.tls_config(tls)?;
+                .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
+                .add_routes(routes(&guard));
+            match tls {
+                None => serve(router, listener, &stop).await,
+                Some(tls) => {
+                    let connections = tls::encrypted(listener, tls, settings.connections);
+                    serve(router, connections, &stop).await
+                }
             }
-            serve(server.add_routes(routes(&guard)), listener, &stop).await
         };
         let unix = async {
             let Some((listener, _socket)) = unix else { return Ok(()) };
@@ -188,7 +189,7 @@ impl Tcp {
             }
             None => Guard::Everybody,
         };
-        let tls = settings.tls.as_ref().map(tls).transpose()?;
+        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let listener = Listener::tcp(settings.address, places).await?;
         let address = listener
             .address()
@@ -293,26 +294,8 @@ async fn report_health(coordinator: &Coordinator, health: &HealthReporter) {
     }
 }
 
-fn tls(settings: &Tls) -> Result<ServerTlsConfig, ListenError> {
-    let read = |key, path: &Path| fs::read(path).map_err(unreadable(key, path));
-    let certificate = read("listen.tls.certificate", &settings.certificate)?;
-    let key = read("listen.tls.key", &settings.key)?;
-    let mut config =
-        ServerTlsConfig::new().identity(Identity::from_pem(certificate, key)).timeout(HANDSHAKE);
-    if let Some(path) = &settings.client_ca {
-        let authorities = read("listen.tls.client_ca", path)?;
-        config = config.client_ca_root(Certificate::from_pem(authorities));
-    }
-    // Made once here so that what is wrong with the files is said at the start.
-    tonic::transport::Server::builder().tls_config(config.clone()).map_err(|error| {
-        let causes = std::iter::successors(Some(&error as &dyn Error), |error| (*error).source());
-        let causes: Vec<String> = causes.map(ToString::to_string).collect();
-        ListenError::Certificates { problem: causes.join(": ") }
-    })?;
-    Ok(config)
-}
-
-fn unreadable<'path>(
+/// The error of a file that could not be read.
+pub(super) fn unreadable<'path>(
     key: &'static str,
     path: &'path Path,
 ) -> impl FnOnce(io::Error) -> ListenError + use<'path> {

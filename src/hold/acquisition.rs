@@ -23,8 +23,10 @@ pub(super) struct Effort {
     pub(super) duration: Duration,
     /// The first try reads the record too, so that a busy answer names the holder.
     first: bool,
+    /// Polls since the record was read.
+    unread: u8,
     /// Tries in a row that met a record that had just changed.
-    changes: u32,
+    changes: u8,
     /// The latest send of an acquire that may have been done.
     pub(super) uncertain: Option<Instant>,
 }
@@ -40,8 +42,12 @@ pub(super) enum Attempt {
     Leased { lease: Leased, work: Work, flight: Flight },
 }
 
+/// Polls by the acquire alone between two that read the record instead. Only the record says that the lock is handed on,
+/// and then a poll at the cap would seldom meet the moment at which it is free (S10).
+const POLLS_UNREAD: u8 = 3;
+
 /// Tries in a row that may meet a changed record before the lock is polled as if it were another's.
-const MAX_CHANGES: u32 = 3;
+const MAX_CHANGES: u8 = 3;
 
 impl Hold {
     /// Begins or repeats the acquisition for the caller at the front.
@@ -58,11 +64,21 @@ impl Hold {
             Some(_) | None => match self.fresh.take() {
                 Some(lease_id) => {
                     self.polling = Polling::default();
-                    Effort { lease_id, duration, first: true, changes: 0, uncertain: None }
+                    Effort {
+                        lease_id,
+                        duration,
+                        first: true,
+                        unread: 0,
+                        changes: 0,
+                        uncertain: None,
+                    }
                 }
                 None => return,
             },
         };
+        if effort.unread >= POLLS_UNREAD && effort.uncertain.is_none() && !self.is_handed_on() {
+            return self.read_holder(effort, turn);
+        }
         let request = self.next_request();
         let timeout = cut_off(duration);
         turn.push(Action::SendAcquire {
@@ -137,7 +153,10 @@ impl Hold {
                 effort.first = false;
                 self.read_holder(effort, turn);
             }
-            Err(Failure::Contended) => self.contended(effort, turn),
+            Err(Failure::Contended) => {
+                effort.unread = effort.unread.saturating_add(1);
+                self.contended(effort, turn);
+            }
             Err(Failure::Changed) => self.acquire_met_change(effort, turn),
             Err(Failure::Refused(trouble)) => {
                 self.fail_all(&trouble, turn);
@@ -154,7 +173,8 @@ impl Hold {
         }
     }
 
-    fn read_holder(&mut self, effort: Effort, turn: &mut Turn) {
+    fn read_holder(&mut self, mut effort: Effort, turn: &mut Turn) {
+        effort.unread = 0;
         let request = self.next_request();
         let timeout = cut_off(effort.duration);
         turn.push(Action::SendRead { request, timeout });
@@ -198,9 +218,13 @@ impl Hold {
     }
 
     pub(super) fn poll_delay(&mut self) -> Duration {
-        let eager = self.memory.known.as_ref().is_some_and(|known| known.record().handed_on);
-        self.polling.set_eager(eager);
+        self.polling.set_eager(self.is_handed_on());
         self.polling.next(&mut self.jitter, self.settings.poll_cap)
+    }
+
+    /// Whether the holder's sidecar hands the lock on, as far as we know (S10).
+    fn is_handed_on(&self) -> bool {
+        self.memory.known.as_ref().is_some_and(|known| known.record().handed_on)
     }
 
     /// The record changed since we knew it: read it beside another acquire (S5).

@@ -162,6 +162,8 @@ pub struct Stored {
     pub etag: ETag,
     /// Its fields, those of others included.
     pub fields: Fields,
+    /// Whether nobody has its lease.
+    pub free: bool,
 }
 
 /// Why the store did not do what was asked, as far as the machine cares.

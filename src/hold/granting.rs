@@ -79,10 +79,14 @@ impl Hold {
             State::Resuming(resuming) => self.resume_read_answered(resuming, request, answer, turn),
             State::Acquiring(attempt) => match *attempt {
                 Attempt::ReadHolder { effort, request: expected, .. } if expected == request => {
+                    let free = answer.as_ref().is_ok_and(|stored| stored.free);
                     if let Ok(stored) = answer {
                         self.learn(stored);
                     }
-                    self.contended(effort, turn);
+                    match free {
+                        true => self.try_acquire(Some(effort), turn),
+                        false => self.contended(effort, turn),
+                    }
                 }
                 Attempt::Leased { lease, work: work @ Work::Read { planned }, flight }
                     if flight.is(request) =>

@@ -6,6 +6,9 @@ use super::jitter::Jitter;
 
 /// The shortest time between two polls, and the time between them where a lock is being handed on (S10, S12).
 const POLL_FLOOR: Duration = Duration::from_millis(250);
+/// The longest time between two polls where a lock is being handed on. It is spread a little, so that no two sidecars
+/// keep step and one of them is always the second; and it is less than a sidecar stands back (S10).
+const POLL_EAGER: Duration = Duration::from_millis(300);
 
 /// Decorrelated jitter up to the cap (S12).
 #[derive(Clone, Debug, Default)]
@@ -22,7 +25,7 @@ impl Polling {
 
     pub(super) fn next(&mut self, jitter: &mut Jitter, cap: Duration) -> Duration {
         if self.eager {
-            return POLL_FLOOR;
+            return jitter.between(POLL_FLOOR, POLL_EAGER);
         }
         let last = self.last.unwrap_or(POLL_FLOOR);
         let delay = jitter.between(POLL_FLOOR, last * 3).min(cap);
@@ -48,6 +51,9 @@ mod tests {
         }
         assert_eq!(longest, cap);
         polling.set_eager(true);
-        assert_eq!(polling.next(&mut jitter, cap), POLL_FLOOR);
+        for _ in 0..50 {
+            let delay = polling.next(&mut jitter, cap);
+            assert!(delay >= POLL_FLOOR && delay <= POLL_EAGER, "{delay:?}");
+        }
     }
 }

@@ -170,7 +170,7 @@ impl Hold {
             }
         };
         match answer {
-            Ok(Stored { etag, fields }) => {
+            Ok(Stored { etag, fields, .. }) => {
                 let record = Record::from_fields(&fields);
                 let epoch = resuming.resume.token.epoch();
                 let same_epoch = record.token.is_some_and(|token| token.epoch() == epoch);

@@ -13,3 +13,4 @@ mod crashes;
 mod exclusion;
 mod pauses;
 mod process;
+mod secrets;

@@ -26,6 +26,7 @@ pub(crate) const SHORT: i64 = 15;
 pub(crate) struct Sidecar {
     folder: tempfile::TempDir,
     settings: Vec<String>,
+    environment: (&'static str, String),
     child: Child,
 }
 
@@ -33,23 +34,28 @@ impl Sidecar {
     /// One on the emulator that all tests share, for hosts of `host_type`.
     pub(crate) async fn on_azurite(host_type: &str, more: &[&str]) -> Self {
         let connection = Azurite::shared().connection_string();
-        let mut settings = vec![format!("host_id.host_type={host_type}")];
-        settings.extend(more.iter().map(|setting| (*setting).to_owned()));
-        Self::start(settings, &connection).await
+        let environment = ("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection);
+        Self::start(host_type, more, environment).await
     }
 
-    async fn start(settings: Vec<String>, connection: &str) -> Self {
+    /// One that signs in by what a variable of its environment says.
+    pub(crate) async fn start(
+        host_type: &str,
+        more: &[&str],
+        environment: (&'static str, String),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let child = spawn(folder.path(), &settings, connection);
-        let mut sidecar = Self { folder, settings, child };
+        let mut settings = vec![format!("host_id.host_type={host_type}")];
+        settings.extend(more.iter().map(|setting| (*setting).to_owned()));
+        let child = spawn(folder.path(), &settings, &environment);
+        let mut sidecar = Self { folder, settings, environment, child };
         sidecar.wait_until_up().await;
         sidecar
     }
 
     /// Starts it anew at the same place, after its process has ended.
     pub(crate) async fn restart(&mut self) {
-        let connection = Azurite::shared().connection_string();
-        self.child = spawn(self.folder.path(), &self.settings, &connection);
+        self.child = spawn(self.folder.path(), &self.settings, &self.environment);
         self.wait_until_up().await;
     }
 
@@ -65,6 +71,10 @@ impl Sidecar {
 
     pub(crate) fn endpoint(&self) -> String {
         format!("unix://{}", socket(self.folder.path()).display())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it wrote.
@@ -140,7 +150,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("leasehold.sock")
 }
 
-fn spawn(folder: &Path, settings: &[String], connection: &str) -> Child {
+fn spawn(folder: &Path, settings: &[String], environment: &(&str, String)) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new(BINARY);
     command.arg("serve");
@@ -155,7 +165,7 @@ fn spawn(folder: &Path, settings: &[String], connection: &str) -> Child {
         command.args(["--set", setting]);
     }
     command
-        .env("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection)
+        .env(environment.0, &environment.1)
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

@@ -7,6 +7,7 @@
     reason = "a test that fails says where"
 )]
 
+mod certificates;
 mod errors;
 mod health;
 mod holds;

@@ -51,11 +51,11 @@ impl Table {
         Some(match action {
             Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
                 let answer = self.acquire(*lease_id, *duration, if_match.as_ref(), now);
-                let read = read.then(|| Ok(self.read()));
+                let read = read.then(|| Ok(self.read(now)));
                 Event::AcquireAnswered { request: *request, answer, read }
             }
             Action::SendRead { request, .. } => {
-                Event::ReadAnswered { request: *request, answer: Ok(self.read()) }
+                Event::ReadAnswered { request: *request, answer: Ok(self.read(now)) }
             }
             Action::SendWrite { request, lease_id, if_match, fields, .. } => {
                 let answer = self.write(*lease_id, if_match, fields, now);
@@ -76,8 +76,9 @@ impl Table {
         ETag(format!("\"{}\"", self.version))
     }
 
-    fn read(&self) -> Stored {
-        Stored { etag: self.etag(), fields: self.fields.clone() }
+    fn read(&self, now: Duration) -> Stored {
+        let free = self.leased(now).is_none();
+        Stored { etag: self.etag(), fields: self.fields.clone(), free }
     }
 
     fn acquire(
