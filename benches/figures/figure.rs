@@ -71,3 +71,17 @@ pub(crate) fn median(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times[times.len() / 2].as_secs_f64()
 }
+
+/// Runs of what is compared, each with servers of its own: where the system puts their threads decides as much as what
+/// they do, and stays as it is for a run.
+const RUNS: usize = 9;
+
+/// The medians over several runs, number by number.
+pub(crate) fn typical<const N: usize>(mut run: impl FnMut() -> [f64; N]) -> [f64; N] {
+    let runs: Vec<[f64; N]> = (0..RUNS).map(|_| run()).collect();
+    std::array::from_fn(|index| {
+        let mut numbers: Vec<f64> = runs.iter().map(|run| run[index]).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers[RUNS / 2]
+    })
+}
