@@ -31,8 +31,8 @@ type Group = (&'static str, fn(&mut Figures));
 
 const GROUPS: [Group; 6] = [
     ("requests", requests::measure),
-    ("acquire", acquire::measure),
     ("calls", calls::measure),
+    ("acquire", acquire::measure),
     ("waiters", waiters::measure),
     ("idle", idle::measure),
     ("holds", holds::measure),
