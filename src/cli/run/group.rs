@@ -17,6 +17,9 @@ use super::terminal::Foreground;
 /// This program, also when its file was replaced meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
+/// What a person is told who presses Ctrl-Z.
+pub(super) const NOT_SUSPENDED: &str = "a command that holds a lock cannot be suspended";
+
 /// The command and all that it starts and that stays in its process group. Dropped, it is killed.
 #[derive(Debug)]
 pub(super) struct Group {
@@ -110,7 +113,7 @@ impl Group {
         if let Ok(Some(status)) = waitid(WaitId::Pid(self.id), options)
             && status.stopping_signal() == Some(Signal::TSTP.as_raw())
         {
-            super::output::note("a command that holds a lock cannot be suspended");
+            super::output::note(NOT_SUSPENDED);
             let _ = kill_process_group(self.id, Signal::CONT);
         }
     }

@@ -169,8 +169,10 @@ impl Watch<'_> {
     }
 
     fn pass_on(&self, number: i32) {
-        // Ctrl-Z would leave the hold without a watch, and is none of the command's business either.
-        if number != Signal::TSTP.as_raw() {
+        // Ctrl-Z before the terminal was lent: it would leave the hold without a watch.
+        if number == Signal::TSTP.as_raw() {
+            output::note(super::group::NOT_SUSPENDED);
+        } else {
             self.group.signal(number);
         }
     }
