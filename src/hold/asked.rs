@@ -56,7 +56,7 @@ impl Hold {
         held.caller = caller;
         held.phase = Phase::Active;
         held.renewal.begin_anew(turn.now);
-        let grant = held.granted(true);
+        let grant = held.granted(true, turn.now);
         turn.push(Action::TellGranted { caller, grant });
         true
     }
@@ -66,7 +66,7 @@ impl Hold {
             && held.is_active(caller)
         {
             held.bounds.extend(max_hold, turn.now);
-            let valid_until = held.tell_validity();
+            let valid_until = held.tell_validity(turn.now);
             turn.push(Action::TellRenewed { caller, valid_until });
         }
     }
@@ -77,7 +77,7 @@ impl Hold {
         {
             held.bounds.report_progress(now);
             // The report is answered with the validity (S21).
-            held.tell_validity();
+            held.tell_validity(now);
         }
     }
 

@@ -80,7 +80,7 @@ impl Hold {
         if reason == LossReason::Shutdown {
             held.phase = Phase::Fading(Fading::ToldAtShutdown);
             self.state = State::Held(held);
-        } else if turn.now < held.told_until {
+        } else if turn.now < held.believed_until {
             held.phase = Phase::Fading(Fading::Told);
             self.state = State::Held(held);
         } else {
@@ -105,7 +105,7 @@ impl Hold {
             Phase::Fading(Fading::Told | Fading::ToldAtShutdown | Fading::Bereft) => true,
             Phase::Resting { .. } => false,
         };
-        if may_believe && turn.now < held.told_until {
+        if may_believe && turn.now < held.believed_until {
             held.phase = Phase::Fading(Fading::Bereft);
             self.state = State::Held(held);
         } else {
@@ -114,13 +114,18 @@ impl Hold {
     }
 
     /// The validity last told to a holder that may not know is over (S13).
-    pub(super) fn faded(&mut self, held: Box<Held>, fading: Fading, turn: &mut Turn) {
+    pub(super) fn faded(&mut self, mut held: Box<Held>, fading: Fading, turn: &mut Turn) {
         match fading {
             Fading::Silent => {
                 let detail = "the holder's stream broke and was not resumed in time".to_owned();
                 let reason = LossReason::Expired;
                 turn.push(Action::TellLost { caller: held.caller, reason, detail });
-                self.end_unasked(*held, turn);
+                if turn.now < held.believed_until {
+                    held.phase = Phase::Fading(Fading::Told);
+                    self.state = State::Held(held);
+                } else {
+                    self.end_unasked(*held, turn);
+                }
             }
             Fading::Told => self.end_unasked(*held, turn),
             Fading::ToldAtShutdown | Fading::Bereft => {
@@ -163,6 +168,7 @@ impl Hold {
         held.acquired_at = held.acquired_at + turn.now.saturating_since(held.granted_at);
         held.granted_at = turn.now;
         held.told_until = turn.now;
+        held.believed_until = turn.now;
         held.phase = Phase::Active;
         self.tell_granted(held, false, turn);
         if let Some(caller) = reply {

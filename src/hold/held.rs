@@ -8,7 +8,7 @@ use super::event::{CallerId, Failure, Request, Resume, Terms, Trouble};
 use super::granting::Leased;
 use super::renewal::{Answered, Renewal};
 use super::turn::Turn;
-use super::validity::cut_off;
+use super::validity::{cut_off, slowness};
 use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
@@ -27,8 +27,10 @@ pub(super) struct Held {
     pub(super) bounds: Bounds,
     pub(super) acquired_at: UnixMillis,
     pub(super) granted_at: Instant,
-    /// S13: the latest validity that this holder was told.
+    /// The latest validity that this holder was told.
     pub(super) told_until: Instant,
+    /// S13: until when it may believe in that, also by a slow clock elsewhere.
+    pub(super) believed_until: Instant,
     pub(super) phase: Phase,
 }
 
@@ -82,9 +84,10 @@ impl Held {
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before (S13).
-    pub(super) fn tell_validity(&mut self) -> Instant {
+    pub(super) fn tell_validity(&mut self, now: Instant) -> Instant {
         let until = self.valid_until();
         self.told_until = self.told_until.max(until);
+        self.believed_until = self.believed_until.max(until + slowness(until - now));
         until
     }
 
@@ -96,12 +99,12 @@ impl Held {
         }
     }
 
-    pub(super) fn granted(&mut self, resumed: bool) -> Granted {
+    pub(super) fn granted(&mut self, resumed: bool, now: Instant) -> Granted {
         Granted {
             token: self.token,
             lease_id: self.lease_id,
             lease_duration: self.renewal.lease_duration(),
-            valid_until: self.tell_validity(),
+            valid_until: self.tell_validity(now),
             acquired_at: self.acquired_at,
             resumed,
         }
@@ -109,9 +112,17 @@ impl Held {
 
     pub(super) fn next_wakeup(&self) -> Instant {
         match self.phase {
-            Phase::Fading(_) => self.told_until,
+            Phase::Fading(fading) => self.faded_at(fading),
             Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
             Phase::Active => self.with_renewal(self.valid_until()),
+        }
+    }
+
+    /// When a holder that fades is told so, or is known not to believe any more.
+    const fn faded_at(&self, fading: Fading) -> Instant {
+        match fading {
+            Fading::Silent => self.told_until,
+            Fading::Told | Fading::ToldAtShutdown | Fading::Bereft => self.believed_until,
         }
     }
 
@@ -197,6 +208,7 @@ impl Hold {
             acquired_at: lease.time,
             granted_at: turn.now,
             told_until: turn.now,
+            believed_until: turn.now,
             phase: Phase::Active,
         };
         self.tell_granted(held, false, turn);
@@ -222,6 +234,7 @@ impl Hold {
             acquired_at: resume.acquired_at,
             granted_at: turn.now,
             told_until: turn.now,
+            believed_until: turn.now,
             phase: Phase::Active,
         };
         self.tell_granted(held, true, turn);
@@ -230,7 +243,10 @@ impl Hold {
     pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, turn: &mut Turn) {
         debug_assert!(!self.draining, "S15: nothing is granted while the sidecar shuts down");
         self.trouble = None;
-        turn.push(Action::TellGranted { caller: held.caller, grant: held.granted(resumed) });
+        turn.push(Action::TellGranted {
+            caller: held.caller,
+            grant: held.granted(resumed, turn.now),
+        });
         self.state = State::Held(Box::new(held));
         self.tell_taken(turn);
     }
@@ -238,7 +254,7 @@ impl Hold {
     pub(super) fn pass_held(&mut self, mut held: Box<Held>, turn: &mut Turn) {
         let now = turn.now;
         match held.phase {
-            Phase::Fading(fading) if now >= held.told_until => {
+            Phase::Fading(fading) if now >= held.faded_at(fading) => {
                 return self.faded(held, fading, turn);
             }
             Phase::Resting { .. } if now >= held.renewal.valid_until() => {
@@ -277,7 +293,7 @@ impl Hold {
         if let Some((kind, detail)) = held.renewal.warn(turn.now)
             && held.phase == Phase::Active
         {
-            let (caller, valid_until) = (held.caller, held.tell_validity());
+            let (caller, valid_until) = (held.caller, held.tell_validity(turn.now));
             turn.push(Action::TellAtRisk { caller, valid_until, kind, detail });
         }
     }
@@ -358,7 +374,7 @@ fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
     if held.phase != Phase::Active {
         return;
     }
-    let (caller, valid_until) = (held.caller, held.tell_validity());
+    let (caller, valid_until) = (held.caller, held.tell_validity(turn.now));
     turn.push(if recovered {
         Action::TellRecovered { caller, valid_until }
     } else {

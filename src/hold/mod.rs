@@ -236,6 +236,27 @@ impl Hold {
         self.memory.highest
     }
 
+    /// The name of the state, for people and for those who count transitions.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match &self.state {
+            State::Idle { effort: None, .. } => "idle",
+            State::Idle { effort: Some(_), .. } => "polling",
+            State::Acquiring(attempt) => match **attempt {
+                Attempt::Acquire { .. } | Attempt::ReadHolder { .. } => "acquiring",
+                Attempt::Leased { .. } => "storing",
+            },
+            State::Held(held) => match held.phase {
+                held::Phase::Active if held.renewal.is_at_risk() => "at risk",
+                held::Phase::Active => "held",
+                held::Phase::Resting { .. } => "resting",
+                held::Phase::Fading(_) => "fading",
+            },
+            State::Releasing(_) => "releasing",
+            State::Resuming(_) => "resuming",
+        }
+    }
+
     /// Who has the lock here.
     #[must_use]
     pub fn holding(&self) -> Option<Holding> {
@@ -354,7 +375,7 @@ impl Hold {
                     "S5: a token was granted and not noted"
                 );
                 debug_assert!(
-                    held.told_until >= held.valid_until() || held.phase != held::Phase::Active,
+                    held.believed_until >= held.valid_until() || held.phase != held::Phase::Active,
                     "S13: a holder is told all of its validity"
                 );
                 debug_assert!(

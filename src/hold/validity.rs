@@ -25,6 +25,13 @@ pub(super) fn over_at(sent: Instant, lease_duration: Duration) -> Instant {
     sent + lease_duration + margin(lease_duration)
 }
 
+/// How much longer a span lasts on a clock elsewhere that is 1 % slow: a client on another kernel counts by its own
+/// (S1, S21).
+pub(super) fn slowness(span: Duration) -> Duration {
+    let millis = u64::try_from(span.as_millis().div_ceil(100)).unwrap_or(u64::MAX);
+    Duration::from_millis(millis)
+}
+
 /// How long a request about a lease of this duration is waited for: D/6, at most 5 s (S7).
 pub(super) fn cut_off(lease_duration: Duration) -> Duration {
     (lease_duration / 6).min(Duration::from_secs(5))

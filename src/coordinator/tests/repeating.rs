@@ -95,6 +95,7 @@ async fn s14_a_unary_hold_without_max_hold_gets_the_default() {
     pass(SECOND).await;
     let over = sidecar.coordinator.report_progress(grant.lease_id, true).await.unwrap_err();
     assert!(matches!(over, CallError::HoldLost { .. }), "{over}");
-    settle().await;
+    // S13: a clock elsewhere may be slow.
+    pass(SECOND).await;
     sidecar.assert_idle();
 }

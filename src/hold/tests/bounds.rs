@@ -14,11 +14,15 @@ fn at_least(min_hold: u64) -> Terms {
 }
 
 #[test]
-fn s11_max_hold_ends_a_hold_and_the_lock_is_free_at_once() {
+fn s11_max_hold_ends_a_hold_and_the_lock_is_free_when_no_clock_can_say_otherwise() {
     let (mut rig, grant) = Rig::with_holder(ANN, at_most(4));
     assert_eq!(grant.valid_until - rig.at(), secs(4), "the validity never reaches past it");
     rig.pass_served(secs(4));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+    // S1: a client elsewhere may count the four seconds by a clock that is 1 % slow.
+    rig.pass_served(millis(39));
+    assert!(rig.is_leased());
+    rig.pass_served(millis(1));
     assert!(!rig.is_leased());
 }
 
@@ -40,7 +44,7 @@ fn s13_a_hold_that_was_shortened_is_nobody_elses_before_its_told_validity_is_ove
     rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(2) });
     rig.pass_served(secs(2));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
-    rig.pass_served(grant.valid_until - rig.at() - millis(1));
+    rig.pass_served(grant.valid_until - rig.at() + millis(141));
     assert!(!is_granted(&rig.told(), BOB) && rig.is_leased());
     rig.pass_served(millis(2));
     rig.granted(BOB);

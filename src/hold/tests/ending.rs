@@ -85,10 +85,13 @@ fn s14_a_silent_holder_keeps_the_lock_until_its_told_validity_is_over_and_no_lon
     let told = rig.told();
     assert!(loss(&told, ANN).is_none() && !is_granted(&told, BOB), "{told:?}");
     assert!(rig.sent.is_empty(), "renewing stops");
+    // Its clock may be elsewhere, and 1 % slow.
     rig.pass_served(millis(1));
     let told = rig.told();
     assert_eq!(loss(&told, ANN), Some(LossReason::Expired));
-    assert!(is_granted(&told, BOB));
+    assert!(!is_granted(&told, BOB));
+    rig.pass_served(millis(142));
+    assert!(is_granted(&rig.told(), BOB));
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn s14_a_renewal_under_way_changes_nothing_for_the_silent() {
     rig.pass(millis(5_500));
     rig.silent(ANN);
     rig.serve();
-    rig.pass_served(grant.valid_until - rig.at());
+    rig.pass_served(grant.valid_until - rig.at() + millis(142));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
     rig.serve();
     assert!(!rig.is_leased());

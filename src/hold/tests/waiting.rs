@@ -308,6 +308,6 @@ fn s13_a_lost_hold_is_not_handed_on_without_the_store() {
     rig.pass(secs(3));
     let told = rig.told();
     assert!(loss(&told, ANN).is_some() && !is_granted(&told, BOB));
-    rig.serve();
+    rig.pass_served(millis(30));
     rig.granted(BOB);
 }

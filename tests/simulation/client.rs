@@ -1,0 +1,437 @@
+//! Clients as they believe (S21): what they were told, read late, and what they do then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::hold::{Action, CallerId, Event, Granted, Resume, Terms};
+use leasehold::lock::Record;
+use leasehold::testing::SeededRandom;
+use leasehold::time::Instant;
+
+use crate::chance::{About, millis, one_of};
+use crate::planted::Bug;
+use crate::world::{Delivery, Incoming, World};
+
+/// What a client reads.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Granted {
+        grant: Granted,
+        valid_for: Duration,
+    },
+    /// A validity that answers no question: as a reading of the sidecar's clock, and as a span.
+    Validity {
+        until: Instant,
+        valid_for: Duration,
+    },
+    Answer {
+        valid_for: Duration,
+        asked: Instant,
+    },
+    Released,
+    Lost,
+    Refused,
+}
+
+impl Message {
+    /// What the caller is told by `action` at `now` by the sidecar's clock.
+    pub(crate) fn of(action: &Action, now: Instant) -> Option<(CallerId, Self)> {
+        Some(match action {
+            Action::TellGranted { caller, grant } => {
+                let valid_for = grant.valid_until.saturating_since(now);
+                (*caller, Self::Granted { grant: grant.clone(), valid_for })
+            }
+            Action::TellRenewed { caller, valid_until: until }
+            | Action::TellRecovered { caller, valid_until: until }
+            | Action::TellAtRisk { caller, valid_until: until, .. } => {
+                let valid_for = until.saturating_since(now);
+                (*caller, Self::Validity { until: *until, valid_for })
+            }
+            Action::TellReleased { caller, .. } => (*caller, Self::Released),
+            Action::TellLost { caller, .. } => (*caller, Self::Lost),
+            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
+                (*caller, Self::Refused)
+            }
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Waiting,
+    Holding,
+    /// Its stream broke, and it has not called again yet.
+    CutOff,
+    /// It asked to go on with its hold.
+    Resuming,
+    Gone,
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    /// Its machine; a sidecar's, or one without.
+    pub(crate) machine: usize,
+    /// The sidecar that it calls now, and as whom.
+    pub(crate) at: usize,
+    pub(crate) caller: CallerId,
+    /// When it sent its latest call, by its own clock.
+    called: Instant,
+    terms: Arc<Terms>,
+    pub(crate) stage: Stage,
+    /// Until when it believes, by its own clock; once over, over.
+    until: Option<Instant>,
+    grant: Option<Granted>,
+    granted_at: Instant,
+    pub(crate) first_granted: Option<Duration>,
+    paused_until: Duration,
+    acts: u64,
+}
+
+pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
+    Terms {
+        lease_duration: Duration::from_secs(lease_seconds),
+        wait,
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        request_id: String::new(),
+        record: Record { holder: "somebody".to_owned(), ..Record::default() },
+    }
+}
+
+fn random_terms(random: &mut SeededRandom) -> Terms {
+    let lease = one_of(random, &[15, 15, 15, 30, 60]);
+    let wait = Duration::from_secs(one_of(random, &[0, 5, 40, 200]));
+    let mut terms = plain_terms(lease, wait);
+    terms.max_hold = random.chance(300).then(|| millis(random, 500, 60_000));
+    if random.chance(150) {
+        terms.min_hold = millis(random, 500, 20_000);
+    }
+    terms.progress_timeout = random.chance(200).then(|| millis(random, 2_000, 30_000));
+    terms.auto_renew = !random.chance(100);
+    terms
+}
+
+impl World {
+    /// A few clients come, now and then.
+    pub(crate) fn arrival(&mut self, number: u64) {
+        if self.calm {
+            return;
+        }
+        let mut next = self.chance.of(About::Arrival, 1, number);
+        self.after(millis(&mut next, 100, 12_000), Delivery::Arrival(number + 1));
+        let Some(mut random) = self.chance.fault(About::Arrival, (0, number), 800) else { return };
+        let at = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
+        let remote = self.clocks.len() - self.sidecars.len();
+        let machine = if random.chance(600) {
+            at
+        } else {
+            self.sidecars.len() + usize::try_from(random.below(remote as u64)).unwrap()
+        };
+        let terms = random_terms(&mut random);
+        self.arrive((machine, at), terms);
+    }
+
+    /// A new client on `machine` calls the sidecar `at`.
+    pub(crate) fn arrive(&mut self, (machine, at): (usize, usize), terms: Terms) {
+        let index = self.clients.len();
+        let caller = CallerId(self.number());
+        let terms = Arc::new(terms);
+        self.callers.insert(caller, index);
+        self.clients.push(Client {
+            machine,
+            at,
+            caller,
+            called: self.read_clock(machine),
+            terms: Arc::clone(&terms),
+            stage: Stage::Waiting,
+            until: None,
+            grant: None,
+            granted_at: Instant::default(),
+            first_granted: None,
+            paused_until: Duration::ZERO,
+            acts: 0,
+        });
+        self.send_event(index, Event::CallerArrived { caller, terms });
+        let delay = self.next_act(index).1;
+        self.after(delay, Delivery::ClientActs(index));
+    }
+
+    /// Randomness for what a client does next, and when it acts again.
+    fn next_act(&mut self, index: usize) -> (SeededRandom, Duration) {
+        let client = &mut self.clients[index];
+        client.acts += 1;
+        let mut random = self.chance.of(About::Act, index, client.acts);
+        let again = millis(&mut random, 100, 8_000);
+        (random, again)
+    }
+
+    fn send_event(&mut self, index: usize, event: Event) {
+        let (at, caller) = (self.clients[index].at, self.clients[index].caller);
+        let number = self.number();
+        let delay = millis(&mut self.chance.of(About::Delay, 99, number), 1, 20);
+        self.call(delay, (at, caller), Incoming::Event(event));
+    }
+
+    pub(crate) fn believes(&self, index: usize) -> bool {
+        let client = &self.clients[index];
+        client.until.is_some_and(|until| self.read_clock(client.machine) < until)
+    }
+
+    /// Whether an operator let others believe beside this one: its lease was ended at once (S17).
+    fn is_excused(&self, index: usize) -> bool {
+        let grant = self.clients[index].grant.as_ref();
+        grant.is_some_and(|grant| self.checks.broken.contains(&grant.lease_id))
+    }
+
+    /// Freezes the processes of some clients.
+    pub(crate) fn pause_client(&mut self, pause: Duration) {
+        let until = self.now + pause;
+        for client in self.clients.iter_mut().rev().take(4) {
+            client.paused_until = client.paused_until.max(until);
+        }
+    }
+
+    fn set_belief(&mut self, index: usize, until: Instant) {
+        let client = &mut self.clients[index];
+        client.until = Some(client.until.map_or(until, |old| old.max(until)));
+        // S1, in the eyes of the clients.
+        let counts = |world: &Self, index| world.believes(index) && !world.is_excused(index);
+        if !counts(self, index) {
+            return;
+        }
+        let other = (0..self.clients.len()).find(|other| *other != index && counts(self, *other));
+        if let Some(other) = other {
+            let (caller, other) = (self.clients[index].caller, self.clients[other].caller);
+            self.checks.fail(format!("S1: {caller:?} believes beside {other:?}"));
+        }
+    }
+
+    /// A client reads what it was told; what was told to a call that it has given up reaches nobody.
+    pub(crate) fn hear(&mut self, caller: CallerId, message: Message) {
+        let Some(index) = self.callers.get(&caller).copied() else { return };
+        let client = &mut self.clients[index];
+        if client.paused_until > self.now {
+            let delay = client.paused_until - self.now;
+            return self.after(delay, Delivery::ToClient(caller, message));
+        }
+        self.story.note(self.now, || format!("client {index}    {caller:?} reads {message:?}"));
+        let here = self.clocks[client.machine].read(self.now);
+        let local = client.machine == client.at;
+        let naive = self.bug == Some(Bug::CountsFromReading);
+        match message {
+            Message::Granted { grant, valid_for } => {
+                let went_on = client.grant.is_some();
+                if went_on && client.until.is_none_or(|until| here >= until) {
+                    return self.leave(index);
+                }
+                if !went_on {
+                    client.granted_at = here;
+                }
+                client.first_granted.get_or_insert(self.now);
+                client.stage = Stage::Holding;
+                let until = match local {
+                    _ if naive => here + valid_for,
+                    true => grant.valid_until,
+                    // S21: elsewhere it counts from before its own call.
+                    false => client.called + valid_for,
+                };
+                client.grant = Some(grant);
+                if here < until {
+                    self.set_belief(index, until);
+                } else if local {
+                    self.leave(index);
+                } else {
+                    self.ask(index);
+                }
+            }
+            Message::Validity { until, valid_for } => {
+                let until = if naive { here + valid_for } else { until };
+                if (local || naive) && self.believes(index) {
+                    self.set_belief(index, until);
+                }
+            }
+            Message::Answer { valid_for, asked } => {
+                let until = if naive { here + valid_for } else { asked + valid_for };
+                let may = self.clients[index].until.is_none() || self.believes(index);
+                if may && here < until && self.clients[index].grant.is_some() {
+                    self.set_belief(index, until);
+                }
+            }
+            Message::Released => client.until = None,
+            Message::Lost | Message::Refused => {
+                // A resume that failed ends no belief, but there is no other call to wait for.
+                self.callers.remove(&caller);
+                let resumes = matches!(message, Message::Refused) && self.believes(index);
+                let revives = self.bug == Some(Bug::LateRenewalRevives);
+                let client = &mut self.clients[index];
+                client.stage = if resumes { Stage::CutOff } else { Stage::Gone };
+                if !resumes && !revives {
+                    client.grant = None;
+                    client.until = None;
+                }
+            }
+        }
+    }
+
+    /// S21: a client elsewhere asks from time to time.
+    fn ask(&mut self, index: usize) {
+        let client = &self.clients[index];
+        let (at, caller) = (client.at, client.caller);
+        let asked = self.read_clock(client.machine);
+        let delay = Duration::from_millis(5);
+        self.call(delay, (at, caller), Incoming::Question(caller, asked));
+    }
+
+    /// Ends its belief first, then says so (S13).
+    pub(crate) fn leave(&mut self, index: usize) {
+        let (mut random, _) = self.next_act(index);
+        let asks = random.chance(500);
+        let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;
+        let client = &mut self.clients[index];
+        let caller = client.caller;
+        client.grant = None;
+        client.stage = Stage::Gone;
+        if !keeps {
+            client.until = None;
+            self.callers.remove(&caller);
+        }
+        if asks {
+            self.send_event(index, Event::ReleaseAsked { caller });
+        }
+        if !keeps {
+            // A call that has ended is over for its sidecar, whatever it was told in between.
+            self.send_event(index, Event::CallerLeft { caller });
+        }
+    }
+
+    /// The stream to its sidecar breaks; the sidecar notices some time later.
+    fn cut_off(&mut self, index: usize, random: &mut SeededRandom) {
+        let client = &mut self.clients[index];
+        let (caller, at) = (client.caller, client.at);
+        client.stage = Stage::CutOff;
+        self.callers.remove(&caller);
+        let event = match self.bug {
+            Some(Bug::SilenceIsLeaving) => Event::CallerLeft { caller },
+            _ => Event::HolderSilent { caller },
+        };
+        let delay = millis(random, 0, 25_000);
+        self.call(delay, (at, caller), Incoming::Event(event));
+    }
+
+    /// All streams to a sidecar are closed from its side.
+    pub(crate) fn streams_closed(&mut self, sidecar: usize) {
+        for index in 0..self.clients.len() {
+            if self.clients[index].at != sidecar {
+                continue;
+            }
+            let caller = self.clients[index].caller;
+            self.callers.remove(&caller);
+            let believes = self.believes(index);
+            let client = &mut self.clients[index];
+            match client.stage {
+                Stage::Holding | Stage::Resuming if believes => client.stage = Stage::CutOff,
+                Stage::Waiting | Stage::Holding | Stage::Resuming => client.stage = Stage::Gone,
+                Stage::CutOff | Stage::Gone => {}
+            }
+        }
+    }
+
+    pub(crate) fn act(&mut self, index: usize) {
+        if self.clients[index].paused_until > self.now {
+            let delay = self.clients[index].paused_until - self.now;
+            return self.after(delay, Delivery::ClientActs(index));
+        }
+        let (mut random, again) = self.next_act(index);
+        match self.clients[index].stage {
+            Stage::Gone => return,
+            Stage::Waiting if !self.calm && random.chance(100) => self.leave(index),
+            Stage::Waiting => {}
+            Stage::Holding => self.act_as_holder(index, &mut random),
+            Stage::CutOff | Stage::Resuming if !self.believes(index) => {
+                self.clients[index].stage = Stage::Gone;
+            }
+            Stage::CutOff => self.resume(index, &mut random),
+            // It tries another sidecar, and cannot tell the first, whose connection is broken.
+            Stage::Resuming if random.chance(300) => self.cut_off(index, &mut random),
+            Stage::Resuming => {}
+        }
+        self.after(again, Delivery::ClientActs(index));
+    }
+
+    fn act_as_holder(&mut self, index: usize, random: &mut SeededRandom) {
+        let unsure = self.clients[index].until.is_none() && !self.calm;
+        if !unsure && !self.believes(index) {
+            return self.leave(index);
+        }
+        if self.clients[index].machine != self.clients[index].at {
+            self.ask(index);
+        }
+        if unsure {
+            return;
+        }
+        // It has just looked whether it may act; its write may be under way for long.
+        let token = self.clients[index].grant.as_ref().map_or(0, |grant| grant.token.value());
+        let most = if !self.calm && random.chance(50) { 60_000 } else { 40 };
+        self.after(millis(random, 1, most), Delivery::ToResource { client: index, token });
+        if self.calm {
+            return self.leave(index);
+        }
+        let caller = self.clients[index].caller;
+        match random.below(12) {
+            0 | 1 => self.leave(index),
+            2 | 3 => self.cut_off(index, random),
+            4 => {
+                let max_hold = millis(random, 0, 40_000);
+                self.send_event(index, Event::ExtendAsked { caller, max_hold });
+            }
+            _ => self.send_event(index, Event::ProgressReported { caller }),
+        }
+    }
+
+    /// A write reaches the resource, which compares its token (S5).
+    pub(crate) fn write(&mut self, client: usize, token: u64) {
+        self.story.note(self.now, || format!("resource    client {client} writes with {token}"));
+        self.checks.write(token, self.now);
+    }
+
+    /// S16: it asks any sidecar to go on with its hold.
+    fn resume(&mut self, index: usize, random: &mut SeededRandom) {
+        let at = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
+        let caller = CallerId(self.number());
+        let there = self.read_clock(at);
+        let here = self.read_clock(self.clients[index].machine);
+        let client = &mut self.clients[index];
+        let Some(grant) = client.grant.clone() else { return };
+        client.stage = Stage::Resuming;
+        (client.at, client.caller, client.called) = (at, caller, here);
+        self.callers.insert(caller, index);
+        let client = &self.clients[index];
+        let lasted = here.saturating_since(client.granted_at);
+        let mut terms = client.terms.as_ref().clone();
+        terms.max_hold = terms.max_hold.map(|span| span.saturating_sub(lasted));
+        terms.min_hold = terms.min_hold.saturating_sub(lasted);
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            believed_until: there + terms.lease_duration,
+            terms: Arc::new(terms),
+            acquired_at: grant.acquired_at,
+        };
+        self.send_event(index, Event::ResumeAsked { caller, resume: Box::new(resume) });
+    }
+
+    /// Everybody dies: their sockets close.
+    pub(crate) fn all_leave(&mut self) {
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            let (caller, at) = (client.caller, client.at);
+            (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
+            self.callers.remove(&caller);
+            let left = Incoming::Event(Event::CallerLeft { caller });
+            self.call(Duration::ZERO, (at, caller), left);
+        }
+    }
+}

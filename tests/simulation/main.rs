@@ -1,0 +1,153 @@
+//! The simulator: the real machines of some sidecars against the store's contract, with clients who believe, on a network
+//! that loses, delays and repeats, with clocks that disagree and processes that freeze and die. Everything comes from
+//! one seed.
+//!
+//! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_SIMULATION_SCHEDULES=N` says how many the test runs.
+//! - `LEASEHOLD_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_SIMULATION_ONLY=…`, with these
+//!   faults only, as a failing run prints them; with `LEASEHOLD_SIMULATION_BUG=NoMargin`, with a planted bug.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    clippy::print_stdout,
+    reason = "a test that fails says where"
+)]
+
+mod chance;
+mod checks;
+mod client;
+mod clock;
+mod found;
+mod network;
+mod planted;
+mod run;
+mod storage;
+mod story;
+mod world;
+
+use planted::Bug;
+use run::{Only, run, run_many, shrink};
+
+/// Schedules of a run in the test command.
+const SCHEDULES: u64 = 20_000;
+/// Schedules within which a planted bug must be found.
+const BUG_SCHEDULES: u64 = 10_000;
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(format!("LEASEHOLD_SIMULATION_{name}")).ok()
+}
+
+/// What panics inside a schedule is caught and told with its seed.
+fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let done = work();
+    std::panic::set_hook(hook);
+    done
+}
+
+/// Everything that a person needs to understand a seed that fails.
+fn report(seed: u64, bug: Option<Bug>) -> String {
+    let (faults, outcome) = quietly(|| {
+        let faults = shrink(seed, bug);
+        let only: Only = Some(faults.iter().map(|fault| fault.key()).collect());
+        (faults, run(seed, bug, only, true))
+    });
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let (what, at) = outcome.violation.unwrap_or_default();
+    let bug = bug.map(|bug| format!("LEASEHOLD_SIMULATION_BUG={bug:?} ")).unwrap_or_default();
+    format!(
+        "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_SIMULATION_SEED={seed} \
+         LEASEHOLD_SIMULATION_ONLY={} {bug}cargo test --test simulation replay -- --nocapture",
+        outcome.timeline.join("\n"),
+        at.as_secs_f64(),
+        faults.len(),
+        faults.join(","),
+    )
+}
+
+#[test]
+fn s1_s4_s5_s6_s12_s13_hold_whatever_happens() {
+    let asked = variable("SCHEDULES").map(|number| number.parse().unwrap());
+    let first = variable("FROM").map_or(0, |number| number.parse().unwrap());
+    let sums = quietly(|| run_many(first..first + asked.unwrap_or(SCHEDULES), None));
+    if let Some(seed) = sums.failed {
+        panic!("{}", report(seed, None));
+    }
+    for (name, count) in &sums.counts {
+        println!("{count:>12}  {name}");
+    }
+    println!(
+        "{} schedules; once faults had stopped, the first grant came after {:.1} s at the latest",
+        sums.schedules,
+        sums.longest_first_grant.as_secs_f64()
+    );
+    let missing: Vec<_> = found::MUST_OCCUR
+        .iter()
+        .filter(|name| sums.counts.get(**name).is_none_or(|count| *count == 0))
+        .collect();
+    assert!(missing.is_empty(), "these never occurred, so they were not tested: {missing:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let chosen = variable("BUG");
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        if chosen.as_ref().is_some_and(|chosen| *chosen != format!("{bug:?}")) {
+            continue;
+        }
+        let sums = quietly(|| run_many(0..BUG_SCHEDULES, Some(bug)));
+        match sums.failed {
+            None => missed.push(bug),
+            Some(seed) => {
+                let outcome = quietly(|| run(seed, Some(bug), None, false));
+                let (what, _) = outcome.violation.unwrap();
+                println!("{bug:?}: {} schedules, seed {seed}: {what}", sums.schedules);
+            }
+        }
+    }
+    assert!(missed.is_empty(), "not found in {BUG_SCHEDULES} schedules: {missed:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_timeline_to_the_byte() {
+    for seed in 0..20 {
+        let (first, second) = (run(seed, None, None, true), run(seed, None, None, true));
+        assert!(!first.timeline.is_empty());
+        assert_eq!(first.timeline, second.timeline, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_failing_schedule_is_shrunk_and_told() {
+    let bug = Some(Bug::SilenceIsLeaving);
+    let seed = quietly(|| run_many(0..BUG_SCHEDULES, bug)).failed.unwrap();
+    let all = quietly(|| run(seed, bug, None, false)).faults.len();
+    let report = report(seed, bug);
+    let shrunk = quietly(|| shrink(seed, bug)).len();
+    assert!(shrunk < all, "{shrunk} of {all} faults");
+    assert!(report.contains("replay: ") && report.contains("believes beside"), "{report}");
+}
+
+#[test]
+fn replay() {
+    let Some(seed) = variable("SEED").map(|number| number.parse().unwrap()) else { return };
+    let only = variable("ONLY").map(|text| chance::parse_faults(&text).unwrap());
+    let bug = variable("BUG");
+    let bug = bug.map(|name| *Bug::ALL.iter().find(|bug| format!("{bug:?}") == name).unwrap());
+    let outcome = quietly(|| run(seed, bug, only, true));
+    println!("{}", outcome.timeline.join("\n"));
+    println!("{} faults; {:?}", outcome.faults.len(), outcome.violation);
+}
+
+#[test]
+fn what_was_found_once_stays_fixed() {
+    for found in found::FOUND {
+        let only =
+            Some(chance::parse_faults(found.faults).unwrap()).filter(|only| !only.is_empty());
+        let outcome = run(found.seed, None, only, false);
+        assert_eq!(outcome.violation, None, "{}", found.what);
+    }
+}

@@ -1,0 +1,134 @@
+//! What happened: a timeline to read, and numbers that show that enough has happened.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use leasehold::hold::{Action, Event, Failure, LossReason};
+
+/// What happens to a sidecar, to clients, or to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Happening {
+    CutOff,
+    Throttled,
+    Denied,
+    ShortPause,
+    LongPause,
+    ClientPause,
+    Crash,
+    Drain,
+    Break,
+    BreakNow,
+    Deletion,
+    OlderCopy,
+}
+
+impl Happening {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::CutOff,
+        Self::Throttled,
+        Self::Denied,
+        Self::ShortPause,
+        Self::LongPause,
+        Self::ClientPause,
+        Self::Crash,
+        Self::Drain,
+        Self::Break,
+        Self::BreakNow,
+        Self::Deletion,
+        Self::OlderCopy,
+    ];
+}
+
+/// How often things have happened, by name.
+pub(crate) type Counts = BTreeMap<String, u64>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    /// The timeline, if it is wanted.
+    pub(crate) lines: Option<Vec<String>>,
+    transitions: BTreeMap<(&'static str, &'static str), u64>,
+    happenings: BTreeMap<Happening, u64>,
+    losses: BTreeMap<LossReason, u64>,
+    told: BTreeMap<&'static str, u64>,
+    failures: BTreeMap<&'static str, u64>,
+}
+
+impl Story {
+    pub(crate) fn told() -> Self {
+        Self { lines: Some(Vec::new()), ..Self::default() }
+    }
+
+    pub(crate) fn note(&mut self, now: Duration, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("{:10.3}  {}", now.as_secs_f64(), line()));
+        }
+    }
+
+    pub(crate) fn transition(&mut self, before: &'static str, after: &'static str) {
+        if before != after {
+            *self.transitions.entry((before, after)).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn happens(&mut self, now: Duration, what: Happening, sidecar: usize) {
+        self.note(now, || format!("!           {what:?} ({sidecar})"));
+        *self.happenings.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn count_action(&mut self, action: &Action) {
+        let name = match action {
+            Action::TellGranted { grant, .. } if grant.resumed => "resumed",
+            Action::TellGranted { grant, .. } if grant.token.after_hand_off().is_none() => {
+                "granted"
+            }
+            Action::TellGranted { grant, .. } if grant.token.value() % 65_536 > 0 => "handed on",
+            Action::TellGranted { .. } => "granted",
+            Action::TellRenewed { .. } => "renewed",
+            Action::TellAtRisk { .. } => "at risk",
+            Action::TellRecovered { .. } => "recovered",
+            Action::TellDraining { .. } => "draining",
+            Action::TellReleased { .. } => "released",
+            Action::TellBusy { .. } => "busy",
+            Action::TellFailed { .. } => "failed",
+            Action::TellLost { reason, .. } => {
+                *self.losses.entry(*reason).or_default() += 1;
+                return;
+            }
+            _ => return,
+        };
+        *self.told.entry(name).or_default() += 1;
+    }
+
+    pub(crate) fn count_answer(&mut self, event: &Event) {
+        let failure = match event {
+            Event::AcquireAnswered { answer: Err(failure), .. }
+            | Event::ReadAnswered { answer: Err(failure), .. }
+            | Event::WriteAnswered { answer: Err(failure), .. }
+            | Event::RenewAnswered { answer: Err(failure), .. }
+            | Event::ReleaseAnswered { answer: Err(failure), .. } => failure,
+            _ => return,
+        };
+        let name = match failure {
+            Failure::Contended => "contended",
+            Failure::Taken => "taken",
+            Failure::Broken => "broken",
+            Failure::Deleted => "deleted",
+            Failure::Changed => "changed",
+            Failure::Unknown(_) | Failure::Refused(_) => return,
+        };
+        *self.failures.entry(name).or_default() += 1;
+    }
+
+    /// Everything that was counted.
+    pub(crate) fn counts(&self) -> Counts {
+        let transitions =
+            self.transitions.iter().map(|((from, to), count)| (format!("{from} → {to}"), *count));
+        let happenings =
+            self.happenings.iter().map(|(what, count)| (format!("! {what:?}"), *count));
+        let losses =
+            self.losses.iter().map(|(why, count)| (format!("lost: {}", why.as_str()), *count));
+        let told = self.told.iter().map(|(what, count)| (format!("told: {what}"), *count));
+        let failures = self.failures.iter().map(|(what, count)| (format!("store: {what}"), *count));
+        transitions.chain(happenings).chain(losses).chain(told).chain(failures).collect()
+    }
+}

@@ -1,0 +1,393 @@
+//! A few sidecars, the clients that call them, and one lock in a store. Everything between them is lost, late, repeated
+//! or refused as the seed says.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use leasehold::hold::{Action, CallerId, Event, Hold, Memory, Settings};
+use leasehold::lock::LeaseId;
+use leasehold::time::Instant;
+use uuid::Uuid;
+
+use crate::chance::{About, Chance, millis, one_of};
+use crate::checks::Checks;
+use crate::client::{Client, Message};
+use crate::clock::Clock;
+use crate::planted::{Bug, Machine};
+use crate::storage::Storage;
+use crate::story::Story;
+
+/// Machines of clients that no sidecar shares.
+const REMOTE: usize = 2;
+
+/// How a schedule is: rates in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) lose_request: u16,
+    pub(crate) lose_answer: u16,
+    pub(crate) repeat: u16,
+    pub(crate) delay: u16,
+    pub(crate) trouble: u16,
+    pub(crate) length: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Sidecar {
+    pub(crate) machine: Machine,
+    settings: Settings,
+    /// Grows with each restart: answers to a former one are lost.
+    pub(crate) life: u32,
+    paused_until: Duration,
+    /// Until when no request of it reaches the store.
+    pub(crate) cut_off_until: Duration,
+    /// Until when its store asks for patience, or refuses its credentials.
+    pub(crate) throttled_until: Duration,
+    pub(crate) denied_until: Duration,
+    inbox: VecDeque<Incoming>,
+    pub(crate) requests: u64,
+    lease_ids: u64,
+}
+
+/// What reaches a sidecar.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    Event(Event),
+    /// A client elsewhere asks for its validity, at this time of its own (S21).
+    Question(CallerId, Instant),
+}
+
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    ToSidecar {
+        sidecar: usize,
+        life: u32,
+        incoming: Incoming,
+    },
+    ToStore {
+        sidecar: usize,
+        life: u32,
+        action: Box<Action>,
+        number: u64,
+        heard: bool,
+    },
+    ToClient(CallerId, Message),
+    ClientActs(usize),
+    /// A client's write reaches the protected resource.
+    ToResource {
+        client: usize,
+        token: u64,
+    },
+    Arrival(u64),
+    Trouble(u64),
+    Restart(usize),
+}
+
+#[derive(Debug)]
+struct Due {
+    at: Duration,
+    number: u64,
+    delivery: Delivery,
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) now: Duration,
+    pub(crate) chance: Chance,
+    pub(crate) plan: Plan,
+    /// Faults have stopped.
+    pub(crate) calm: bool,
+    pub(crate) bug: Option<Bug>,
+    pub(crate) sidecars: Vec<Sidecar>,
+    pub(crate) clocks: Vec<Clock>,
+    pub(crate) storage: Storage,
+    pub(crate) clients: Vec<Client>,
+    /// Which client a caller is.
+    pub(crate) callers: BTreeMap<CallerId, usize>,
+    /// When what was sent last on a connection arrives.
+    connections: BTreeMap<CallerId, Duration>,
+    queue: BinaryHeap<Reverse<Due>>,
+    numbers: u64,
+    pub(crate) messages: u64,
+    pub(crate) checks: Checks,
+    pub(crate) story: Story,
+}
+
+impl World {
+    pub(crate) fn new(chance: Chance, bug: Option<Bug>, story: Story) -> Self {
+        let mut random = chance.of(About::Plan, 0, 0);
+        let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
+        let plan = Plan {
+            lose_request: rate(150),
+            lose_answer: rate(150),
+            repeat: rate(100),
+            delay: rate(150),
+            trouble: rate(1_000),
+            length: Duration::from_secs(60 + u64::from(rate(240))),
+        };
+        let count = 2 + usize::from(rate(3));
+        let settings = Settings {
+            poll_cap: Duration::from_millis(one_of(&mut random, &[250, 1_000, 5_000])),
+            hand_off: Duration::from_secs(one_of(&mut random, &[1, 5])),
+        };
+        let clocks: Vec<Clock> = (0..count + REMOTE)
+            .map(|_| Clock {
+                offset: millis(&mut random, 0, 1_000_000_000),
+                millionths: 995_000 + random.below(10_001),
+                missed: Duration::ZERO,
+            })
+            .collect();
+        let sidecars = clocks
+            .iter()
+            .take(count)
+            .map(|clock| {
+                let hold = Hold::new(
+                    settings,
+                    Memory::default(),
+                    random.next_u64(),
+                    clock.read(Duration::ZERO),
+                );
+                Sidecar {
+                    machine: Machine::new(hold, bug),
+                    settings,
+                    life: 0,
+                    paused_until: Duration::ZERO,
+                    cut_off_until: Duration::ZERO,
+                    throttled_until: Duration::ZERO,
+                    denied_until: Duration::ZERO,
+                    inbox: VecDeque::new(),
+                    requests: 0,
+                    lease_ids: 0,
+                }
+            })
+            .collect();
+        let mut world = Self {
+            now: Duration::ZERO,
+            chance,
+            plan,
+            calm: false,
+            bug,
+            sidecars,
+            clocks,
+            storage: Storage::new(),
+            clients: Vec::new(),
+            callers: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            queue: BinaryHeap::new(),
+            numbers: 0,
+            messages: 0,
+            checks: Checks::new(count),
+            story,
+        };
+        world.after(Duration::ZERO, Delivery::Arrival(0));
+        world.after(Duration::from_secs(1), Delivery::Trouble(0));
+        world
+    }
+
+    pub(crate) const fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(crate) fn after(&mut self, delay: Duration, delivery: Delivery) {
+        let number = self.number();
+        self.queue.push(Reverse(Due { at: self.now + delay, number, delivery }));
+    }
+
+    pub(crate) fn read_clock(&self, machine: usize) -> Instant {
+        self.clocks[machine].read(self.now)
+    }
+
+    /// Sends something from a client to a sidecar, as it lives now; a connection keeps the order.
+    pub(crate) fn call(
+        &mut self,
+        delay: Duration,
+        (sidecar, caller): (usize, CallerId),
+        incoming: Incoming,
+    ) {
+        let last = self.connections.entry(caller).or_default();
+        *last = (*last).max(self.now + delay);
+        let delay = *last - self.now;
+        let life = self.sidecars[sidecar].life;
+        self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
+    }
+
+    /// Lets everything happen until `end`, or until a rule is broken.
+    pub(crate) fn run_until(&mut self, end: Duration) {
+        while self.checks.violation.is_none() {
+            let delivery = self.queue.peek().map(|Reverse(due)| due.at);
+            let wakeup = self.next_wakeup();
+            let next = [delivery, wakeup.map(|(at, _)| at)].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(next);
+            if delivery.is_some_and(|at| at <= self.now) {
+                let Some(Reverse(due)) = self.queue.pop() else { return };
+                self.deliver(due.delivery);
+            } else if let Some((_, sidecar)) = wakeup {
+                self.catch_up(sidecar);
+                self.feed(sidecar, Event::Wakeup);
+            }
+        }
+    }
+
+    fn next_wakeup(&self) -> Option<(Duration, usize)> {
+        let wakeups = self.sidecars.iter().enumerate().filter_map(|(index, sidecar)| {
+            let at = sidecar.machine.hold.next_wakeup().map(|at| self.clocks[index].when(at));
+            let at = if sidecar.inbox.is_empty() { at } else { Some(self.now) };
+            Some((at?.max(sidecar.paused_until), index))
+        });
+        wakeups.min()
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        match delivery {
+            Delivery::ToSidecar { sidecar, life, incoming } => {
+                let to = &mut self.sidecars[sidecar];
+                if to.life == life && to.paused_until > self.now {
+                    to.inbox.push_back(incoming);
+                } else if to.life == life {
+                    self.catch_up(sidecar);
+                    self.take(sidecar, incoming);
+                }
+            }
+            Delivery::ToStore { sidecar, life, action, number, heard } => {
+                self.reach_store((sidecar, life), &action, number, heard);
+            }
+            Delivery::ToClient(caller, message) => self.hear(caller, message),
+            Delivery::ClientActs(client) => self.act(client),
+            Delivery::ToResource { client, token } => self.write(client, token),
+            Delivery::Arrival(number) => self.arrival(number),
+            Delivery::Trouble(number) => self.trouble(number),
+            Delivery::Restart(sidecar) => self.restart(sidecar),
+        }
+    }
+
+    /// What came in while it was paused.
+    fn catch_up(&mut self, index: usize) {
+        while let Some(incoming) = self.sidecars[index].inbox.pop_front() {
+            self.take(index, incoming);
+        }
+    }
+
+    fn take(&mut self, index: usize, incoming: Incoming) {
+        match incoming {
+            Incoming::Event(event) => self.feed(index, event),
+            Incoming::Question(caller, asked) => {
+                self.feed(index, Event::Wakeup);
+                if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
+                    let valid_for = until.saturating_since(self.read_clock(index));
+                    self.tell(caller, Message::Answer { valid_for, asked });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn feed(&mut self, index: usize, event: Event) {
+        let local = self.read_clock(index);
+        self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
+        self.checks.came_in(index, &event);
+        let bug = self.bug;
+        let sidecar = &mut self.sidecars[index];
+        if sidecar.machine.hold.needs_lease_id() {
+            sidecar.lease_ids += 1;
+            let number = (u64::from(sidecar.life) << 32) + sidecar.lease_ids;
+            let (whose, number) = match bug {
+                Some(Bug::SharedLeaseId) => (0, sidecar.lease_ids),
+                Some(Bug::ReusedLeaseId) => (index as u64 + 1, 1),
+                _ => (index as u64 + 1, number),
+            };
+            sidecar.machine.hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(whose, number)));
+        }
+        let before = sidecar.machine.hold.state();
+        let actions = sidecar.machine.on(event, local);
+        let after = sidecar.machine.hold.state();
+        self.story.transition(before, after);
+        self.checks.machine(index, &sidecar.machine.hold, local);
+        for action in actions {
+            self.carry_out(index, action);
+        }
+    }
+
+    fn carry_out(&mut self, index: usize, action: Action) {
+        self.story.note(self.now, || format!("sidecar {index}   → {action:?}"));
+        self.story.count_action(&action);
+        self.checks.sent(index, &action);
+        let Some(action) = self.send(index, action) else { return };
+        self.checks.told(index, &action);
+        let now = self.read_clock(index);
+        if let Some((caller, message)) = Message::of(&action, now) {
+            self.tell(caller, message);
+        }
+    }
+
+    pub(crate) fn tell(&mut self, caller: CallerId, message: Message) {
+        self.messages += 1;
+        let (number, rate) = (self.messages, if self.calm { 0 } else { self.plan.delay / 2 });
+        let delay = match self.chance.fault(About::DelayMessage, (0, number), rate) {
+            Some(mut random) => millis(&mut random, 500, 45_000),
+            None => millis(&mut self.chance.of(About::Delay, 0, number), 1, 20),
+        };
+        // A stream keeps its order.
+        let last = self.connections.entry(CallerId(caller.0 | 1 << 63)).or_default();
+        *last = (*last).max(self.now + delay);
+        let delay = *last - self.now;
+        self.after(delay, Delivery::ToClient(caller, message));
+    }
+
+    /// Freezes a sidecar.
+    pub(crate) fn pause(&mut self, index: usize, pause: Duration) {
+        let until = &mut self.sidecars[index].paused_until;
+        *until = (*until).max(self.now + pause);
+        if self.bug == Some(Bug::ClockStopsInSuspend) {
+            self.clocks[index].missed += pause;
+        }
+    }
+
+    /// The sidecar crashes and starts again, knowing nothing.
+    pub(crate) fn restart(&mut self, index: usize) {
+        self.story.note(self.now, || format!("sidecar {index}   crashes and starts again"));
+        let (local, now, bug) = (self.read_clock(index), self.now, self.bug);
+        let sidecar = &mut self.sidecars[index];
+        sidecar.life += 1;
+        sidecar.paused_until = now;
+        sidecar.inbox.clear();
+        let seed = (u64::from(sidecar.life) << 16) + index as u64;
+        let hold = Hold::new(sidecar.settings, Memory::default(), seed, local);
+        sidecar.machine = Machine::new(hold, bug);
+        self.checks.restarted(index);
+        self.streams_closed(index);
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.sidecars[0].settings
+    }
+
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.sidecars.iter().all(|sidecar| {
+            sidecar.machine.hold.is_idle() && sidecar.machine.hold.next_wakeup().is_none()
+        })
+    }
+}
