@@ -27,6 +27,12 @@ lint: tools ## Check formats and lints
 unit: tools ## Run all tests
 	cargo test --workspace --locked
 
+.PHONY: simulate
+simulate: ## Run 1,000,000 simulated schedules, and explore as far as memory reaches; SCHEDULES=N, STATES=N
+	LEASEHOLD_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
+		LEASEHOLD_SIMULATION_STATES=$(or $(STATES),2000000) \
+		cargo test --release --locked --test simulation -- --nocapture
+
 .PHONY: docs
 docs: ## Build the documentation of the code, without a broken link
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked

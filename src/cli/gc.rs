@@ -36,7 +36,7 @@ pub(super) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// S5: a lock that is made again takes its first epoch from the store's clock, which must have overtaken the last one.
+/// A lock that was in use this lately is none to collect.
 const SHORTEST_IDLE: Duration = Duration::from_secs(3_600);
 /// Locks a page.
 const PAGE: usize = 1_000;
@@ -52,7 +52,8 @@ struct Collected {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.idle < SHORTEST_IDLE {
-        let problem = "--idle must be at least 1h, so that fencing tokens go on growing";
+        let problem =
+            "--idle must be at least 1h: a lock that was in use lately is none to collect";
         return Err(UsageError(problem.to_owned()).into());
     }
     let config = args.config.load()?;
@@ -110,10 +111,12 @@ async fn collect(
     }
 }
 
-/// Whether a lock is ours, nobody has it, and its record is old, by the store's clock.
+/// Whether a lock is ours, nobody has it, and its record is old, by the store's clock. S5: a lock that is made again takes
+/// its first epoch from that clock, which must have overtaken the last one: a lock that was acquired more often than
+/// once a second is ahead of it.
 fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
     let record = Record::from_fields(&lock.fields);
-    record.token.is_some()
+    record.token.is_some_and(|token| token.epoch() < lock.time.seconds())
         && !lock.lease.is_held()
         && record.resting_until.is_none_or(|until| until <= lock.time)
         && lock.time.saturating_since(lock.written_at) >= idle

@@ -5,6 +5,7 @@
 //! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_SIMULATION_SCHEDULES=N` says how many the test runs.
 //! - `LEASEHOLD_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_SIMULATION_ONLY=…`, with these
 //!   faults only, as a failing run prints them; with `LEASEHOLD_SIMULATION_BUG=NoMargin`, with a planted bug.
+//! - `LEASEHOLD_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,6 +19,7 @@ mod chance;
 mod checks;
 mod client;
 mod clock;
+mod exhaustive;
 mod found;
 mod network;
 mod planted;
@@ -129,6 +131,19 @@ fn a_failing_schedule_is_shrunk_and_told() {
     let shrunk = quietly(|| shrink(seed, bug)).len();
     assert!(shrunk < all, "{shrunk} of {all} faults");
     assert!(report.contains("replay: ") && report.contains("believes beside"), "{report}");
+}
+
+#[test]
+fn s1_s5_hold_in_every_order_of_a_bounded_world() {
+    let most = variable("STATES").map_or(exhaustive::STATES, |number| number.parse().unwrap());
+    for (losses, duplicates, steps) in [(0, 0, 2), (1, 0, 1), (0, 1, 1)] {
+        let bounds = exhaustive::Bounds { losses, duplicates, steps };
+        let explored = exhaustive::explore(bounds, most);
+        println!("{explored:?} within {bounds:?}");
+        assert_eq!(explored.violation, None);
+        let went_on = explored.grants >= 2 || !explored.complete;
+        assert!(explored.grants >= 1 && went_on, "the lock never went from one to the other");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::hold::{Action, Event, Failure, LeaseGranted, Stored, Trouble, TroubleKind};
-use leasehold::lock::{Container, LeaseId, LockPath};
+use leasehold::lock::{Container, LeaseId, LockPath, Record};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, MemoryLocks, RecordCopy, StoreError,
     Write,
@@ -13,7 +13,7 @@ use leasehold::time::{Instant, UnixMillis};
 /// The store's clock begins here.
 const EPOCH: u64 = 1_800_000_000_000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Storage {
     locks: MemoryLocks,
     path: LockPath,
@@ -105,10 +105,13 @@ impl Storage {
         let _ = self.locks.break_lease(&self.path, period, note, at);
     }
 
-    /// Somebody cleans up; refused while the lock is leased.
+    /// Somebody cleans up, as `leasehold gc` does: not while the lock is leased, nor before the clock has overtaken its
+    /// token (S5).
     pub(crate) fn delete(&mut self, now: Duration) {
         let (at, time) = Self::times(now);
-        if let Ok(stored) = self.locks.read_record(&self.path, at, time) {
+        let Ok(stored) = self.locks.read_record(&self.path, at, time) else { return };
+        let token = Record::from_fields(&stored.fields).token;
+        if token.is_some_and(|token| token.epoch() < time.seconds()) {
             let _ = self.locks.delete(&self.path, &stored.etag, at);
         }
     }

@@ -1,8 +1,5 @@
 mod acquiring;
 mod bounds;
-mod chance;
-mod client;
-mod drive;
 mod ending;
 mod renewing;
 mod resuming;
@@ -10,4 +7,3 @@ mod rig;
 mod size;
 mod table;
 mod waiting;
-mod world;

@@ -31,7 +31,16 @@ pub(super) const fn millis(millis: u64) -> Duration {
 
 /// Terms of a caller that waits for a minute, with a lease of 15 s.
 pub(super) fn terms() -> Terms {
-    Terms { wait: secs(60), ..super::client::terms(15, Duration::ZERO) }
+    Terms {
+        lease_duration: secs(15),
+        wait: secs(60),
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        request_id: String::new(),
+        record: Record { holder: "somebody".to_owned(), ..Record::default() },
+    }
 }
 
 pub(super) fn one_try() -> Terms {
