@@ -11,6 +11,7 @@ mod certificates;
 mod errors;
 mod health;
 mod holds;
+mod hostile;
 mod limits;
 mod listeners;
 mod locks;

@@ -65,16 +65,12 @@ impl Checks {
     }
 
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event) {
-        match event {
-            Event::CallerArrived { caller, .. } => self.waiting[sidecar].push_back(*caller),
-            Event::CallerLeft { caller } | Event::HolderSilent { caller } => {
-                self.stops_waiting(sidecar, *caller);
-            }
-            _ => {}
+        if let Event::CallerArrived { caller, .. } = event {
+            self.waiting[sidecar].push_back(*caller);
         }
     }
 
-    fn stops_waiting(&mut self, sidecar: usize, caller: CallerId) {
+    pub(crate) fn stops_waiting(&mut self, sidecar: usize, caller: CallerId) {
         self.waiting[sidecar].retain(|waiting| *waiting != caller);
     }
 

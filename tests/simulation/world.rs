@@ -309,6 +309,10 @@ impl World {
         let local = self.read_clock(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
         self.checks.came_in(index, &event);
+        let leaves = match &event {
+            Event::CallerLeft { caller } | Event::HolderSilent { caller } => Some(*caller),
+            _ => None,
+        };
         let bug = self.bug;
         let sidecar = &mut self.sidecars[index];
         if sidecar.machine.hold.needs_lease_id() {
@@ -328,6 +332,10 @@ impl World {
         self.checks.machine(index, &sidecar.machine.hold, local);
         for action in actions {
             self.carry_out(index, action);
+        }
+        if let Some(caller) = leaves {
+            // What was due before comes first: it may have been served just then.
+            self.checks.stops_waiting(index, caller);
         }
     }
 
