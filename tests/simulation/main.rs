@@ -11,7 +11,6 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::wildcard_enum_match_arm,
-    clippy::print_stdout,
     reason = "a test that fails says where"
 )]
 

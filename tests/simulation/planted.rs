@@ -139,7 +139,7 @@ impl Machine {
             }
             (Bug::ForgetsWaiter, event @ Event::CallerArrived { .. }) => {
                 self.arrivals += 1;
-                if self.arrivals % 3 == 0 { Event::Wakeup } else { event }
+                if self.arrivals.is_multiple_of(3) { Event::Wakeup } else { event }
             }
             (_, event) => event,
         }

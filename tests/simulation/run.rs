@@ -97,7 +97,8 @@ fn come_to_rest(world: &mut World) -> Duration {
         return soon;
     };
     let patience = from + Duration::from_secs(400);
-    while granted(world).contains(&None) && world.now < patience {
+    let waits = |world: &World| world.checks.violation.is_none() && world.now < patience;
+    while granted(world).contains(&None) && waits(world) {
         world.run_until(world.now + Duration::from_secs(5));
     }
     if granted(world).contains(&None) {

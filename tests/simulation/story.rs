@@ -100,13 +100,13 @@ impl Story {
     }
 
     pub(crate) fn count_answer(&mut self, event: &Event) {
-        let failure = match event {
-            Event::AcquireAnswered { answer: Err(failure), .. }
-            | Event::ReadAnswered { answer: Err(failure), .. }
-            | Event::WriteAnswered { answer: Err(failure), .. }
-            | Event::RenewAnswered { answer: Err(failure), .. }
-            | Event::ReleaseAnswered { answer: Err(failure), .. } => failure,
-            _ => return,
+        let (Event::AcquireAnswered { answer: Err(failure), .. }
+        | Event::ReadAnswered { answer: Err(failure), .. }
+        | Event::WriteAnswered { answer: Err(failure), .. }
+        | Event::RenewAnswered { answer: Err(failure), .. }
+        | Event::ReleaseAnswered { answer: Err(failure), .. }) = event
+        else {
+            return;
         };
         let name = match failure {
             Failure::Contended => "contended",

@@ -21,6 +21,9 @@ use crate::story::Story;
 /// Machines of clients that no sidecar shares.
 const REMOTE: usize = 2;
 
+/// Steps at one moment, more than there can be reason for.
+const MOST_STEPS: u32 = 20_000;
+
 /// How a schedule is: rates in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -234,7 +237,12 @@ impl World {
 
     /// Lets everything happen until `end`, or until a rule is broken.
     pub(crate) fn run_until(&mut self, end: Duration) {
+        let (mut since, mut steps) = (self.now, 0);
         while self.checks.violation.is_none() {
+            (since, steps) = if since == self.now { (since, steps + 1) } else { (self.now, 0) };
+            if steps > MOST_STEPS {
+                return self.checks.fail("S12: a machine goes round without end".to_owned());
+            }
             let delivery = self.queue.peek().map(|Reverse(due)| due.at);
             let wakeup = self.next_wakeup();
             let next = [delivery, wakeup.map(|(at, _)| at)].into_iter().flatten().min();
