@@ -1,7 +1,16 @@
-use crate::rig::Home;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Makes all records of the store look as old as that.
-fn age(home: &Home, days: i64) {
+use crate::rig::{Home, eventually};
+
+fn second() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// Makes all records of the store look as old as that, once the second of their tokens is over: until then they are kept (S5).
+async fn age(home: &Home, days: i64) {
+    let granted = second();
+    eventually("the second of the grant is over", || async { (second() > granted).then_some(()) })
+        .await;
     let store = rusqlite::Connection::open(home.store()).unwrap();
     let changed = store
         .execute("UPDATE locks SET written_at = written_at - ?1", [days * 86_400_000])
@@ -20,7 +29,7 @@ async fn names(home: &Home) -> Vec<String> {
 async fn idle_locks_are_listed_and_then_deleted() {
     let home = Home::new();
     assert_eq!(home.directly(&["run", "-f", "old", "--", "true"]).await.code, 0);
-    age(&home, 40);
+    age(&home, 40).await;
     assert_eq!(home.directly(&["run", "-f", "fresh", "--", "true"]).await.code, 0);
 
     let planned = home.directly(&["gc", "--idle", "30d", "--dry-run", "--output", "json"]).await;
@@ -40,7 +49,7 @@ async fn other_hosts_locks_are_collected_only_when_asked_for() {
     let home = Home::new();
     let other = ["run", "-f", "job", "--host-id", "other", "--", "true"];
     assert_eq!(home.directly(&other).await.code, 0);
-    age(&home, 40);
+    age(&home, 40).await;
     let count = async |words: &[&str]| {
         let all: Vec<&str> = ["gc", "--idle", "30d", "--dry-run", "--output", "json"]
             .iter()

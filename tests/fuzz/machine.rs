@@ -1,0 +1,166 @@
+//! Events into the machine in any order, also such that no driver would send.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::hold::{
+    Action, CallerId, Event, Failure, Hold, LeaseGranted, Memory, Request, Settings, Stored, Terms,
+    Trouble, TroubleKind,
+};
+use leasehold::lock::{ETag, Fields, LeaseId, Record};
+use leasehold::time::{Instant, UnixMillis};
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use crate::cases;
+
+/// What happens next, with small numbers, so that they meet.
+#[derive(Clone, Debug)]
+enum Happens {
+    Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64 },
+    Leaves(u64),
+    Silent(u64),
+    Releases(u64),
+    Extends(u64, u64),
+    Reports(u64),
+    Answered { kind: u8, request: u64, outcome: u8 },
+    Broken,
+    Drain(u64),
+    DrainEnds,
+    Time(u64),
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let caller = || 0..4_u64;
+    prop_oneof![
+        3 => (caller(), 15..=60_u64, 0..100_u64, proptest::option::of(0..40_u64), 0..20_u64).prop_map(
+            |(caller, lease, wait, max_hold, min_hold)| {
+                Happens::Arrives { caller, lease, wait, max_hold, min_hold }
+            }
+        ),
+        1 => caller().prop_map(Happens::Leaves),
+        1 => caller().prop_map(Happens::Silent),
+        1 => caller().prop_map(Happens::Releases),
+        1 => (caller(), 0..60_u64).prop_map(|(caller, span)| Happens::Extends(caller, span)),
+        1 => caller().prop_map(Happens::Reports),
+        8 => (0..5_u8, 1..12_u64, 0..7_u8)
+            .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
+        1 => Just(Happens::Broken),
+        1 => (0..30_u64).prop_map(Happens::Drain),
+        1 => Just(Happens::DrainEnds),
+        4 => (0..20_000_u64).prop_map(Happens::Time),
+    ]
+}
+
+fn failure(outcome: u8) -> Failure {
+    let trouble = |kind| Trouble { kind, message: "so".to_owned(), retry_after: None };
+    match outcome {
+        1 => Failure::Contended,
+        2 => Failure::Taken,
+        3 => Failure::Changed,
+        4 => Failure::Deleted,
+        5 => Failure::Unknown(trouble(TroubleKind::Unavailable)),
+        _ => Failure::Refused(trouble(TroubleKind::Denied)),
+    }
+}
+
+fn answered(kind: u8, request: u64, outcome: u8) -> Event {
+    let request = Request(request);
+    let etag = || ETag(format!("\"{outcome}\""));
+    let stored = || Stored { etag: etag(), fields: Fields::new(), free: outcome > 3 };
+    let refused = (outcome > 0).then(|| failure(outcome));
+    fn answer<T>(refused: Option<Failure>, good: T) -> Result<T, Failure> {
+        refused.map_or(Ok(good), Err)
+    }
+    match kind {
+        0 => {
+            let time = UnixMillis(1_800_000_000_000);
+            let good = LeaseGranted { etag: etag(), time, created: outcome > 3 };
+            let read = (request.0.is_multiple_of(2)).then(|| Ok(stored()));
+            Event::AcquireAnswered { request, answer: answer(refused, good), read }
+        }
+        1 => Event::ReadAnswered { request, answer: answer(refused, stored()) },
+        2 => Event::WriteAnswered { request, answer: answer(refused, etag()) },
+        3 => Event::RenewAnswered { request, answer: answer(refused, ()) },
+        _ => Event::ReleaseAnswered { request, answer: answer(refused, ()) },
+    }
+}
+
+fn event(happens: Happens, now: Instant) -> Event {
+    let seconds = Duration::from_secs;
+    match happens {
+        Happens::Arrives { caller, lease, wait, max_hold, min_hold } => {
+            let terms = Terms {
+                lease_duration: seconds(lease),
+                wait: seconds(wait),
+                max_hold: max_hold.map(seconds),
+                min_hold: seconds(min_hold),
+                progress_timeout: None,
+                auto_renew: wait % 5 > 0,
+                request_id: String::new(),
+                record: Record::default(),
+            };
+            Event::CallerArrived { caller: CallerId(caller), terms: Arc::new(terms) }
+        }
+        Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
+        Happens::Silent(caller) => Event::HolderSilent { caller: CallerId(caller) },
+        Happens::Releases(caller) => Event::ReleaseAsked { caller: CallerId(caller) },
+        Happens::Extends(caller, span) => {
+            Event::ExtendAsked { caller: CallerId(caller), max_hold: seconds(span) }
+        }
+        Happens::Reports(caller) => Event::ProgressReported { caller: CallerId(caller) },
+        Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
+        Happens::Broken => Event::LeaseBroken,
+        Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
+        Happens::DrainEnds => Event::DrainEnded,
+        Happens::Time(_) => Event::Wakeup,
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn s4_whatever_comes_in_nobody_is_kept_past_its_validity(
+        story in proptest::collection::vec(happens(), 0..60)
+    ) {
+        let settings = Settings { poll_cap: Duration::from_secs(5), hand_off: Duration::from_secs(5) };
+        let mut now = Instant::from_boot(Duration::from_secs(1_000));
+        let mut hold = Hold::new(settings, Memory::default(), 1, now);
+        let (mut ids, mut arrived, mut token) = (0, 0, 0);
+        for happens in story {
+            if let Happens::Time(span) = happens {
+                now = now + Duration::from_millis(span);
+            }
+            // Callers have numbers of their own (`CallerId`), whatever else is out of order.
+            let happens = match happens {
+                Happens::Arrives { lease, wait, max_hold, min_hold, .. } => {
+                    arrived += 1;
+                    Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold }
+                }
+                other => other,
+            };
+            let mut due = vec![event(happens, now)];
+            // A machine that is due at once, for want of a lease id, comes to rest soon.
+            for round in 0.. {
+                let Some(event) = due.pop() else { break };
+                prop_assert!(round < 5, "it goes round without end");
+                if hold.needs_lease_id() {
+                    ids += 1;
+                    hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(7, ids)));
+                }
+                for action in hold.on(event, now) {
+                    if let Action::TellGranted { grant, .. } = action {
+                        prop_assert!(grant.valid_until > now, "S2");
+                        prop_assert!(grant.token.value() > token, "S5");
+                        token = grant.token.value();
+                    }
+                }
+                due.extend(hold.next_wakeup().filter(|at| *at <= now).map(|_| Event::Wakeup));
+            }
+            if let Some(holding) = hold.holding() {
+                prop_assert!(!holding.active || holding.valid_until > now, "S4");
+            }
+        }
+    }
+}
