@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Granted, Resume, Terms};
+use leasehold::hold::{Action, CallerId, Event, Granted, Terms};
 use leasehold::lock::Record;
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
 use crate::chance::{About, millis, one_of};
+use crate::due::{Delivery, Incoming};
 use crate::planted::Bug;
-use crate::world::{Delivery, Incoming, World};
+use crate::world::World;
 
 /// What a client reads.
 #[derive(Clone, Debug)]
@@ -76,16 +77,16 @@ pub(crate) struct Client {
     pub(crate) at: usize,
     pub(crate) caller: CallerId,
     /// When it sent its latest call, by its own clock.
-    called: Instant,
-    terms: Arc<Terms>,
+    pub(crate) called: Instant,
+    pub(crate) terms: Arc<Terms>,
     pub(crate) stage: Stage,
     /// Until when it believes, by its own clock; once over, over.
-    until: Option<Instant>,
-    grant: Option<Granted>,
-    granted_at: Instant,
+    pub(crate) until: Option<Instant>,
+    pub(crate) grant: Option<Granted>,
+    pub(crate) granted_at: Instant,
     pub(crate) first_granted: Option<Duration>,
-    paused_until: Duration,
-    acts: u64,
+    pub(crate) paused_until: Duration,
+    pub(crate) acts: u64,
 }
 
 pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
@@ -160,7 +161,7 @@ impl World {
     }
 
     /// Randomness for what a client does next, and when it acts again.
-    fn next_act(&mut self, index: usize) -> (SeededRandom, Duration) {
+    pub(crate) fn next_act(&mut self, index: usize) -> (SeededRandom, Duration) {
         let client = &mut self.clients[index];
         client.acts += 1;
         let mut random = self.chance.of(About::Act, index, client.acts);
@@ -168,7 +169,7 @@ impl World {
         (random, again)
     }
 
-    fn send_event(&mut self, index: usize, event: Event) {
+    pub(crate) fn send_event(&mut self, index: usize, event: Event) {
         let (at, caller) = (self.clients[index].at, self.clients[index].caller);
         let number = self.number();
         let delay = millis(&mut self.chance.of(About::Delay, 99, number), 1, 20);
@@ -277,7 +278,7 @@ impl World {
     }
 
     /// S21: a client elsewhere asks from time to time.
-    fn ask(&mut self, index: usize) {
+    pub(crate) fn ask(&mut self, index: usize) {
         let client = &self.clients[index];
         let (at, caller) = (client.at, client.caller);
         let asked = self.read_clock(client.machine);
@@ -308,7 +309,7 @@ impl World {
     }
 
     /// The stream to its sidecar breaks; the sidecar notices some time later.
-    fn cut_off(&mut self, index: usize, random: &mut SeededRandom) {
+    pub(crate) fn cut_off(&mut self, index: usize, random: &mut SeededRandom) {
         let client = &mut self.clients[index];
         let (caller, at) = (client.caller, client.at);
         client.stage = Stage::CutOff;
@@ -336,102 +337,6 @@ impl World {
                 Stage::Waiting | Stage::Holding | Stage::Resuming => client.stage = Stage::Gone,
                 Stage::CutOff | Stage::Gone => {}
             }
-        }
-    }
-
-    pub(crate) fn act(&mut self, index: usize) {
-        if self.clients[index].paused_until > self.now {
-            let delay = self.clients[index].paused_until - self.now;
-            return self.after(delay, Delivery::ClientActs(index));
-        }
-        let (mut random, again) = self.next_act(index);
-        match self.clients[index].stage {
-            Stage::Gone => return,
-            Stage::Waiting if !self.calm && random.chance(100) => self.leave(index),
-            Stage::Waiting => {}
-            Stage::Holding => self.act_as_holder(index, &mut random),
-            Stage::CutOff | Stage::Resuming if !self.believes(index) => {
-                self.clients[index].stage = Stage::Gone;
-            }
-            Stage::CutOff => self.resume(index, &mut random),
-            // It tries another sidecar, and cannot tell the first, whose connection is broken.
-            Stage::Resuming if random.chance(300) => self.cut_off(index, &mut random),
-            Stage::Resuming => {}
-        }
-        self.after(again, Delivery::ClientActs(index));
-    }
-
-    fn act_as_holder(&mut self, index: usize, random: &mut SeededRandom) {
-        let unsure = self.clients[index].until.is_none() && !self.calm;
-        if !unsure && !self.believes(index) {
-            return self.leave(index);
-        }
-        if self.clients[index].machine != self.clients[index].at {
-            self.ask(index);
-        }
-        if unsure {
-            return;
-        }
-        // It has just looked whether it may act; its write may be under way for long.
-        let token = self.clients[index].grant.as_ref().map_or(0, |grant| grant.token.value());
-        let most = if !self.calm && random.chance(50) { 60_000 } else { 40 };
-        self.after(millis(random, 1, most), Delivery::ToResource { client: index, token });
-        if self.calm {
-            return self.leave(index);
-        }
-        let caller = self.clients[index].caller;
-        match random.below(12) {
-            0 | 1 => self.leave(index),
-            2 | 3 => self.cut_off(index, random),
-            4 => {
-                let max_hold = millis(random, 0, 40_000);
-                self.send_event(index, Event::ExtendAsked { caller, max_hold });
-            }
-            _ => self.send_event(index, Event::ProgressReported { caller }),
-        }
-    }
-
-    /// A write reaches the resource, which compares its token (S5).
-    pub(crate) fn write(&mut self, client: usize, token: u64) {
-        self.story.note(self.now, || format!("resource    client {client} writes with {token}"));
-        self.checks.write(token, self.now);
-    }
-
-    /// S16: it asks any sidecar to go on with its hold.
-    fn resume(&mut self, index: usize, random: &mut SeededRandom) {
-        let at = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
-        let caller = CallerId(self.number());
-        let there = self.read_clock(at);
-        let here = self.read_clock(self.clients[index].machine);
-        let client = &mut self.clients[index];
-        let Some(grant) = client.grant.clone() else { return };
-        client.stage = Stage::Resuming;
-        (client.at, client.caller, client.called) = (at, caller, here);
-        self.callers.insert(caller, index);
-        let client = &self.clients[index];
-        let lasted = here.saturating_since(client.granted_at);
-        let mut terms = client.terms.as_ref().clone();
-        terms.max_hold = terms.max_hold.map(|span| span.saturating_sub(lasted));
-        terms.min_hold = terms.min_hold.saturating_sub(lasted);
-        let resume = Resume {
-            lease_id: grant.lease_id,
-            token: grant.token,
-            believed_until: there + terms.lease_duration,
-            terms: Arc::new(terms),
-            acquired_at: grant.acquired_at,
-        };
-        self.send_event(index, Event::ResumeAsked { caller, resume: Box::new(resume) });
-    }
-
-    /// Everybody dies: their sockets close.
-    pub(crate) fn all_leave(&mut self) {
-        for index in 0..self.clients.len() {
-            let client = &mut self.clients[index];
-            let (caller, at) = (client.caller, client.at);
-            (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
-            self.callers.remove(&caller);
-            let left = Incoming::Event(Event::CallerLeft { caller });
-            self.call(Duration::ZERO, (at, caller), left);
         }
     }
 }

@@ -14,10 +14,12 @@
     reason = "a test that fails says where"
 )]
 
+mod acting;
 mod chance;
 mod checks;
 mod client;
 mod clock;
+mod due;
 mod exhaustive;
 mod found;
 mod network;

@@ -6,10 +6,11 @@ use leasehold::hold::{Action, Event, TroubleKind};
 use leasehold::store::BreakPeriod;
 
 use crate::chance::{About, millis};
+use crate::due::{Delivery, Incoming};
 use crate::planted::Bug;
 use crate::storage::{failed, unknown};
 use crate::story::Happening;
-use crate::world::{Delivery, Incoming, World};
+use crate::world::World;
 
 /// The latest that a message comes.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);

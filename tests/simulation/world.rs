@@ -1,7 +1,7 @@
 //! A few sidecars, the clients that call them, and one lock in a store. Everything between them is lost, late, repeated
 //! or refused as the seed says.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::chance::{About, Chance, millis, one_of};
 use crate::checks::Checks;
 use crate::client::{Client, Message};
 use crate::clock::Clock;
+use crate::due::{Delivery, Due, Incoming};
 use crate::planted::{Bug, Machine};
 use crate::storage::Storage;
 use crate::story::Story;
@@ -50,67 +51,6 @@ pub(crate) struct Sidecar {
     inbox: VecDeque<Incoming>,
     pub(crate) requests: u64,
     lease_ids: u64,
-}
-
-/// What reaches a sidecar.
-#[derive(Debug)]
-pub(crate) enum Incoming {
-    Event(Event),
-    /// A client elsewhere asks for its validity, at this time of its own (S21).
-    Question(CallerId, Instant),
-}
-
-#[derive(Debug)]
-pub(crate) enum Delivery {
-    ToSidecar {
-        sidecar: usize,
-        life: u32,
-        incoming: Incoming,
-    },
-    ToStore {
-        sidecar: usize,
-        life: u32,
-        action: Box<Action>,
-        number: u64,
-        heard: bool,
-    },
-    ToClient(CallerId, Message),
-    ClientActs(usize),
-    /// A client's write reaches the protected resource.
-    ToResource {
-        client: usize,
-        token: u64,
-    },
-    Arrival(u64),
-    Trouble(u64),
-    Restart(usize),
-}
-
-#[derive(Debug)]
-struct Due {
-    at: Duration,
-    number: u64,
-    delivery: Delivery,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
 }
 
 #[derive(Debug)]

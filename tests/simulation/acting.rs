@@ -1,0 +1,110 @@
+//! What clients do of their own: look, write, ask, go, come back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::hold::{CallerId, Event, Resume};
+use leasehold::testing::SeededRandom;
+
+use crate::chance::millis;
+use crate::client::Stage;
+use crate::due::{Delivery, Incoming};
+use crate::world::World;
+
+impl World {
+    pub(crate) fn act(&mut self, index: usize) {
+        if self.clients[index].paused_until > self.now {
+            let delay = self.clients[index].paused_until - self.now;
+            return self.after(delay, Delivery::ClientActs(index));
+        }
+        let (mut random, again) = self.next_act(index);
+        match self.clients[index].stage {
+            Stage::Gone => return,
+            Stage::Waiting if !self.calm && random.chance(100) => self.leave(index),
+            Stage::Waiting => {}
+            Stage::Holding => self.act_as_holder(index, &mut random),
+            Stage::CutOff | Stage::Resuming if !self.believes(index) => {
+                self.clients[index].stage = Stage::Gone;
+            }
+            Stage::CutOff => self.resume(index, &mut random),
+            // It tries another sidecar, and cannot tell the first, whose connection is broken.
+            Stage::Resuming if random.chance(300) => self.cut_off(index, &mut random),
+            Stage::Resuming => {}
+        }
+        self.after(again, Delivery::ClientActs(index));
+    }
+
+    fn act_as_holder(&mut self, index: usize, random: &mut SeededRandom) {
+        let unsure = self.clients[index].until.is_none() && !self.calm;
+        if !unsure && !self.believes(index) {
+            return self.leave(index);
+        }
+        if self.clients[index].machine != self.clients[index].at {
+            self.ask(index);
+        }
+        if unsure {
+            return;
+        }
+        // It has just looked whether it may act; its write may be under way for long.
+        let token = self.clients[index].grant.as_ref().map_or(0, |grant| grant.token.value());
+        let most = if !self.calm && random.chance(50) { 60_000 } else { 40 };
+        self.after(millis(random, 1, most), Delivery::ToResource { client: index, token });
+        if self.calm {
+            return self.leave(index);
+        }
+        let caller = self.clients[index].caller;
+        match random.below(12) {
+            0 | 1 => self.leave(index),
+            2 | 3 => self.cut_off(index, random),
+            4 => {
+                let max_hold = millis(random, 0, 40_000);
+                self.send_event(index, Event::ExtendAsked { caller, max_hold });
+            }
+            _ => self.send_event(index, Event::ProgressReported { caller }),
+        }
+    }
+
+    /// A write reaches the resource, which compares its token (S5).
+    pub(crate) fn write(&mut self, client: usize, token: u64) {
+        self.story.note(self.now, || format!("resource    client {client} writes with {token}"));
+        self.checks.write(token, self.now);
+    }
+
+    /// S16: it asks any sidecar to go on with its hold.
+    fn resume(&mut self, index: usize, random: &mut SeededRandom) {
+        let at = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
+        let caller = CallerId(self.number());
+        let there = self.read_clock(at);
+        let here = self.read_clock(self.clients[index].machine);
+        let client = &mut self.clients[index];
+        let Some(grant) = client.grant.clone() else { return };
+        client.stage = Stage::Resuming;
+        (client.at, client.caller, client.called) = (at, caller, here);
+        self.callers.insert(caller, index);
+        let client = &self.clients[index];
+        let lasted = here.saturating_since(client.granted_at);
+        let mut terms = client.terms.as_ref().clone();
+        terms.max_hold = terms.max_hold.map(|span| span.saturating_sub(lasted));
+        terms.min_hold = terms.min_hold.saturating_sub(lasted);
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            believed_until: there + terms.lease_duration,
+            terms: Arc::new(terms),
+            acquired_at: grant.acquired_at,
+        };
+        self.send_event(index, Event::ResumeAsked { caller, resume: Box::new(resume) });
+    }
+
+    /// Everybody dies: their sockets close.
+    pub(crate) fn all_leave(&mut self) {
+        for index in 0..self.clients.len() {
+            let client = &mut self.clients[index];
+            let (caller, at) = (client.caller, client.at);
+            (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
+            self.callers.remove(&caller);
+            let left = Incoming::Event(Event::CallerLeft { caller });
+            self.call(Duration::ZERO, (at, caller), left);
+        }
+    }
+}
