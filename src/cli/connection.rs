@@ -1,5 +1,6 @@
 //! Flags that say where the locks are asked for: at a sidecar, or in the store without one.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +28,26 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// Whether none was given.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.store.is_none() && self.config.is_none() && self.set.is_empty()
+    }
+
+    /// The same flags, for another command.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let mut arguments = Vec::new();
+        if let Some(store) = &self.store {
+            arguments.extend(["--store".into(), store.into()]);
+        }
+        if let Some(config) = &self.config {
+            arguments.extend(["--config".into(), config.into()]);
+        }
+        for flag in &self.set {
+            arguments.extend(["--set".into(), format!("{}={}", flag.key, flag.value).into()]);
+        }
+        arguments
+    }
+
     /// Loads the configuration.
     ///
     /// # Errors

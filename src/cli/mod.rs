@@ -6,6 +6,7 @@
 //! and only `exit.rs` knows exit codes.
 
 mod acquire;
+mod bench;
 mod break_lock;
 mod check_token;
 mod completions;
@@ -82,6 +83,8 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Delete locks in the store that nobody has held for long.
     Gc(gc::Args),
+    /// Put load on a sidecar of its own, and report what came of it.
+    Bench(bench::Args),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Args),
     /// Become the command of `run`, and die with it.
@@ -141,6 +144,7 @@ impl Command {
             Self::CheckToken(args) => args.output.output,
             Self::Doctor(args) => args.output.output,
             Self::Gc(args) => args.output.output,
+            Self::Bench(args) => args.output.output,
             Self::Serve(_)
             | Self::Run(_)
             | Self::Probe(_)
@@ -166,6 +170,7 @@ impl Command {
             Self::Probe(args) => probe::run(args).await,
             Self::Doctor(args) => doctor::run(args).await,
             Self::Gc(args) => gc::run(args).await,
+            Self::Bench(args) => bench::run(args).await,
             Self::Completions(args) => completions::run(&args),
             Self::RunExec(args) => run::exec::run(args),
             Self::RunSentinel(args) => run::sentinel::run(&args),

@@ -57,6 +57,7 @@ struct Families {
     holds_at_risk: Gauge,
     waiters: Gauge,
     lock_paths: Gauge,
+    tasks: Gauge,
     smallest_validity: FloatGauge,
     store_ready: Gauge,
     draining: Gauge,
@@ -98,6 +99,7 @@ impl Families {
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
             lock_paths: Gauge::default(),
+            tasks: Gauge::default(),
             smallest_validity: FloatGauge::default(),
             store_ready: Gauge::default(),
             draining: Gauge::default(),
@@ -161,6 +163,7 @@ impl Families {
             "Locks that are held, waited for or resting here now",
             &self.lock_paths,
         );
+        to.add("leasehold_tasks", "Tasks of the process that have not ended", &self.tasks);
         to.add(
             "leasehold_store_ready",
             "1 if the store answered the latest request and lets the sidecar in, else 0",
@@ -282,6 +285,9 @@ impl Metrics {
         families.holds_at_risk.set(whole(gauges.at_risk));
         families.waiters.set(whole(gauges.waiters));
         families.lock_paths.set(whole(gauges.paths));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            families.tasks.set(whole(runtime.metrics().num_alive_tasks()));
+        }
         let now = coordinator.clock().now();
         let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));
         families.smallest_validity.set(validity.map_or(f64::NAN, |span| span.as_secs_f64()));

@@ -9,6 +9,7 @@
 )]
 
 mod azure;
+mod bench;
 mod doctor;
 mod gc;
 mod locks;

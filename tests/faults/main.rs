@@ -3,14 +3,21 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::wildcard_enum_match_arm,
     clippy::print_stdout,
     reason = "a test that fails says where"
 )]
 
 mod azure;
+mod clocks;
 mod crashes;
+mod disks;
 mod exclusion;
+mod outages;
 mod pauses;
 mod process;
+mod proxy;
 mod secrets;
+mod statistics;
+mod storm;

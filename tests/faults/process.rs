@@ -21,12 +21,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The shortest lease, so that tests of its end are short.
 pub(crate) const SHORT: i64 = 15;
 
+/// Variables of a sidecar's environment.
+pub(crate) type Environment = Vec<(&'static str, String)>;
+
 /// A `leasehold serve` with its socket and log in a folder of its own.
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     folder: tempfile::TempDir,
     settings: Vec<String>,
-    environment: (&'static str, String),
+    environment: Environment,
     child: Child,
 }
 
@@ -34,16 +37,12 @@ impl Sidecar {
     /// One on the emulator that all tests share, for hosts of `host_type`.
     pub(crate) async fn on_azurite(host_type: &str, more: &[&str]) -> Self {
         let connection = Azurite::shared().connection_string();
-        let environment = ("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection);
+        let environment = vec![("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection)];
         Self::start(host_type, more, environment).await
     }
 
     /// One that signs in by what a variable of its environment says.
-    pub(crate) async fn start(
-        host_type: &str,
-        more: &[&str],
-        environment: (&'static str, String),
-    ) -> Self {
+    pub(crate) async fn start(host_type: &str, more: &[&str], environment: Environment) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = vec![format!("host_id.host_type={host_type}")];
         settings.extend(more.iter().map(|setting| (*setting).to_owned()));
@@ -55,8 +54,13 @@ impl Sidecar {
 
     /// Starts it anew at the same place, after its process has ended.
     pub(crate) async fn restart(&mut self) {
-        self.child = spawn(self.folder.path(), &self.settings, &self.environment);
+        self.start_again();
         self.wait_until_up().await;
+    }
+
+    /// Starts it anew at the same place, and does not wait for it.
+    pub(crate) fn start_again(&mut self) {
+        self.child = spawn(self.folder.path(), &self.settings, &self.environment);
     }
 
     async fn wait_until_up(&mut self) {
@@ -150,7 +154,7 @@ fn socket(folder: &Path) -> PathBuf {
     folder.join("leasehold.sock")
 }
 
-fn spawn(folder: &Path, settings: &[String], environment: &(&str, String)) -> Child {
+fn spawn(folder: &Path, settings: &[String], environment: &Environment) -> Child {
     let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new(BINARY);
     command.arg("serve");
@@ -165,7 +169,7 @@ fn spawn(folder: &Path, settings: &[String], environment: &(&str, String)) -> Ch
         command.args(["--set", setting]);
     }
     command
-        .env(environment.0, &environment.1)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

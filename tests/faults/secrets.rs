@@ -41,7 +41,7 @@ async fn live(environment: (&'static str, String)) -> (Texts, Vec<(&'static str,
     std::fs::write(&tokens, BEARER).unwrap();
     let tokens = format!("listen.token_file={}", tokens.display());
     let more = ["listen.tcp=127.0.0.1:0", "admin.listen=127.0.0.1:0", &tokens, ALL];
-    let mut sidecar = Sidecar::start("Secrets", &more, environment).await;
+    let mut sidecar = Sidecar::start("Secrets", &more, vec![environment]).await;
 
     let held = sidecar.granted(patient("unary")).await;
     let (grant, stream) = sidecar.hold(patient("stream")).await;

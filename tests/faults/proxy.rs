@@ -1,0 +1,244 @@
+//! A proxy before the storage emulator that does to requests what networks and services do.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use leasehold::testing::{Azurite, SeededRandom};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::statistics::Statistics;
+
+/// What the proxy does to requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Weather {
+    /// Passes everything on.
+    Calm,
+    /// Does one thing or the other to some of the requests.
+    Stormy,
+    /// Closes every connection at once.
+    Gone,
+    /// Takes in connections, and nothing passes.
+    Silent,
+}
+
+/// What may happen to one request.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    CutBefore,
+    CutAfter,
+    Late,
+    AnswerLate,
+    Twice,
+    Refused(u16),
+    RefusedAfter(u16),
+}
+
+const SLOW: Duration = Duration::from_secs(4);
+const SLOWEST: Duration = Duration::from_secs(70);
+const REFUSALS: [u16; 3] = [500, 503, 403];
+
+struct State {
+    weather: Mutex<(Weather, SeededRandom)>,
+    /// The emulator's URL, without a path.
+    target: String,
+    http: reqwest::Client,
+    statistics: Statistics,
+}
+
+/// Running until it is dropped.
+pub(crate) struct Proxy {
+    state: Arc<State>,
+    address: SocketAddr,
+    listening: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    /// One before the emulator.
+    pub(crate) async fn start(azurite: &Azurite, seed: u64, statistics: Statistics) -> Self {
+        let endpoint = azurite.endpoint();
+        let target = endpoint.rsplit_once('/').unwrap().0.to_owned();
+        // An error says that it is there already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let weather = Mutex::new((Weather::Calm, SeededRandom::new(seed)));
+        let state = Arc::new(State { weather, target, http: reqwest::Client::new(), statistics });
+        let listening = tokio::spawn(listen(listener, Arc::clone(&state)));
+        Self { state, address, listening }
+    }
+
+    /// How to sign in to the emulator through it.
+    pub(crate) fn connection_string(&self, azurite: &Azurite) -> String {
+        let through = format!("http://{}", self.address);
+        azurite.connection_string().replace(&self.state.target, &through)
+    }
+
+    pub(crate) fn set(&self, weather: Weather) {
+        self.state.weather.lock().unwrap_or_else(PoisonError::into_inner).0 = weather;
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.listening.abort();
+    }
+}
+
+async fn listen(listener: TcpListener, state: Arc<State>) {
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        if state.weather() != Weather::Gone {
+            tokio::spawn(serve(stream, Arc::clone(&state)));
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, state: Arc<State>) {
+    let answer = service_fn(move |request| {
+        let state = Arc::clone(&state);
+        // A task of its own: what is on its way arrives, though who sent it has given up.
+        async move { tokio::spawn(state.answer(request)).await.unwrap() }
+    });
+    // An error is a connection that was cut, which is what this is for.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}
+
+/// A request that can be sent again.
+#[derive(Clone)]
+struct Sent {
+    method: hyper::Method,
+    url: String,
+    headers: hyper::HeaderMap,
+    body: Bytes,
+}
+
+type Answer = Result<Response<Full<Bytes>>, std::io::Error>;
+
+impl State {
+    fn weather(&self) -> Weather {
+        self.weather.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn choose(&self) -> (Weather, Option<Fault>, Duration) {
+        let mut guard = self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        let (weather, random) = &mut *guard;
+        if *weather != Weather::Stormy || !random.chance(120) {
+            return (*weather, None, Duration::ZERO);
+        }
+        let status = REFUSALS[usize::try_from(random.below(3)).unwrap()];
+        let fault = match random.below(7) {
+            0 => Fault::CutBefore,
+            1 => Fault::CutAfter,
+            2 => Fault::Late,
+            3 => Fault::AnswerLate,
+            4 => Fault::Twice,
+            5 => Fault::Refused(status),
+            _ => Fault::RefusedAfter(status),
+        };
+        // Mostly a few seconds; now and then longer than any lease.
+        let most = if random.chance(200) { SLOWEST } else { SLOW };
+        (*weather, Some(fault), random.span(most))
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+        let url = format!("{}{}", self.target, parts.uri);
+        let sent = Sent { method: parts.method, url, headers: parts.headers, body };
+        let (weather, fault, delay) = self.choose();
+        self.statistics.count(match fault {
+            None => "request: passed on",
+            Some(Fault::CutBefore) => "request: cut before it was applied",
+            Some(Fault::CutAfter) => "request: cut after it was applied",
+            Some(Fault::Late) => "request: late",
+            Some(Fault::AnswerLate) => "request: answered late",
+            Some(Fault::Twice) => "request: sent twice",
+            Some(Fault::Refused(_)) => "request: refused before it was applied",
+            Some(Fault::RefusedAfter(_)) => "request: refused after it was applied",
+        });
+        match weather {
+            Weather::Gone => return Err(cut()),
+            Weather::Silent => std::future::pending().await,
+            Weather::Calm | Weather::Stormy => {}
+        }
+        match fault {
+            None => self.pass(sent).await,
+            Some(Fault::CutBefore) => Err(cut()),
+            Some(Fault::CutAfter) => {
+                self.pass(sent).await?;
+                Err(cut())
+            }
+            Some(Fault::Late) => {
+                tokio::time::sleep(delay).await;
+                self.pass(sent).await
+            }
+            Some(Fault::AnswerLate) => {
+                let answer = self.pass(sent).await;
+                tokio::time::sleep(delay).await;
+                answer
+            }
+            Some(Fault::Twice) => {
+                let again = sent.clone();
+                let answer = self.pass(sent).await;
+                tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    let _ = self.pass(again).await;
+                });
+                answer
+            }
+            Some(Fault::Refused(status)) => Ok(refusal(status)),
+            Some(Fault::RefusedAfter(status)) => {
+                self.pass(sent).await?;
+                Ok(refusal(status))
+            }
+        }
+    }
+
+    async fn pass(&self, sent: Sent) -> Answer {
+        let mut request = self.http.request(sent.method, sent.url).body(sent.body);
+        for (name, value) in &sent.headers {
+            if !is_of_one_hop(name.as_str()) {
+                request = request.header(name, value);
+            }
+        }
+        let answer = request.send().await.map_err(std::io::Error::other)?;
+        let mut response = Response::builder().status(answer.status());
+        for (name, value) in answer.headers() {
+            if !is_of_one_hop(name.as_str()) {
+                response = response.header(name, value);
+            }
+        }
+        let body = answer.bytes().await.map_err(std::io::Error::other)?;
+        response.body(Full::new(body)).map_err(std::io::Error::other)
+    }
+}
+
+fn is_of_one_hop(header: &str) -> bool {
+    matches!(header, "host" | "connection" | "keep-alive" | "transfer-encoding")
+}
+
+fn cut() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::ConnectionAborted, "cut, as the storm wants")
+}
+
+fn refusal(status: u16) -> Response<Full<Bytes>> {
+    let code = match status {
+        403 => "AuthorizationFailure",
+        503 => "ServerBusy",
+        _ => "InternalError",
+    };
+    let body = format!(
+        "<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>storm</Message></Error>"
+    );
+    let response = Response::builder().status(status).header("x-ms-error-code", code);
+    response.body(Full::new(Bytes::from(body))).unwrap()
+}
