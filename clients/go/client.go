@@ -28,8 +28,8 @@ const (
 
 // Client is a connection to a sidecar, which is made again when it breaks. It is safe for use by several goroutines.
 //
-// A sidecar carries 256 calls at once on one connection unless it is configured otherwise, and each hold is one of
-// them: take several clients for more.
+// A sidecar carries 256 calls at once on one connection unless it is configured otherwise (limits.streams_per_connection),
+// and each hold is one of them all the time, while a release needs one more: take several clients for more than 200 holds.
 type Client struct {
 	conn     *grpc.ClientConn
 	rpc      leaseholdv1.LeaseServiceClient
