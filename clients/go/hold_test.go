@@ -169,6 +169,8 @@ func TestS21WhoAsksIsToldAtOnceThatTheValidityIsOver(t *testing.T) {
 func TestS4ARenewalThatWaitedInTheSocketRevivesNothing(t *testing.T) {
 	b := newBench(t)
 	hold, call, events := b.heldHere()
+	call.tell(renewed(validity(ours, 1_058, 58)))
+	want[Renewed](t, events)
 	// As after a pause of the process: the clock has passed the validity, and the renewal is read only now.
 	b.clock.advance(60)
 	call.tell(renewed(validity(ours, 1_100, 58)))
