@@ -66,6 +66,20 @@ func TestS16TheNewestResumeTokenAndToldValidityAreSent(t *testing.T) {
 	}
 }
 
+func TestS21ElsewhereAResumedHoldCountsFromBeforeTheTry(t *testing.T) {
+	b := newBench(t)
+	hold, call, events := b.held(validity(elsewhere, 70, 58))
+	call.fail(errGone)
+	want[Interrupted](t, events)
+	call = b.call()
+	b.clock.advance(10)
+	call.tell(granted(validity(elsewhere, 80, 55)))
+	want[Resumed](t, events)
+	if hold.Remaining() != 45*time.Second {
+		t.Error(hold.Remaining())
+	}
+}
+
 func TestS16AStreamThatEndsWithoutAWordIsResumed(t *testing.T) {
 	b := newBench(t)
 	_, call, events := b.heldHere()
