@@ -1,0 +1,210 @@
+package leasehold
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+func TestNonsenseEndpointsAreRefusedWithWhatWouldBeRight(t *testing.T) {
+	for _, endpoint := range []string{
+		"127.0.0.1:50951", "ftp://host", "unix://", "unix://relative", "http://", "http://a b", "http://h:1/path",
+		"http://user:hunter2@host:1",
+	} {
+		_, err := Connect(t.Context(), WithEndpoint(endpoint))
+		var useless *EndpointError
+		if !errors.As(err, &useless) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", endpoint, err)
+		}
+	}
+	if _, err := Connect(t.Context(), WithEndpoint("127.0.0.1:1")); !strings.Contains(err.Error(), "http://host:port") {
+		t.Error(err)
+	}
+}
+
+func TestNobodyThereIsSaidWithWhatToDo(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = free.Close()
+	for _, endpoint := range []string{"http://" + free.Addr().String(), "unix:///nowhere/leasehold.sock"} {
+		t.Setenv(EndpointVariable, endpoint)
+		_, err := Connect(t.Context())
+		var unreachable *UnreachableError
+		if !errors.As(err, &unreachable) {
+			t.Fatal(err)
+		}
+		if text := err.Error(); !strings.Contains(text, endpoint) || !strings.Contains(text, "leasehold serve") {
+			t.Error(text)
+		}
+	}
+}
+
+func TestASidecarThatHasGoneIsSaidWithWhatToDo(t *testing.T) {
+	b := newBench(t)
+	b.kill()
+	eventually(t, "the client finds out", func() bool {
+		_, err := b.client.Hold(t.Context(), LeaseSpec{})
+		var unreachable *UnreachableError
+		return errors.As(err, &unreachable)
+	})
+}
+
+func TestTLSOptionsMustFitTheEndpoint(t *testing.T) {
+	for wanted, opts := range map[string][]Option{
+		"only https":            {WithEndpoint("http://127.0.0.1:1"), WithCA([]byte("pem"))},
+		"certificate authority": {WithEndpoint("https://127.0.0.1:1")},
+		"PEM":                   {WithEndpoint("https://127.0.0.1:1"), WithCA([]byte("nonsense"))},
+	} {
+		if _, err := Connect(t.Context(), opts...); err == nil || !strings.Contains(err.Error(), wanted) {
+			t.Errorf("%s: %v", wanted, err)
+		}
+	}
+}
+
+func TestS20ATokenThatCannotBeSentIsNotShown(t *testing.T) {
+	_, err := Connect(t.Context(), WithEndpoint("http://127.0.0.1:1"), WithBearerToken("se\ncret"))
+	if err == nil || !strings.Contains(err.Error(), "bearer token") || strings.Contains(err.Error(), "cret") {
+		t.Error(err)
+	}
+}
+
+func TestAConnectIsGivenUpWithItsContext(t *testing.T) {
+	// It takes connections and says nothing.
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Connect(ctx, WithEndpoint("http://"+silent.Addr().String())); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
+	authority := newAuthority(t)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority.pem)
+	serverPair, err := tls.X509KeyPair(authority.issue(t, "localhost"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{serverPair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+	})))
+	sidecar := &fakeSidecar{server: server}
+	sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
+		return nil, status.Error(codes.ResourceExhausted, "enough")
+	}
+	leaseholdv1.RegisterLeaseServiceServer(server, sidecar)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+
+	endpoint := WithEndpoint(fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port))
+	certificate, key := authority.issue(t, "client")
+	client, err := Connect(t.Context(), endpoint, WithCA(authority.pem), WithClientCertificate(certificate, key),
+		WithBearerToken(" secret\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	_, err = client.Acquire(t.Context(), LeaseSpec{})
+	var refused *RefusedError
+	if !errors.As(err, &refused) || refused.Code != codes.ResourceExhausted {
+		t.Error(err)
+	}
+	if calls := sidecar.calls(); len(calls) != 1 || calls[0] != "acquire [Bearer secret]" {
+		t.Error(calls)
+	}
+	strangers := newAuthority(t)
+	for name, opts := range map[string][]Option{
+		"another authority": {endpoint, WithCA(strangers.pem), WithClientCertificate(certificate, key)},
+		"another name": {
+			endpoint, WithCA(authority.pem), WithClientCertificate(certificate, key), WithServerName("elsewhere"),
+		},
+	} {
+		var unreachable *UnreachableError
+		if _, err := Connect(t.Context(), opts...); !errors.As(err, &unreachable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// authority issues certificates for a test.
+type authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{certificate, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+}
+
+// issue gives a certificate for a name, and its key.
+func (a *authority) issue(t *testing.T, name string) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, private.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
+}

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/leasehold/leasehold/clients/go"
+)
+
+// errBoom is what the command fail makes a block return.
+var errBoom = errors.New("boom")
+
+// run runs a command to its end. The errors that it gives are told by fail.
+func (d *driver) run(ctx context.Context, client *leasehold.Client, c command, one *running) error {
+	switch c.Do {
+	case "hold":
+		return d.hold(ctx, client, c, one)
+	case "acquire":
+		grant, err := client.Acquire(ctx, c.spec())
+		if err != nil {
+			return err
+		}
+		d.emit(c.ID, "granted", fields{
+			"token": grant.GetFencingToken(), "lease_id": grant.GetLeaseId(), "lock_path": grant.GetLockPath(),
+		})
+	case "release_lease":
+		result, err := client.Release(ctx, c.LeaseID)
+		if err != nil {
+			return err
+		}
+		outcome := strings.TrimPrefix(result.GetOutcome().String(), "RELEASE_OUTCOME_")
+		d.emit(c.ID, "released", fields{"outcome": outcome})
+	case "extend":
+		if _, err := client.Extend(ctx, c.LeaseID, span(c.MaxHold)); err != nil {
+			return err
+		}
+		d.emit(c.ID, "extended", nil)
+	case "quick":
+		return d.quick(ctx, client, c)
+	case "measure":
+		return d.measure(ctx, client, c)
+	case "contend":
+		return d.contend(ctx, client, c)
+	default:
+		return d.ask(ctx, client, c)
+	}
+	return nil
+}
+
+// ask runs a command that takes nothing.
+func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) error {
+	switch c.Do {
+	case "resolve":
+		answer, err := client.ResolvePath(ctx, c.key())
+		if err != nil {
+			return err
+		}
+		d.emit(c.ID, "resolved", fields{"lock_path": answer.GetLockPath()})
+	case "list":
+		paths := []string{}
+		for record, err := range client.ListLocks(ctx, leasehold.Listing{}) {
+			if err != nil {
+				return err
+			}
+			paths = append(paths, record.GetLockPath())
+		}
+		d.emit(c.ID, "listed", fields{"paths": paths})
+	case "check":
+		answer, err := client.CheckToken(ctx, c.key(), c.Token)
+		if err != nil {
+			return err
+		}
+		status := strings.TrimPrefix(answer.GetStatus().String(), "TOKEN_STATUS_")
+		d.emit(c.ID, "checked", fields{"status": status})
+	case "break":
+		answer, err := client.BreakLock(ctx, c.key(), leasehold.Break{Reason: c.Reason, Now: c.Now})
+		if err != nil {
+			return err
+		}
+		outcome := strings.TrimPrefix(answer.GetOutcome().String(), "BREAK_OUTCOME_")
+		d.emit(c.ID, "broken", fields{"outcome": outcome})
+	case "watch":
+		for record, err := range client.WatchLock(ctx, c.key()) {
+			if err != nil {
+				return err
+			}
+			state := strings.TrimPrefix(record.GetState().String(), "LOCK_STATE_")
+			d.emit(c.ID, "watched", fields{"state": state})
+		}
+	default:
+		return fmt.Errorf("nothing is called %q", c.Do)
+	}
+	return nil
+}
+
+// hold holds a lock by the block form until it is told to leave the block.
+func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, one *running) error {
+	spec := c.spec()
+	spec.OnEvent = func(event leasehold.Event) { d.happened(c.ID, event) }
+	err := client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
+		one.mutex.Lock()
+		one.hold = hold
+		one.mutex.Unlock()
+		d.emit(c.ID, "granted", fields{
+			"token": hold.FencingToken(), "lease_id": hold.LeaseID(), "lock_path": hold.LockPath(),
+		})
+		select {
+		case <-ctx.Done():
+			d.emit(c.ID, "cancelled", nil)
+			return context.Cause(ctx)
+		case what := <-one.told:
+			if what == "fail" {
+				return errBoom
+			}
+			return nil
+		}
+	})
+	var lost *leasehold.LostError
+	var release *leasehold.ReleaseError
+	switch {
+	case err == nil:
+		d.emit(c.ID, "released", nil)
+	case errors.As(err, &lost):
+		reason := strings.TrimPrefix(lost.Reason.String(), "LOSS_REASON_")
+		d.emit(c.ID, "lost", fields{"reason": reason, "detail": lost.Detail})
+	case errors.Is(err, errBoom) && !errors.As(err, &release):
+		d.emit(c.ID, "failed", fields{"error": errBoom.Error()})
+	default:
+		return err
+	}
+	return nil
+}
+
+// happened tells an event of a hold that the block does not tell by itself.
+func (d *driver) happened(id string, event leasehold.Event) {
+	switch event := event.(type) {
+	case leasehold.Waiting:
+		d.emit(id, "waiting", fields{"place": event.Position})
+	case leasehold.AtRisk:
+		d.emit(id, "at_risk", fields{"cause": event.Cause, "detail": event.Detail})
+	case leasehold.Recovered:
+		d.emit(id, "recovered", nil)
+	case leasehold.Draining:
+		d.emit(id, "draining", fields{"time_left_ms": event.TimeLeft.Milliseconds()})
+	case leasehold.Interrupted:
+		d.emit(id, "interrupted", fields{"detail": event.Detail})
+	case leasehold.Resumed:
+		d.emit(id, "resumed", nil)
+	}
+}
+
+// quick takes and releases a lock again and again.
+func (d *driver) quick(ctx context.Context, client *leasehold.Client, c command) error {
+	tokens := make([]uint64, 0, c.Times)
+	for range c.Times {
+		err := client.WithLock(ctx, c.spec(), func(_ context.Context, hold *leasehold.Hold) error {
+			tokens = append(tokens, hold.FencingToken())
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	d.emit(c.ID, "done", fields{"tokens": tokens})
+	return nil
+}
+
+// fail tells an error that ended a command.
+func (d *driver) fail(id string, err error) {
+	var busy *leasehold.BusyError
+	var refused *leasehold.RefusedError
+	more := fields{"code": "UNKNOWN", "reason": "", "message": err.Error(), "fields": []string{}}
+	var unreachable *leasehold.UnreachableError
+	switch {
+	case errors.Is(err, context.Canceled):
+		d.emit(id, "aborted", nil)
+		return
+	case errors.As(err, &busy):
+		record := busy.Busy.GetRecord()
+		d.emit(id, "busy", fields{"holder": record.GetHolder(), "token": record.GetFencingToken()})
+		return
+	case errors.As(err, &unreachable):
+		more["code"] = "UNAVAILABLE"
+	case errors.As(err, &refused):
+		names := []string{}
+		for _, violation := range refused.Violations {
+			names = append(names, violation.Field)
+		}
+		more["code"], more["reason"], more["fields"] = codeName(refused.Code), refused.Reason, names
+	}
+	d.emit(id, "error", more)
+}
+
+// codeName is the name of a code as it is written in the API.
+func codeName(code codes.Code) string {
+	if code == codes.OK || code == codes.Canceled {
+		return map[codes.Code]string{codes.OK: "OK", codes.Canceled: "CANCELLED"}[code]
+	}
+	var name strings.Builder
+	for i, char := range code.String() {
+		if i > 0 && char >= 'A' && char <= 'Z' {
+			name.WriteByte('_')
+		}
+		name.WriteRune(char)
+	}
+	return strings.ToUpper(name.String())
+}
+
+// perSecond is how often something happens a second.
+func perSecond(times int, took time.Duration) float64 {
+	return float64(times) / took.Seconds()
+}

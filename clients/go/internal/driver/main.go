@@ -1,0 +1,194 @@
+// Driver is what the scenarios drive that all clients share: JSON lines on stdin are commands, JSON lines on stdout
+// are events. It uses the public interface of the client, and the generated stub to compare it with.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/clients/go"
+)
+
+// command is a line of stdin. Spans are in milliseconds; an absent one is unset.
+type command struct {
+	ID              string            `json:"id"`
+	Do              string            `json:"do"`
+	Function        string            `json:"function"`
+	Scope           string            `json:"scope"`
+	Wait            *int64            `json:"wait_ms"`
+	Lease           *int64            `json:"lease_ms"`
+	MaxHold         *int64            `json:"max_hold_ms"`
+	MinHold         *int64            `json:"min_hold_ms"`
+	ProgressTimeout *int64            `json:"progress_timeout_ms"`
+	Labels          map[string]string `json:"labels"`
+	LeaseID         string            `json:"lease_id"`
+	Token           uint64            `json:"token"`
+	Reason          string            `json:"reason"`
+	Now             bool              `json:"now"`
+	Times           int               `json:"times"`
+	File            string            `json:"file"`
+}
+
+// fields are those of an event.
+type fields map[string]any
+
+// driver runs commands, each on a goroutine of its own.
+type driver struct {
+	output  sync.Mutex
+	encoder *json.Encoder
+
+	mutex   sync.Mutex
+	client  *leasehold.Client
+	running map[string]*running
+}
+
+// running is a command that others may speak to.
+type running struct {
+	cancel context.CancelFunc
+	// told carries release and fail to the block.
+	told chan string
+
+	mutex sync.Mutex
+	hold  *leasehold.Hold
+}
+
+func main() {
+	driver := &driver{encoder: json.NewEncoder(os.Stdout), running: map[string]*running{}}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var command command
+		if err := json.Unmarshal(lines.Bytes(), &command); err != nil {
+			fmt.Fprintln(os.Stderr, "driver: not a command:", err)
+			os.Exit(2)
+		}
+		driver.start(command)
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Fprintln(os.Stderr, "driver:", err)
+		os.Exit(1)
+	}
+}
+
+func (d *driver) emit(id, event string, more fields) {
+	line := fields{"id": id, "event": event}
+	for name, value := range more {
+		line[name] = value
+	}
+	d.output.Lock()
+	defer d.output.Unlock()
+	if err := d.encoder.Encode(line); err != nil {
+		fmt.Fprintln(os.Stderr, "driver:", err)
+		os.Exit(1)
+	}
+}
+
+// start runs a command. What is said to a running one is said before the next line is read.
+func (d *driver) start(c command) {
+	switch c.Do {
+	case "release", "fail", "cancel", "progress", "validity":
+		if err := d.tell(c); err != nil {
+			d.fail(c.ID, err)
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	one := &running{cancel: cancel, told: make(chan string, 1)}
+	d.mutex.Lock()
+	d.running[c.ID] = one
+	d.mutex.Unlock()
+	go func() {
+		defer cancel()
+		client, err := d.connect(ctx)
+		if err == nil {
+			err = d.run(ctx, client, c, one)
+		}
+		if err != nil {
+			d.fail(c.ID, err)
+		}
+	}()
+}
+
+// connect gives the one client of all commands.
+func (d *driver) connect(ctx context.Context) (*leasehold.Client, error) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.client == nil {
+		client, err := leasehold.Connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.client = client
+	}
+	return d.client, nil
+}
+
+// tell passes a command on to the one that has its id.
+func (d *driver) tell(c command) error {
+	d.mutex.Lock()
+	one := d.running[c.ID]
+	d.mutex.Unlock()
+	if one == nil {
+		return fmt.Errorf("no command has the id %q", c.ID)
+	}
+	if c.Do == "cancel" {
+		one.cancel()
+		return nil
+	}
+	one.mutex.Lock()
+	hold := one.hold
+	one.mutex.Unlock()
+	if hold == nil {
+		return fmt.Errorf("%q holds nothing", c.ID)
+	}
+	switch c.Do {
+	case "validity":
+		d.emit(c.ID, "validity", fields{"valid": hold.Valid(), "remaining_ms": hold.Remaining().Milliseconds()})
+	case "progress":
+		go func() {
+			if err := hold.ReportProgress(context.Background()); err != nil {
+				d.fail(c.ID, err)
+				return
+			}
+			d.emit(c.ID, "progressed", nil)
+		}()
+	default:
+		select {
+		case one.told <- c.Do:
+		default:
+		}
+	}
+	return nil
+}
+
+func (c command) key() leasehold.LockKey {
+	return leasehold.LockKey{Function: c.Function, Scope: c.Scope}
+}
+
+func (c command) spec() leasehold.LeaseSpec {
+	spec := leasehold.LeaseSpec{
+		Key:             c.key(),
+		LeaseDuration:   span(c.Lease),
+		Wait:            span(c.Wait),
+		MaxHold:         span(c.MaxHold),
+		MinHold:         span(c.MinHold),
+		ProgressTimeout: span(c.ProgressTimeout),
+		Labels:          c.Labels,
+	}
+	if c.Wait != nil && *c.Wait == -1 {
+		spec.Wait = leasehold.Forever
+	}
+	return spec
+}
+
+func span(milliseconds *int64) time.Duration {
+	if milliseconds == nil {
+		return 0
+	}
+	return time.Duration(*milliseconds) * time.Millisecond
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/leasehold/leasehold/clients/go"
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// turn is how many holds the client and the stub make before it is the other's turn.
+const turn = 50
+
+// measure compares hold and release through the client with the same through the generated stub.
+func (d *driver) measure(ctx context.Context, client *leasehold.Client, c command) error {
+	conn, err := leasehold.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stub := leaseholdv1.NewLeaseServiceClient(conn)
+
+	byClient := func() error {
+		return client.WithLock(ctx, c.spec(), func(context.Context, *leasehold.Hold) error { return nil })
+	}
+	byStub := func() error { return holdByStub(ctx, stub, c) }
+	var took [2]time.Duration
+	for done := 0; done < c.Times; done += turn {
+		for i, hold := range []func() error{byClient, byStub} {
+			start := time.Now()
+			for range min(turn, c.Times-done) {
+				if err := hold(); err != nil {
+					return err
+				}
+			}
+			took[i] += time.Since(start)
+		}
+	}
+	d.emit(c.ID, "measured", fields{
+		"client_per_second": perSecond(c.Times, took[0]), "stub_per_second": perSecond(c.Times, took[1]),
+	})
+	return nil
+}
+
+func holdByStub(ctx context.Context, stub leaseholdv1.LeaseServiceClient, c command) error {
+	key := &leaseholdv1.LockKey{Function: c.Function, Scope: c.Scope}
+	spec := &leaseholdv1.LeaseSpec{Key: key}
+	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: spec}}
+	stream, err := stub.HoldLease(ctx, request)
+	if err != nil {
+		return err
+	}
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if granted := answer.GetGranted(); granted != nil {
+			release := &leaseholdv1.ReleaseLeaseRequest{LeaseId: granted.GetLeaseId()}
+			if _, err := stub.ReleaseLease(ctx, release); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	for {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return errors.New("the stream ended without Released")
+		}
+		if err != nil {
+			return err
+		}
+		if answer.GetReleased() != nil {
+			return nil
+		}
+	}
+}

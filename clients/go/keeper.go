@@ -1,0 +1,298 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+const (
+	// nap is the longest sleep while a hold is believed in: timers stop while the machine sleeps (S3).
+	nap = time.Second
+	// firstPause is the pause after the first failed try to resume; doubled up to nap.
+	firstPause = 50 * time.Millisecond
+	// answerTimeout is how long an answer about the validity is waited for before it is asked again.
+	answerTimeout = 5 * time.Second
+)
+
+type holdStream = grpc.ServerStreamingClient[leaseholdv1.HoldLeaseResponse]
+
+// keeper keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.
+type keeper struct {
+	client *Client
+	state  *holdState
+	events *eventQueue
+	// ctx is the stream's: it has no deadline, and is cancelled only after the belief has ended (S13).
+	ctx    context.Context
+	cancel context.CancelFunc
+	stream holdStream
+	// grant is the first one, but for the resume token, which is the newest.
+	grant       *leaseholdv1.Grant
+	resumeToken string
+	// reading ends with the goroutine that reads the stream.
+	reading sync.WaitGroup
+	// asking is whether a question about the validity is under way.
+	asking atomic.Bool
+}
+
+// open asks for the lock, and starts the keeper once it is granted.
+func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue) (*Hold, error) {
+	// What cancels the caller must not cut the stream of a hold that is believed in, only the wait for one.
+	streamCtx, cancelStream := context.WithCancel(context.WithoutCancel(ctx))
+	stillWaiting := context.AfterFunc(ctx, cancelStream)
+	keeper := &keeper{client: c, events: events, ctx: streamCtx, cancel: cancelStream}
+	err := keeper.ask(spec)
+	if !stillWaiting() {
+		err = gaveUp(ctx)
+	}
+	if err != nil {
+		cancelStream()
+		return nil, err
+	}
+	holdCtx, cancel := context.WithCancelCause(ctx)
+	keeper.state.cancel = cancel
+	hold := &Hold{client: c, grant: keeper.grant, state: keeper.state, ctx: holdCtx, endStream: keeper.end}
+	if !c.remember(keeper.state) {
+		keeper.state.lose(clientClosed())
+	}
+	if !keeper.state.valid() {
+		cancelStream()
+		c.forget(keeper.state)
+		return nil, keeper.state.lost()
+	}
+	events.tell(Granted{hold.LockPath(), hold.FencingToken(), hold.ValidUntil()})
+	keeper.reading.Go(keeper.read)
+	go keeper.watchClock()
+	return hold, nil
+}
+
+// ask waits for the grant, and makes the belief of it.
+func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
+	sent := k.client.clock.now()
+	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: spec}}
+	stream, err := k.client.rpc.HoldLease(k.ctx, request)
+	for err == nil && k.grant == nil {
+		var answer *leaseholdv1.HoldLeaseResponse
+		if answer, err = stream.Recv(); err != nil {
+			break
+		}
+		switch event := answer.GetEvent().(type) {
+		case *leaseholdv1.HoldLeaseResponse_Granted:
+			k.grant = event.Granted
+		case *leaseholdv1.HoldLeaseResponse_Busy:
+			return &BusyError{event.Busy}
+		case *leaseholdv1.HoldLeaseResponse_Lost:
+			return lossFrom(event.Lost)
+		case *leaseholdv1.HoldLeaseResponse_Waiting:
+			k.events.tell(Waiting{event.Waiting.GetPosition(), event.Waiting.GetRecord()})
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return &ProtocolError{"the stream ended before the lock was granted"}
+	}
+	if err != nil {
+		return k.client.failure(k.ctx, err)
+	}
+	k.stream, k.resumeToken = stream, k.grant.GetResumeToken()
+	k.state = newHoldState(k.client.clock, k.grant.GetValidity(), sent)
+	return k.askFirst()
+}
+
+// askFirst asks for the validity anew where a wait may have used it up: elsewhere than on the sidecar's kernel, the
+// grant's span counts from before the request (S21).
+func (k *keeper) askFirst() error {
+	asked := k.client.clock.now()
+	if due, mustAsk := k.state.nextQuestion(); !mustAsk || asked < due {
+		return nil
+	}
+	validity, err := k.client.ReportProgress(k.ctx, k.grant.GetLeaseId(), true)
+	if err == nil {
+		k.state = newHoldState(k.client.clock, validity, asked)
+	}
+	return err
+}
+
+// end ends the stream, and waits until nobody reads it.
+func (k *keeper) end() {
+	k.cancel()
+	k.reading.Wait()
+}
+
+// watchClock waits for the end of the belief. It reads the clock after every wake-up (S3).
+func (k *keeper) watchClock() {
+	timer := time.NewTimer(nap)
+	defer timer.Stop()
+	for left := k.state.remaining(); left > 0; left = k.state.remaining() {
+		timer.Reset(min(left, nap, k.question()))
+		select {
+		case <-k.state.over:
+		case <-timer.C:
+		}
+	}
+	k.client.forget(k.state)
+	if loss := k.state.lost(); loss != nil {
+		k.events.tell(Lost{loss})
+		k.cancel()
+	}
+	// Where the holder is releasing, the stream lives until that is answered.
+	k.events.close()
+}
+
+// question asks the sidecar for the validity when it is time to, and says when to come back (S21).
+func (k *keeper) question() time.Duration {
+	due, mustAsk := k.state.nextQuestion()
+	if !mustAsk {
+		return nap
+	}
+	now := k.client.clock.now()
+	if now < due {
+		return due.since(now)
+	}
+	if k.asking.CompareAndSwap(false, true) {
+		go func() {
+			defer k.asking.Store(false)
+			within, cancel := context.WithTimeout(k.ctx, answerTimeout)
+			defer cancel()
+			validity, err := k.client.ReportProgress(within, k.grant.GetLeaseId(), true)
+			if err == nil {
+				k.state.takeIn(validity, &now)
+			} else if loss := toldLost(err); loss != nil {
+				k.state.lose(loss)
+			}
+		}()
+	}
+	return 4 * firstPause
+}
+
+// read reads the stream, and resumes when it breaks, until the hold is over.
+func (k *keeper) read() {
+	for k.state.valid() {
+		answer, err := k.stream.Recv()
+		if err == nil {
+			if loss := k.takeIn(answer); loss != nil {
+				k.state.lose(loss)
+			}
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			err = status.Error(codes.Unavailable, "the sidecar ended the stream without a word")
+		}
+		if loss := finalRefusal(err); loss != nil {
+			k.state.lose(loss)
+			return
+		}
+		if !k.state.valid() {
+			return
+		}
+		k.events.tell(Interrupted{status.Convert(err).Message()})
+		if loss := k.resume(); loss != nil {
+			k.state.lose(loss)
+		}
+	}
+}
+
+// takeIn takes in an event, and tells it if the hold goes on; the loss, if the event is one.
+func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
+	switch event := answer.GetEvent().(type) {
+	case *leaseholdv1.HoldLeaseResponse_Renewed:
+		if k.heard(event.Renewed.GetValidity()) {
+			k.events.tell(Renewed{k.state.validUntil()})
+		}
+	case *leaseholdv1.HoldLeaseResponse_AtRisk:
+		if k.heard(event.AtRisk.GetValidity()) {
+			k.events.tell(AtRisk{k.state.validUntil(), Reason(event.AtRisk.GetCause()), event.AtRisk.GetDetail()})
+		}
+	case *leaseholdv1.HoldLeaseResponse_Recovered:
+		if k.heard(event.Recovered.GetValidity()) {
+			k.events.tell(Recovered{k.state.validUntil()})
+		}
+	case *leaseholdv1.HoldLeaseResponse_Draining:
+		k.events.tell(Draining{span(event.Draining.GetTimeLeft())})
+	case *leaseholdv1.HoldLeaseResponse_Lost:
+		return lossFrom(event.Lost)
+	case *leaseholdv1.HoldLeaseResponse_Released:
+		return &LostError{Detail: "it was released by its lease id"}
+	}
+	return nil
+}
+
+// heard takes in a validity that answers no request of ours. It says whether the hold goes on.
+func (k *keeper) heard(validity *leaseholdv1.Validity) bool {
+	if validity == nil {
+		return k.state.valid()
+	}
+	return k.state.takeIn(validity, nil)
+}
+
+// resume tries until it has worked or the hold is over; the loss, if it is lost by that (S16). A try is never cut
+// short while the hold is believed in, because the sidecar would read that as its end (S14).
+func (k *keeper) resume() *LostError {
+	for pause := firstPause; ; pause = min(2*pause, nap) {
+		// A connection that was lately refused is tried anew.
+		k.client.conn.ResetConnectBackoff()
+		loss, err := k.tryResume()
+		if err == nil {
+			return loss
+		}
+		if loss := finalRefusal(err); loss != nil {
+			return loss
+		}
+		select {
+		case <-k.state.over:
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (k *keeper) tryResume() (*LostError, error) {
+	sent := k.client.clock.now()
+	resume := &leaseholdv1.Resume{ResumeToken: k.resumeToken, ToldValidUntil: k.state.told()}
+	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Resume{Resume: resume}}
+	stream, err := k.client.rpc.HoldLease(k.ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	var grant *leaseholdv1.Grant
+	for grant == nil {
+		answer, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			err = status.Error(codes.Unavailable, "the stream ended without an answer")
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch event := answer.GetEvent().(type) {
+		case *leaseholdv1.HoldLeaseResponse_Granted:
+			grant = event.Granted
+		case *leaseholdv1.HoldLeaseResponse_Lost:
+			return lossFrom(event.Lost), nil
+		}
+	}
+	// From here on the old stream's end means nothing, and the new one's does.
+	k.stream = stream
+	if grant.GetFencingToken() != k.grant.GetFencingToken() {
+		return &LostError{
+			Reason: leaseholdv1.LossReason_LOSS_REASON_TAKEN,
+			Detail: "the sidecar resumed another hold than this one",
+		}, nil
+	}
+	if !k.state.takeIn(grant.GetValidity(), &sent) {
+		return &LostError{
+			Reason: leaseholdv1.LossReason_LOSS_REASON_EXPIRED,
+			Detail: "its validity ended before it was resumed",
+		}, nil
+	}
+	k.resumeToken = grant.GetResumeToken()
+	k.events.tell(Resumed{k.state.validUntil()})
+	return nil, nil
+}

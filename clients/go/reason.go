@@ -1,0 +1,47 @@
+package leasehold
+
+// Reason is why the sidecar refused: stable names, listed at LeaseService in the proto. A reason that this version of
+// the client does not know keeps its name.
+type Reason string
+
+// The reasons.
+const (
+	// ReasonInvalidField says that a field is missing or out of its range: see RefusedError.Violations.
+	ReasonInvalidField Reason = "INVALID_FIELD"
+	// ReasonUnknownLease says that no hold of this sidecar has this lease id, or it was forgotten.
+	ReasonUnknownLease Reason = "UNKNOWN_LEASE"
+	// ReasonUnknownLock says that the lock to be broken does not exist in the store.
+	ReasonUnknownLock Reason = "UNKNOWN_LOCK"
+	// ReasonHoldLost says that the hold is over: see RefusedError.LossReason.
+	ReasonHoldLost Reason = "HOLD_LOST"
+	// ReasonBreakNotEnabled says that the operator has not enabled breaking.
+	ReasonBreakNotEnabled Reason = "BREAK_NOT_ENABLED"
+	// ReasonContainerMissing says that the container does not exist and the sidecar may not make it.
+	ReasonContainerMissing Reason = "CONTAINER_MISSING"
+	// ReasonOverrideForbidden says that the operator forbids host id and host type in requests.
+	ReasonOverrideForbidden Reason = "OVERRIDE_FORBIDDEN"
+	// ReasonStoreDenied says that the store refuses the sidecar's credentials.
+	ReasonStoreDenied Reason = "STORE_DENIED"
+	// ReasonUserNotAllowed says that the user of this process is not among those whom the socket lets in.
+	ReasonUserNotAllowed Reason = "USER_NOT_ALLOWED"
+	// ReasonUnauthenticated says that the bearer token is missing or wrong.
+	ReasonUnauthenticated Reason = "UNAUTHENTICATED"
+	// ReasonStoreUnavailable says that the store could not be reached in time.
+	ReasonStoreUnavailable Reason = "STORE_UNAVAILABLE"
+	// ReasonStoreThrottled says that the store asks for patience.
+	ReasonStoreThrottled Reason = "STORE_THROTTLED"
+	// ReasonShuttingDown says that the sidecar is going away.
+	ReasonShuttingDown Reason = "SHUTTING_DOWN"
+	// ReasonStoreFailed says that the store is damaged, full or misconfigured.
+	ReasonStoreFailed Reason = "STORE_FAILED"
+	// ReasonTokenNotGrowing says that the store fell back to an older copy of the lock.
+	ReasonTokenNotGrowing Reason = "TOKEN_NOT_GROWING"
+	// ReasonTooManyHolds says that the sidecar has as many holds as it may.
+	ReasonTooManyHolds Reason = "TOO_MANY_HOLDS"
+	// ReasonTooManyWaiters says that the sidecar has as many waiters as it may.
+	ReasonTooManyWaiters Reason = "TOO_MANY_WAITERS"
+	// ReasonSuperseded says that another stream has resumed the hold.
+	ReasonSuperseded Reason = "SUPERSEDED"
+	// ReasonStreamBehind says that this client did not read its events in time; the hold may be resumed.
+	ReasonStreamBehind Reason = "STREAM_BEHIND"
+)

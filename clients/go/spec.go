@@ -1,0 +1,121 @@
+package leasehold
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// Forever as [LeaseSpec.Wait] waits without end: the longest wait that the sidecar allows, again and again. Each time
+// the caller goes to the end of the sidecar's queue.
+const Forever time.Duration = -1
+
+// longestWait is the longest wait of the API.
+const longestWait = 24 * time.Hour
+
+// Selector says which lock is meant: a [LockKey] or a [LockPath].
+type Selector interface {
+	selector() *leaseholdv1.LockSelector
+}
+
+// LockKey is the name of a lock, as a caller says it. With the host id it gives the lock path; two callers exclude
+// each other exactly when their lock paths are equal.
+type LockKey struct {
+	// Function is what the lock is for: a job, a function, a resource. At most 1,024 bytes, no control characters. May
+	// be empty for a lock of the whole host, if Scope is not.
+	Function string
+	// Scope is the part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes, no control
+	// characters. May be empty, if Function is not.
+	Scope string
+	// Mode is whether the lock is held while a function runs (the default), or while a listener listens.
+	Mode leaseholdv1.LockMode
+	// HostID overrides the sidecar's host id, if it is not empty and the operator allows it.
+	HostID string
+	// HostType overrides the sidecar's host type, if it is not empty and the operator allows it.
+	HostType string
+}
+
+func (k LockKey) selector() *leaseholdv1.LockSelector {
+	return &leaseholdv1.LockSelector{Lock: &leaseholdv1.LockSelector_Key{Key: k.wire()}}
+}
+
+func (k LockKey) wire() *leaseholdv1.LockKey {
+	key := &leaseholdv1.LockKey{Function: k.Function, Scope: k.Scope, Mode: k.Mode}
+	if k.HostID != "" {
+		key.HostId = proto.String(k.HostID)
+	}
+	if k.HostType != "" {
+		key.HostType = proto.String(k.HostType)
+	}
+	return key
+}
+
+// LockPath is the path of a lock as it stands in a grant or a record: container, slash, name in the container.
+type LockPath string
+
+func (p LockPath) selector() *leaseholdv1.LockSelector {
+	return &leaseholdv1.LockSelector{Lock: &leaseholdv1.LockSelector_LockPath{LockPath: string(p)}}
+}
+
+// LeaseSpec is what a caller asks for. The zero value of each field but Key is its default. The sidecar refuses what
+// is out of its range, naming the field (S19).
+type LeaseSpec struct {
+	// Key is the lock.
+	Key LockKey
+	// LeaseDuration is the duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. It
+	// bounds how long the lock stays taken after a crash, and how long an outage of the store a hold survives. Default:
+	// 60 s.
+	LeaseDuration time.Duration
+	// Wait is how long to wait while the lock is busy: at most 24 h, or [Forever]. Default: one try.
+	Wait time.Duration
+	// MaxHold is how long the hold may last in all: at its end it is lost unless it was extended before. Default: no
+	// such bound for Hold and WithLock, 10 min for Acquire.
+	MaxHold time.Duration
+	// MinHold is how long the lock stays taken at least, counted from the grant, also when it is released before.
+	MinHold time.Duration
+	// ProgressTimeout is how long the holder may go without reporting progress: 1 s to 24 h. Default: not watched.
+	ProgressTimeout time.Duration
+	// NoRenewal leaves the lease alone: the hold lasts one lease duration and no more.
+	NoRenewal bool
+	// RequestID makes Acquire repeatable: a call with the id of an earlier one for the same lock gives the same grant
+	// as long as that hold lives. At most 128 bytes; use a fresh random one for each hold. Hold and WithLock make no
+	// use of it.
+	RequestID string
+	// Holder is who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
+	Holder string
+	// Labels are free pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
+	Labels map[string]string
+	// OnEvent, if it is not nil, is told what happens to the hold, one event after the other, on a goroutine of its
+	// own. Hold and WithLock only.
+	OnEvent func(Event)
+}
+
+// wire gives the message for one call that waits so long.
+func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
+	spec := &leaseholdv1.LeaseSpec{
+		Key:             s.Key.wire(),
+		LeaseDuration:   wireSpan(s.LeaseDuration),
+		Wait:            wireSpan(wait),
+		MaxHold:         wireSpan(s.MaxHold),
+		MinHold:         wireSpan(s.MinHold),
+		ProgressTimeout: wireSpan(s.ProgressTimeout),
+		RequestId:       s.RequestID,
+		Holder:          s.Holder,
+		Labels:          s.Labels,
+	}
+	if s.NoRenewal {
+		spec.AutoRenew = proto.Bool(false)
+	}
+	return spec
+}
+
+// wireSpan is a span for the wire; absent if it is zero, which is the default.
+func wireSpan(span time.Duration) *durationpb.Duration {
+	if span == 0 {
+		return nil
+	}
+	return durationpb.New(span)
+}

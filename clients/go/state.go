@@ -1,0 +1,122 @@
+package leasehold
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// holdState is a hold's belief and its end, looked at under one mutex, so that lost is final (S4).
+type holdState struct {
+	clock clock
+	// cancel cancels the context of the code that runs under the lock.
+	cancel context.CancelCauseFunc
+	// over is closed when nothing is believed any more: the hold was ended by its holder, or lost.
+	over chan struct{}
+
+	mutex  sync.Mutex
+	belief belief
+	ended  bool
+	loss   *LostError
+}
+
+// newHoldState is a hold that was granted by validity, in answer to a request sent at sent.
+func newHoldState(clock clock, validity *leaseholdv1.Validity, sent BootInstant) *holdState {
+	state := &holdState{clock: clock, cancel: func(error) {}, over: make(chan struct{})}
+	state.belief.takeIn(validity, &sent, clock.now(), clock.bootID())
+	return state
+}
+
+func (s *holdState) validUntil() BootInstant {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.belief.until
+}
+
+// remaining is the time left; zero if the hold is over. Being past validity is being lost, whoever finds out first (S21).
+func (s *holdState) remaining() time.Duration {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.remainingLocked()
+}
+
+func (s *holdState) remainingLocked() time.Duration {
+	if s.ended {
+		return 0
+	}
+	left := s.belief.until.since(s.clock.now())
+	if left == 0 {
+		s.endLocked(&LostError{
+			Reason: leaseholdv1.LossReason_LOSS_REASON_EXPIRED,
+			Detail: "its validity ended without word of a renewal",
+		})
+	}
+	return left
+}
+
+func (s *holdState) valid() bool { return s.remaining() > 0 }
+
+// takeIn takes in what the sidecar says, unless the hold is over (S4). It says whether the hold goes on.
+func (s *holdState) takeIn(validity *leaseholdv1.Validity, sent *BootInstant) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.remainingLocked() == 0 {
+		return false
+	}
+	s.belief.takeIn(validity, sent, s.clock.now(), s.clock.bootID())
+	return s.remainingLocked() > 0
+}
+
+// told is the latest grant's or renewal's end, in the sidecar's words (S16).
+func (s *holdState) told() *leaseholdv1.BootTime {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.belief.told
+}
+
+// nextQuestion is when the sidecar should be asked next for the validity: when a third of it is over. It is false
+// where the sidecar's words are enough (S21).
+func (s *holdState) nextQuestion() (BootInstant, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	third := s.belief.until.since(s.belief.asOf) / 3
+	return s.belief.asOf.add(third), !s.belief.sameKernel
+}
+
+// lose says that the hold is lost, unless it is over already.
+func (s *holdState) lose(loss *LostError) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.endLocked(loss)
+}
+
+// end is the holder ending its belief (S13). It gives the loss if the hold was lost before.
+func (s *holdState) end() *LostError {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.remainingLocked() > 0 {
+		s.endLocked(nil)
+	}
+	return s.loss
+}
+
+func (s *holdState) endLocked(loss *LostError) {
+	if s.ended {
+		return
+	}
+	s.ended, s.loss = true, loss
+	if loss != nil {
+		s.cancel(loss)
+	} else {
+		s.cancel(ErrReleased)
+	}
+	close(s.over)
+}
+
+func (s *holdState) lost() *LostError {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.loss
+}
