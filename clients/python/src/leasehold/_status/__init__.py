@@ -1,0 +1,1 @@
+"""The generated messages of the details that gRPC errors carry."""
