@@ -1,1 +1,126 @@
-"""The client of Leasehold."""
+"""Hold singleton locks through a Leasehold sidecar, and know at once when one is lost.
+
+A lock alone does not keep a holder that was paused from acting late: check `hold.is_valid()` before each step, and let
+the resource that the lock protects refuse fencing tokens smaller than it has seen.
+"""
+
+from leasehold._async_client import AsyncClient
+from leasehold._async_hold import AsyncHold, AsyncHolding
+from leasehold._connect import DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Tls
+from leasehold._enums import (
+    BreakMode,
+    BreakOutcome,
+    BusyReason,
+    LockMode,
+    LockState,
+    LossReason,
+    ReleaseOutcome,
+    TokenStatus,
+)
+from leasehold._errors import (
+    ArgumentError,
+    BusyError,
+    ClosedError,
+    EndpointError,
+    FieldViolation,
+    LeaseholdError,
+    LostError,
+    PlatformError,
+    ProtocolError,
+    Reason,
+    RefusedError,
+    ReleaseUnconfirmedError,
+    UnreachableError,
+)
+from leasehold._events import (
+    AtRisk,
+    Draining,
+    EventHandler,
+    Granted,
+    HoldEvent,
+    Interrupted,
+    Lost,
+    Recovered,
+    Renewed,
+    Resumed,
+    Waiting,
+)
+from leasehold._hold import BaseHold, current_hold
+from leasehold._records import (
+    Break,
+    BreakNote,
+    Busy,
+    Extension,
+    Grant,
+    LockKey,
+    LockRecord,
+    Loss,
+    ReleaseResult,
+    ResolvedPath,
+    TokenCheck,
+    Validity,
+)
+from leasehold._requests import BreakOptions, ListOptions
+from leasehold._spec import FOREVER, LeaseOptions, Seconds
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DEFAULT_ENDPOINT",
+    "ENDPOINT_VARIABLE",
+    "FOREVER",
+    "ArgumentError",
+    "AsyncClient",
+    "AsyncHold",
+    "AsyncHolding",
+    "AtRisk",
+    "BaseHold",
+    "Break",
+    "BreakMode",
+    "BreakNote",
+    "BreakOptions",
+    "BreakOutcome",
+    "Busy",
+    "BusyError",
+    "BusyReason",
+    "ClosedError",
+    "Draining",
+    "EndpointError",
+    "EventHandler",
+    "Extension",
+    "FieldViolation",
+    "Grant",
+    "Granted",
+    "HoldEvent",
+    "Interrupted",
+    "LeaseOptions",
+    "LeaseholdError",
+    "ListOptions",
+    "LockKey",
+    "LockMode",
+    "LockRecord",
+    "LockState",
+    "Loss",
+    "LossReason",
+    "Lost",
+    "LostError",
+    "PlatformError",
+    "ProtocolError",
+    "Reason",
+    "Recovered",
+    "RefusedError",
+    "ReleaseOutcome",
+    "ReleaseResult",
+    "ReleaseUnconfirmedError",
+    "Renewed",
+    "ResolvedPath",
+    "Resumed",
+    "Seconds",
+    "Tls",
+    "TokenCheck",
+    "TokenStatus",
+    "UnreachableError",
+    "Validity",
+    "Waiting",
+    "current_hold",
+]

@@ -1,0 +1,215 @@
+"""The client for asyncio."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+import grpc
+import grpc.aio
+
+from leasehold._async_hold import AsyncHold, AsyncHolding
+from leasehold._boot_clock import BootClock, Clock
+from leasehold._calls import CALL_TIMEOUT, Calls
+from leasehold._connect import Connector, Tls
+from leasehold._enums import LossReason
+from leasehold._errors import BusyError, ClosedError, ProtocolError
+from leasehold._events import EventHandler
+from leasehold._records import (
+    Break,
+    Busy,
+    Extension,
+    Grant,
+    LockKey,
+    LockRecord,
+    Loss,
+    ReleaseResult,
+    ResolvedPath,
+    TokenCheck,
+    Validity,
+    selector,
+)
+from leasehold._requests import (
+    BreakOptions,
+    ListOptions,
+    break_request,
+    extend_request,
+    list_request,
+)
+from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
+from leasehold.v1 import lease_service_pb2 as wire
+
+
+class AsyncClient:
+    """A connection to a sidecar, for one event loop.
+
+    It connects at the first call, and again when the connection breaks, so it can be made anywhere, also before the
+    event loop runs. `async with` closes it. Calls raise RefusedError; UnreachableError, which is one, if nobody
+    answers. Locks are named by a LockKey, or by their path as it stands in a Grant or a LockRecord.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        tls: Tls | None = None,
+        bearer_token: str | None = None,
+    ) -> None:
+        """Go to `endpoint`: `unix:///path`, `http://host:port` or `https://host:port`.
+
+        Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. `tls` has the certificates for https;
+        `bearer_token` is sent with each call. Raises EndpointError for what makes no sense.
+        """
+        self._connector: Final = Connector(endpoint, tls, bearer_token)
+        self._clock: Clock = BootClock()
+        self._process: Final = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._made: Calls | None = None
+        self._closed = False
+        self._holds: Final[set[AsyncHold]] = set()
+
+    def __repr__(self) -> str:
+        return f"<AsyncClient {self._connector.endpoint}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection. What is held through it is lost first, and given back by that."""
+        self._closed = True
+        for hold in self._holds:
+            hold._session.state.lose(Loss(LossReason.UNSPECIFIED, "the client was closed"))
+        if self._made is not None:
+            await self._made.close()
+
+    def hold(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        *,
+        on_event: EventHandler | None = None,
+        **options: Unpack[LeaseOptions],
+    ) -> AsyncHolding:
+        """Hold the lock of `function`, or of its part `scope`, for an `async with` block or a decorated function.
+
+        Raises BusyError if the lock is not to be had within `wait`, and LostError when it was lost in the block.
+        """
+        return AsyncHolding(self._calls, wanted(function, scope, options), on_event, self._holds)
+
+    async def acquire(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        **options: Unpack[LeaseOptions],
+    ) -> Grant:
+        """Take the lock by a unary call. Prefer `hold`.
+
+        The sidecar renews it until `release`, `max_hold` or shutdown, whether or not this process lives. Raises
+        BusyError if the lock is not to be had within `wait`.
+        """
+        return await self._acquire(wanted(function, scope, options))
+
+    async def _acquire(self, asked: Wanted) -> Grant:
+        calls = self._calls()
+        request = wire.AcquireLeaseRequest(spec=asked.spec)
+        while True:
+            answer = await calls.unary(calls.stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
+            match answer.WhichOneof("outcome"):
+                case "granted":
+                    return Grant._from_wire(answer.granted)
+                case "busy" if asked.forever:
+                    continue
+                case "busy":
+                    raise BusyError(asked.name, Busy._from_wire(answer.busy))
+                case _:
+                    raise ProtocolError("an acquire was answered without an outcome")
+
+    async def release(self, lease_id: str) -> ReleaseResult:
+        """Give back what `acquire` took. Stop acting on it before; may be repeated (S13)."""
+        return ReleaseResult._from_wire(await self._calls().release(lease_id))
+
+    async def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
+        """Set a new `max_hold`, counted from now."""
+        calls = self._calls()
+        request = extend_request(lease_id, max_hold)
+        return Extension._from_wire(await calls.unary(calls.stub.ExtendLease, request))
+
+    async def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
+        """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
+        answer = await self._calls().validity(lease_id, validity_only=validity_only)
+        return Validity._from_wire(answer)
+
+    async def get_lock(self, lock: LockKey | str) -> LockRecord:
+        """Give the record of one lock. One that was never taken is AVAILABLE."""
+        calls = self._calls()
+        answer = await calls.unary(calls.stub.GetLock, wire.GetLockRequest(lock=selector(lock)))
+        return LockRecord._from_wire(answer.record)
+
+    async def list_locks(self, **options: Unpack[ListOptions]) -> AsyncIterator[LockRecord]:
+        """Give the records in the order of their paths, all pages of them."""
+        calls = self._calls()
+        request = list_request(options)
+        while True:
+            answer = await calls.unary(calls.stub.ListLocks, request)
+            for record in answer.records:
+                yield LockRecord._from_wire(record)
+            if not answer.next_page_token:
+                return
+            request.page_token = answer.next_page_token
+
+    async def watch_lock(self, lock: LockKey | str) -> AsyncIterator[LockRecord]:
+        """Give the record of a lock now and at each change, until the sidecar ends it: then watch again."""
+        calls = self._calls()
+        request = wire.WatchLockRequest(lock=selector(lock))
+        call = calls.stub.WatchLock(request, metadata=calls.metadata)
+        try:
+            while isinstance(answer := await call.read(), wire.WatchLockResponse):
+                yield LockRecord._from_wire(answer.record)
+        except grpc.aio.AioRpcError as error:
+            raise calls.refused(error) from error
+        finally:
+            call.cancel()
+
+    async def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
+        """Compare a fencing token with the newest of its lock."""
+        calls = self._calls()
+        request = wire.CheckTokenRequest(lock=selector(lock), fencing_token=fencing_token)
+        return TokenCheck._from_wire(await calls.unary(calls.stub.CheckToken, request))
+
+    async def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
+        """End the lease of a lock that somebody else has; `reason` is stored with it (S17).
+
+        Raises RefusedError with reason BREAK_NOT_ENABLED unless the operator enabled it.
+        """
+        calls = self._calls()
+        request = break_request(lock, reason, options)
+        return Break._from_wire(await calls.unary(calls.stub.BreakLock, request))
+
+    async def resolve_path(self, key: LockKey) -> ResolvedPath:
+        """Give the lock path of a key, taking nothing."""
+        calls = self._calls()
+        request = wire.ResolvePathRequest(key=key._to_wire())
+        return ResolvedPath._from_wire(await calls.unary(calls.stub.ResolvePath, request))
+
+    def _calls(self) -> Calls:
+        """Give the calls in this event loop."""
+        if self._closed:
+            raise ClosedError("the client was closed")
+        if os.getpid() != self._process:
+            raise ClosedError("the client was made before this process was forked: make one in each process")
+        loop = asyncio.get_running_loop()
+        if self._made is None:
+            self._loop = loop
+            self._made = Calls(self._connector, self._clock)
+        elif self._loop is not loop:
+            raise ClosedError("the client belongs to another event loop: make one for each")
+        return self._made

@@ -1,0 +1,190 @@
+"""A lock held for an `async with` block."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeVar
+
+from leasehold import _events as events
+from leasehold._calls import Calls, told_lost
+from leasehold._errors import LeaseholdError, LostError, RefusedError, ReleaseUnconfirmedError
+from leasehold._hold import BaseHold, as_current
+from leasehold._opening import open_session
+from leasehold._records import Extension, Grant, Loss, ReleaseResult
+from leasehold._requests import extend_request
+from leasehold._session import Session
+from leasehold._spec import Seconds, Wanted
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class AsyncHold(BaseHold):
+    """A lock that is held for an `async with` block."""
+
+    def __init__(self, calls: Calls, session: Session, grant: Grant) -> None:
+        """Show `session` to its holder."""
+        super().__init__(session, grant)
+        self._calls: Final = calls
+
+    async def lost(self) -> Loss:
+        """Wait until the hold is lost; without end, if the holder ends it first."""
+        await self._session.over.wait()
+        loss = self.loss
+        if loss is None:
+            never: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
+            return await never
+        return loss
+
+    async def report_progress(self) -> None:
+        """Say that the job is getting on, which restarts `progress_timeout`.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        state = self._session.state
+        sent = state.now()
+        try:
+            validity = await self._calls.validity(self.lease_id, validity_only=False)
+        except RefusedError as error:
+            raise self._heard(error) from None
+        state.take_in(validity, sent)
+
+    async def extend(self, max_hold: Seconds) -> Extension:
+        """Set a new `max_hold`, counted from now.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        state = self._session.state
+        sent = state.now()
+        request = extend_request(self.lease_id, max_hold)
+        try:
+            answer = await self._calls.unary(self._calls.stub.ExtendLease, request)
+        except RefusedError as error:
+            raise self._heard(error) from None
+        state.take_in(answer.validity, sent)
+        return Extension._from_wire(answer)
+
+    async def release(self) -> ReleaseResult:
+        """Give the lock back before the block ends, and wait until the store has it.
+
+        The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
+        Raises RefusedError: whether the lock was given back is not known, and it will be free when its lease runs out.
+        """
+        return await self._session.release()
+
+    def _heard(self, error: RefusedError) -> RefusedError:
+        loss = told_lost(error)
+        if loss is not None:
+            self._session.state.lose(loss)
+        return error
+
+
+class AsyncHolding:
+    """A lock that is asked for: enter it with `async with`, or decorate an async function with it.
+
+    The block is cancelled when the hold is lost, and LostError is raised where the block ends. The lock is given back
+    on every way out. Raises BusyError if the lock is not to be had within the wait.
+    """
+
+    def __init__(
+        self,
+        calls: Callable[[], Calls],
+        wanted: Wanted,
+        handler: events.EventHandler | None,
+        holds: set[AsyncHold],
+    ) -> None:
+        """Ask for nothing yet."""
+        self._calls: Final = calls
+        self._wanted: Final = wanted
+        self._handler: Final = handler
+        self._holds: Final = holds
+        self._block: _Block | None = None
+
+    def __call__(
+        self,
+        function: Callable[_P, Awaitable[_T]],
+    ) -> Callable[_P, Coroutine[Any, Any, _T]]:
+        """Hold the lock for each call of `function`; `current_hold()` gives the hold."""
+
+        @functools.wraps(function)
+        async def holding(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            async with AsyncHolding(self._calls, self._wanted, self._handler, self._holds):
+                return await function(*args, **kwargs)
+
+        return holding
+
+    async def __aenter__(self) -> AsyncHold:
+        if self._block is not None:
+            raise LeaseholdError("this block is entered already: ask for another hold")
+        calls = self._calls()
+        session, grant = await open_session(calls, self._wanted, self._handler)
+        hold = AsyncHold(calls, session, grant)
+        self._holds.add(hold)
+        self._block = _Block(hold)
+        return hold
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            self._holds.discard(block.hold)
+            await block.leave(exc)
+
+
+class _Block:
+    """The block of code that a hold is for, and the task that runs it."""
+
+    def __init__(self, hold: AsyncHold) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise LeaseholdError("a lock can be held in a task only")
+        self.hold: Final = hold
+        self._task: Final = task
+        self._cancelling: Final = task.cancelling()
+        self._cancelled = False
+        self._left = False
+        self._current: Final[AbstractContextManager[None]] = as_current(hold)
+        self._current.__enter__()
+        hold._session.on_loss(self._lost)
+
+    def _lost(self, _loss: Loss) -> None:
+        # Called by the event loop, so the task is not running, and gets the cancellation before it can leave the block.
+        if not self._left:
+            self._cancelled = True
+            self._task.cancel("the lock was lost")
+
+    async def leave(self, exc: BaseException | None) -> None:
+        self._left = True
+        self._current.__exit__(None, None, None)
+        session = self.hold._session
+        if session.state.is_valid():
+            await self._release(session, exc)
+            return
+        session.close()
+        loss = self.hold.loss
+        if loss is None:
+            return
+        lost = LostError(self.hold.lock_path, loss)
+        if self._cancelled:
+            others = self._task.uncancel() > self._cancelling
+            if isinstance(exc, asyncio.CancelledError) and not others:
+                raise lost from exc
+        if exc is None:
+            raise lost
+        if not isinstance(exc, (LostError, asyncio.CancelledError)):
+            exc.add_note(str(lost))
+
+    async def _release(self, session: Session, exc: BaseException | None) -> None:
+        try:
+            await session.release()
+        except LeaseholdError as error:
+            unconfirmed = ReleaseUnconfirmedError(self.hold.lock_path, error)
+            if exc is None:
+                raise unconfirmed from error
+            exc.add_note(str(unconfirmed))

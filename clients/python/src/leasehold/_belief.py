@@ -1,0 +1,64 @@
+"""What a client may believe (S21). Pure: readings of the clock, in nanoseconds since boot, are arguments."""
+
+from dataclasses import dataclass
+
+from leasehold._convert import span
+from leasehold.v1.hold_pb2 import BootTime, Validity
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Until when this client believes that it holds, and from which message."""
+
+    until: int = 0
+    """The end of validity. Past it the hold is lost."""
+
+    as_of: int = 0
+    """When the newest message was made, or the request sent that it answers."""
+
+    told: BootTime | None = None
+    """The latest validity told, in the sidecar's words, for a resume (S16)."""
+
+    same_kernel: bool = False
+    """Whether the sidecar's boot clock is ours. If not, it must be asked from time to time."""
+
+    def after(self, validity: Validity, sent: int | None, now: int, boot_id: str) -> "Belief":
+        """Take in a validity read at `now`, in an answer to a request sent at `sent` if there was one.
+
+        Whether the old belief still holds is for the caller to check before.
+        """
+        told = validity.valid_until if validity.HasField("valid_until") else None
+        reading = _read(validity, sent, now, boot_id)
+        if reading is None:
+            # Said, though it cannot be counted here: the sidecar keeps to it.
+            return Belief(self.until, self.as_of, told, self.same_kernel)
+        until, as_of, same_kernel = reading
+        if as_of < self.as_of:
+            # An older message than the newest one changes nothing.
+            return self
+        return Belief(until, as_of, told, same_kernel)
+
+    def next_question(self) -> int | None:
+        """Say when the sidecar should be asked next for the validity: when a third of it is over.
+
+        None where its words are enough (S21).
+        """
+        if self.same_kernel:
+            return None
+        return self.as_of + max(self.until - self.as_of, 0) // 3
+
+
+def _read(validity: Validity, sent: int | None, now: int, boot_id: str) -> tuple[int, int, bool] | None:
+    """Say what `validity` means on our clock: its end, when it was made, whether the clock is the sidecar's."""
+    valid_for = span(validity.valid_for)
+    told = validity.valid_until
+    if boot_id and told.boot_id == boot_id:
+        until = span(told.since_boot)
+        made = max(until - valid_for, 0)
+        # A message made after it was read, or before it was asked for, was made by another clock after all: time
+        # namespaces shift the boot clock and keep the boot id.
+        if made <= now and (sent is None or sent <= made):
+            return until, made, True
+    if sent is None:
+        return None
+    return sent + valid_for, sent, False

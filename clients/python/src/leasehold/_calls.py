@@ -1,0 +1,140 @@
+"""The calls over the wire, their deadlines, and the connections that carry them."""
+
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import grpc
+import grpc.aio
+
+from leasehold._boot_clock import Clock
+from leasehold._connect import Connector
+from leasehold._enums import LossReason
+from leasehold._errors import Reason, RefusedError, UnreachableError, refused
+from leasehold._records import Loss
+from leasehold.v1.hold_pb2 import ReleaseResult, Validity
+from leasehold.v1.lease_service_pb2 import (
+    HoldLeaseRequest,
+    HoldLeaseResponse,
+    ReleaseLeaseRequest,
+    ReportProgressRequest,
+)
+from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
+
+if TYPE_CHECKING:
+    from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
+
+CALL_TIMEOUT: Final = 30.0
+"""A call that asks no holder and waits for nothing is given up after so many seconds."""
+
+RELEASE_TIMEOUT: Final = 90.0
+"""A release may wait until the lease can no longer be valid (S13), at most one lease duration."""
+
+_STREAMS: Final = 128
+"""The streams on one connection. Sidecars allow 256, and releases must get through when that many holds wait."""
+
+HoldCall = grpc.aio.UnaryStreamCall[HoldLeaseRequest, HoldLeaseResponse]
+
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+
+
+class _Connection:
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel: Final = channel
+        self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
+        self.streams = 0
+
+    def no_longer(self, _call: object) -> None:
+        self.streams -= 1
+
+
+class Calls:
+    """The calls of one client, in one event loop."""
+
+    def __init__(self, connector: Connector, clock: Clock) -> None:
+        """Connect to nothing yet."""
+        self.clock: Final = clock
+        self._connector: Final = connector
+        self._connections: Final = [_Connection(connector.channel())]
+
+    @property
+    def stub(self) -> "LeaseServiceAsyncStub":
+        """The stub for unary calls and watches."""
+        return self._connections[0].stub
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """What each call carries besides its request."""
+        return self._connector.metadata
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for connection in self._connections:
+            await connection.channel.close()
+
+    async def unary(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[_Request, _Response],
+        request: _Request,
+        timeout: float = CALL_TIMEOUT,  # noqa: ASYNC109 - a deadline of gRPC's, which the sidecar sees
+    ) -> _Response:
+        """Make a unary call."""
+        try:
+            return await method(request, timeout=timeout, metadata=self.metadata)
+        except grpc.aio.AioRpcError as error:
+            raise self.refused(error) from error
+
+    def hold(self, request: HoldLeaseRequest) -> HoldCall:
+        """Open the stream of a hold. It has no deadline (S14)."""
+        connection = next((c for c in self._connections if c.streams < _STREAMS), None)
+        if connection is None:
+            connection = _Connection(self._connector.channel())
+            self._connections.append(connection)
+        call = connection.stub.HoldLease(request, metadata=self.metadata)
+        connection.streams += 1
+        call.add_done_callback(connection.no_longer)
+        return call
+
+    async def release(self, lease_id: str) -> ReleaseResult:
+        """Give a lock back."""
+        request = ReleaseLeaseRequest(lease_id=lease_id)
+        return (await self.unary(self.stub.ReleaseLease, request, RELEASE_TIMEOUT)).result
+
+    async def validity(self, lease_id: str, *, validity_only: bool) -> Validity:
+        """Report progress, or only ask for the validity."""
+        request = ReportProgressRequest(lease_id=lease_id, validity_only=validity_only)
+        return (await self.unary(self.stub.ReportProgress, request)).validity
+
+    def refused(self, error: grpc.aio.AioRpcError) -> RefusedError:
+        """Give the typed error, which says so if nobody answers there."""
+        typed = refused(error)
+        if typed.code is grpc.StatusCode.UNAVAILABLE and typed.reason_name is None:
+            state = self._connections[0].channel.get_state()
+            if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING):
+                return UnreachableError(self._connector.endpoint, typed.message)
+        return typed
+
+
+def told_lost(error: RefusedError) -> Loss | None:
+    """Give the loss that an answer tells of, if it does."""
+    if error.reason is not Reason.HOLD_LOST:
+        return None
+    reason = LossReason.__members__.get(error.loss_reason or "", LossReason.UNSPECIFIED)
+    return Loss(reason, error.message)
+
+
+_HOPELESS: Final = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.DATA_LOSS,
+    grpc.StatusCode.UNIMPLEMENTED,
+}
+
+
+def final_refusal(error: RefusedError) -> Loss | None:
+    """Give the loss, if no try to resume will ever work; anything else may pass (S16)."""
+    if error.code not in _HOPELESS or error.reason is Reason.STREAM_BEHIND:
+        return None
+    detail = f"the sidecar will not resume it: {error}"
+    return told_lost(error) or Loss(LossReason.UNSPECIFIED, detail)

@@ -1,0 +1,48 @@
+"""Spans and moments of time to and from the wire. In here spans are whole nanoseconds."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from leasehold._errors import ArgumentError
+
+SECOND: Final = 1_000_000_000
+"""The nanoseconds of a second."""
+
+_LONGEST: Final = 315_576_000_000
+"""The seconds of the longest span that protobuf allows, about 10,000 years."""
+
+
+def span(wire: Duration) -> int:
+    """Give a span from the wire; 0 for a negative one, which only ends holds earlier."""
+    return max(wire.seconds * SECOND + wire.nanos, 0)
+
+
+def proto_span(name: str, given: float | timedelta) -> Duration:
+    """Give a span for the wire, rounded to a nanosecond; `name` is the argument's, for the error."""
+    if isinstance(given, timedelta):
+        micros = given // timedelta(microseconds=1)
+        nanos = micros * 1_000
+    elif math.isfinite(given):
+        nanos = round(given * SECOND)
+    else:
+        raise ArgumentError(f"{name} is {given}; give a number of seconds or a timedelta")
+    # The sign of both parts must be the same.
+    sign = -1 if nanos < 0 else 1
+    seconds, rest = divmod(abs(nanos), SECOND)
+    if seconds > _LONGEST:
+        raise ArgumentError(f"{name} is {given}, longer than any span that can be sent")
+    return Duration(seconds=sign * seconds, nanos=sign * rest)
+
+
+def seconds(nanos: int) -> float:
+    """Give nanoseconds as seconds."""
+    return nanos / SECOND
+
+
+def moment(wire: Timestamp) -> datetime:
+    """Give a moment from the wire, by the wall clock, in UTC."""
+    return wire.ToDatetime(tzinfo=UTC)

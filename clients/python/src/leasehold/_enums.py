@@ -1,0 +1,141 @@
+"""The enums of the API, with the numbers of the wire.
+
+A number that this version does not know becomes what the proto says it is to be taken for.
+"""
+
+from enum import Enum
+from typing import Self
+
+
+class LockMode(Enum):
+    """What a lock is for; a part of its name."""
+
+    FUNCTION = 1
+    """Held while a function runs."""
+    LISTENER = 2
+    """Held while a listener listens."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.FUNCTION
+
+
+class LockState(Enum):
+    """What a lock is doing."""
+
+    AVAILABLE = 1
+    """Nobody has it."""
+    HELD = 2
+    """Somebody has it; also a state that this version of the client does not know."""
+    BREAKING = 3
+    """It was broken, and nobody gets it before the old lease has run out."""
+    RESTING = 4
+    """It was given back, and rests because of `min_hold`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.HELD
+
+
+class BusyReason(Enum):
+    """Why a lock is busy."""
+
+    HELD = 1
+    """Somebody else has it; also a reason that this version of the client does not know."""
+    BREAKING = 2
+    """It was broken, and the old lease has not run out yet."""
+    RESTING = 3
+    """It was given back, and rests because of the last holder's `min_hold`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.HELD
+
+
+class LossReason(Enum):
+    """Why a hold was lost."""
+
+    UNSPECIFIED = 0
+    """A reason that is not one of the sidecar's, or that this version of the client does not know."""
+    EXPIRED = 1
+    """Its validity ended without a renewal."""
+    TAKEN = 2
+    """Somebody has had the lock since."""
+    BROKEN = 3
+    """An operator broke it."""
+    LOCK_DELETED = 4
+    """The lock or its container was deleted."""
+    MAX_HOLD_REACHED = 5
+    """It lasted as long as `max_hold` allows."""
+    NO_PROGRESS = 6
+    """Progress was not reported for `progress_timeout`."""
+    SHUTDOWN = 7
+    """The sidecar shut down, and the drain period was over."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class ReleaseOutcome(Enum):
+    """What a release did."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    RELEASED = 1
+    """The lock is free or the next one's."""
+    ALREADY_LOST = 2
+    """The hold had been lost before."""
+    ALREADY_RELEASED = 3
+    """The hold had been released before."""
+    RESTING = 4
+    """The hold is over, and the lock rests because of `min_hold`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class TokenStatus(Enum):
+    """What a fencing token is, compared with the newest of its lock."""
+
+    CURRENT = 1
+    """The newest. That its hold still lives is not said."""
+    STALE = 2
+    """Older: refuse what comes with it. Also a status that this version of the client does not know."""
+    UNKNOWN = 3
+    """Newer than any that is known."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.STALE
+
+
+class BreakMode(Enum):
+    """How a break ends a lease."""
+
+    RUN_OUT = 1
+    """Nobody gets the lock before the lease has run out. Safe."""
+    NOW = 2
+    """The lease ends at once, and two holders are possible until the old one notices."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.RUN_OUT
+
+
+class BreakOutcome(Enum):
+    """What a break did."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    BREAKING = 1
+    """The lease runs out."""
+    BROKEN = 2
+    """The lock is free."""
+    NOT_HELD = 3
+    """Nobody had the lock, so nothing was broken."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED

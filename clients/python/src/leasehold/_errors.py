@@ -1,0 +1,225 @@
+"""What can go wrong, told apart by type, code and reason, never by text."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Self
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Status
+
+if TYPE_CHECKING:
+    from leasehold._records import Busy, Loss
+
+_DOMAIN: Final = "leasehold.dev"
+_DETAILS: Final = "grpc-status-details-bin"
+
+
+class Reason(Enum):
+    """Why the sidecar refused: stable names, listed at LeaseService in the proto."""
+
+    INVALID_FIELD = "INVALID_FIELD"
+    """A field is missing or out of its range: see `RefusedError.violations`."""
+    UNKNOWN_LEASE = "UNKNOWN_LEASE"
+    """No hold of this sidecar has this lease id, or it was forgotten."""
+    UNKNOWN_LOCK = "UNKNOWN_LOCK"
+    """The lock to be broken does not exist in the store."""
+    HOLD_LOST = "HOLD_LOST"
+    """The hold is over: see `RefusedError.loss_reason`."""
+    BREAK_NOT_ENABLED = "BREAK_NOT_ENABLED"
+    """The operator has not enabled breaking."""
+    CONTAINER_MISSING = "CONTAINER_MISSING"
+    """The container does not exist and the sidecar may not make it."""
+    OVERRIDE_FORBIDDEN = "OVERRIDE_FORBIDDEN"
+    """The operator forbids host id and host type in requests."""
+    STORE_DENIED = "STORE_DENIED"
+    """The store refuses the sidecar's credentials."""
+    USER_NOT_ALLOWED = "USER_NOT_ALLOWED"
+    """The user of this process is not among those whom the socket lets in."""
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    """The bearer token is missing or wrong."""
+    STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+    """The store could not be reached in time."""
+    STORE_THROTTLED = "STORE_THROTTLED"
+    """The store asks for patience."""
+    SHUTTING_DOWN = "SHUTTING_DOWN"
+    """The sidecar is going away."""
+    STORE_FAILED = "STORE_FAILED"
+    """The store is damaged, full or misconfigured."""
+    TOKEN_NOT_GROWING = "TOKEN_NOT_GROWING"  # noqa: S105 - a reason's name
+    """The store fell back to an older copy of the lock."""
+    TOO_MANY_HOLDS = "TOO_MANY_HOLDS"
+    """The sidecar has as many holds as it may."""
+    TOO_MANY_WAITERS = "TOO_MANY_WAITERS"
+    """The sidecar has as many waiters as it may."""
+    SUPERSEDED = "SUPERSEDED"
+    """Another stream has resumed the hold."""
+    STREAM_BEHIND = "STREAM_BEHIND"
+    """This client did not read its events in time; the hold may be resumed."""
+    OTHER = ""
+    """One that this version of the client does not know: see `RefusedError.reason_name`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.OTHER
+
+
+class LeaseholdError(Exception):
+    """What this client raises; the base of all that follows."""
+
+
+class PlatformError(LeaseholdError):
+    """The platform has no clock that a holder could go by."""
+
+
+class ArgumentError(LeaseholdError, ValueError):
+    """An argument makes no sense before anything is sent."""
+
+
+class EndpointError(LeaseholdError, ValueError):
+    """The endpoint, or what goes with it, makes no sense. Not worth repeating."""
+
+    def __init__(self, endpoint: str, problem: str) -> None:
+        super().__init__(f"the endpoint {endpoint!r} cannot be used: {problem}")
+        self.endpoint: Final = endpoint
+        """What was given."""
+
+
+class ClosedError(LeaseholdError):
+    """The client was closed, or belongs to another process or event loop than this one."""
+
+
+class ProtocolError(LeaseholdError):
+    """The sidecar answered what no sidecar of this API may, so it is a newer or a broken one."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the sidecar's answer makes no sense: {problem}")
+
+
+class BusyError(LeaseholdError):
+    """The lock was not to be had within the wait: somebody else has it, or it rests."""
+
+    def __init__(self, lock: str, busy: "Busy") -> None:
+        record = busy.record
+        who = f"{record.holder!r} has it" if record is not None and record.holder else "somebody else has it"
+        why = {"HELD": who, "BREAKING": "it was broken, and its lease runs out", "RESTING": "it rests"}
+        path = record.lock_path if record is not None and record.lock_path else lock
+        super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
+        self.busy: Final = busy
+        """What the sidecar said: the record, when to ask again, and why."""
+
+
+class LostError(LeaseholdError):
+    """The hold was lost: stop, and redo under a new hold what was not finished."""
+
+    def __init__(self, lock_path: str, loss: "Loss") -> None:
+        super().__init__(f"the lock {lock_path} was lost: {loss}")
+        self.loss: Final = loss
+        """Why."""
+
+
+class ReleaseUnconfirmedError(LeaseholdError):
+    """The block ended while the lock was held, but whether it was given back is not known.
+
+    It will be free when its lease runs out. The cause says what happened.
+    """
+
+    def __init__(self, lock_path: str, cause: BaseException) -> None:
+        super().__init__(
+            f"whether the lock {lock_path} was given back is not known, and it will be free when its lease "
+            f"runs out: {cause}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FieldViolation:
+    """A field of a request that the sidecar refused (S19)."""
+
+    field: str
+    """The field's path, such as `spec.key.function`."""
+    description: str
+    """What is wrong with it, and the allowed range."""
+
+
+class RefusedError(LeaseholdError):
+    """The sidecar answered with an error, or the connection broke."""
+
+    def __init__(self, code: grpc.StatusCode, message: str, details: Iterable[object] = ()) -> None:
+        self.code: Final = code
+        """The gRPC code."""
+        self.message: Final = message
+        """What to show to people."""
+        self.reason_name: str | None = None
+        """The reason as it is on the wire; None if the error did not come from a sidecar."""
+        self.violations: tuple[FieldViolation, ...] = ()
+        """The fields that were wrong, with reason INVALID_FIELD."""
+        self.retry_after: float | None = None
+        """When it makes sense to try again: seconds, if that was said."""
+        self.loss_reason: str | None = None
+        """Why the hold is over, with reason HOLD_LOST: `EXPIRED` and so on, or `RELEASED`."""
+        for detail in details:
+            self._take_in(detail)
+        super().__init__(self._text())
+
+    def _take_in(self, detail: object) -> None:
+        match detail:
+            case ErrorInfo(domain=domain) if domain == _DOMAIN:
+                self.reason_name = detail.reason
+                self.loss_reason = dict(detail.metadata).get("loss_reason")
+            case BadRequest():
+                self.violations = tuple(
+                    FieldViolation(violation.field, violation.description) for violation in detail.field_violations
+                )
+            case RetryInfo():
+                self.retry_after = detail.retry_delay.seconds + detail.retry_delay.nanos / 1e9
+            case _:
+                pass
+
+    def _text(self) -> str:
+        if not self.message:
+            return self.code.name
+        # The message names the first field at the most; the others must not stay unseen.
+        unseen = [v for v in self.violations if v.field not in self.message]
+        return "; ".join([self.message, *(f"{v.field}: {v.description}" for v in unseen)])
+
+    @property
+    def reason(self) -> Reason | None:
+        """The reason that the sidecar gave; None if the error did not come from a sidecar."""
+        return None if self.reason_name is None else Reason(self.reason_name)
+
+
+class UnreachableError(RefusedError):
+    """Nobody answers there."""
+
+    def __init__(self, endpoint: str, message: str) -> None:
+        super().__init__(
+            grpc.StatusCode.UNAVAILABLE,
+            f"no sidecar answers at {endpoint}; start one with `leasehold serve`, or say where it is with "
+            f"LEASEHOLD_ENDPOINT ({message})",
+        )
+        self.endpoint: Final = endpoint
+        """Where it was looked for."""
+
+
+def refused(error: grpc.aio.AioRpcError) -> RefusedError:
+    """Give the typed error for one that came by gRPC."""
+    details: list[object] = []
+    for key, value in error.trailing_metadata() or ():
+        if key == _DETAILS and isinstance(value, bytes):
+            details.extend(_details(value))
+    return RefusedError(error.code(), error.details() or "", details)
+
+
+def _details(trailer: bytes) -> Iterable[object]:
+    try:
+        status = Status.FromString(trailer)
+        for detail in status.details:
+            kind = detail.type_url.rpartition("/")[2].removeprefix("google.rpc.")
+            for known in (ErrorInfo, BadRequest, RetryInfo):
+                if known.__name__ == kind:
+                    yield known.FromString(detail.value)
+    except DecodeError:
+        # Without its details the error still has its code and its message.
+        return

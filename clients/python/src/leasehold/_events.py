@@ -1,0 +1,95 @@
+"""What happens to a hold, for who wants to know: the argument `on_event` of `hold`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from leasehold._records import LockRecord, Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The lock is busy, and the caller waits for it."""
+
+    position: int
+    """The place among those who wait at this sidecar; 1 is next."""
+    record: LockRecord | None
+    """The lock's record, as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The caller has the lock."""
+
+    lock_path: str
+    """The path of the lock."""
+    fencing_token: int
+    """Greater than every token granted for this lock before (S5)."""
+    valid_until: float
+    """The end of validity unless renewed: seconds on this machine's boot clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The hold was renewed."""
+
+    valid_until: float
+    """The end of its validity: seconds on this machine's boot clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtRisk:
+    """Renewals fail: stop what cannot be interrupted later."""
+
+    valid_until: float
+    """The end of validity, which is the deadline: seconds on this machine's boot clock."""
+    cause: str
+    """What fails, as a reason of the API."""
+    detail: str
+    """The same for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Renewals succeed again."""
+
+    valid_until: float
+    """The end of its validity: seconds on this machine's boot clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """The sidecar is shutting down: finish and leave the block."""
+
+    time_left: float
+    """How long it still waits, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The stream to the sidecar broke; the hold goes on until its validity ends, and is being resumed."""
+
+    detail: str
+    """What happened, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The hold was resumed at the sidecar."""
+
+    valid_until: float
+    """The end of its validity: seconds on this machine's boot clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The hold is over, though its holder did not end it. Nothing comes after this."""
+
+    loss: Loss
+    """Why."""
+
+
+HoldEvent = Waiting | Granted | Renewed | AtRisk | Recovered | Draining | Interrupted | Resumed | Lost
+"""What happens to a hold."""
+
+EventHandler = Callable[[HoldEvent], None]
+"""Takes in events. Called in the client's event loop, so it must be quick; what it raises is only logged."""

@@ -1,0 +1,110 @@
+"""What a holder sees of its hold, whichever way it was taken."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Final
+
+from leasehold._convert import seconds
+from leasehold._errors import LeaseholdError, LostError
+from leasehold._records import Grant, Loss
+from leasehold._session import Session
+
+
+class BaseHold:
+    """A lock that is held.
+
+    What it says is right also after the process, or the machine, was stopped and goes on: each question reads the
+    boot clock. Between the question and the deed the process may be stopped again, so let protected resources check
+    `fencing_token`. May be asked from any thread. In a forked child it is never valid.
+    """
+
+    def __init__(self, session: Session, grant: Grant) -> None:
+        """Show `session` to its holder."""
+        self._session: Final = session
+        self._grant: Final = grant
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.lock_path} token {self.fencing_token}"
+            f" {'valid' if self.is_valid() else 'over'}>"
+        )
+
+    @property
+    def fencing_token(self) -> int:
+        """Greater than every token granted for this lock before.
+
+        Send it with each write, and let the resource refuse smaller ones than it has seen (S5).
+        """
+        return self._grant.fencing_token
+
+    @property
+    def lock_path(self) -> str:
+        """The path of the lock."""
+        return self._grant.lock_path
+
+    @property
+    def lease_id(self) -> str:
+        """Names this hold in calls of its own. Who knows it can end the hold."""
+        return self._grant.lease_id
+
+    @property
+    def grant(self) -> Grant:
+        """The grant as it came."""
+        return self._grant
+
+    @property
+    def valid_until(self) -> float:
+        """The end of validity unless renewed: seconds on this machine's boot clock (CLOCK_BOOTTIME).
+
+        Past it the hold is lost, whether or not anything said so.
+        """
+        return seconds(self._session.state.valid_until)
+
+    def remaining(self) -> float:
+        """Give the seconds left now; 0 when the hold is over."""
+        return seconds(self._session.state.remaining())
+
+    def is_valid(self) -> bool:
+        """Say whether the holder may act now. Once false, it stays false."""
+        return self._session.state.is_valid()
+
+    @property
+    def loss(self) -> Loss | None:
+        """Why the hold is lost; None if it is not, or was ended by its holder."""
+        return self._session.state.loss
+
+    def check(self) -> None:
+        """Raise unless the holder may act now: call it before each step that must not happen twice.
+
+        Raises LostError if the hold is lost, LeaseholdError if it was released.
+        """
+        if self.is_valid():
+            return
+        loss = self.loss
+        if loss is not None:
+            raise LostError(self.lock_path, loss)
+        raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
+
+
+_current: Final[ContextVar[BaseHold]] = ContextVar("leasehold.current_hold")
+
+
+def current_hold() -> BaseHold:
+    """Give the hold of the innermost block, or decorated function, that this code runs in.
+
+    Raises LookupError outside of all.
+    """
+    return _current.get()
+
+
+@contextmanager
+def as_current(hold: BaseHold) -> Iterator[None]:
+    """Have `hold` be the current one."""
+    token = _current.set(hold)
+    try:
+        yield
+    finally:
+        # Left in another context than entered, as in fixtures that are generators, it was not the current one there.
+        with suppress(ValueError):
+            _current.reset(token)

@@ -1,0 +1,63 @@
+"""The requests that take more than a line to make."""
+
+from typing import TypedDict
+
+from leasehold._convert import proto_span
+from leasehold._enums import BreakMode
+from leasehold._errors import ArgumentError
+from leasehold._records import LockKey, selector
+from leasehold._spec import Seconds
+from leasehold.v1 import lease_service_pb2 as wire
+
+
+class ListOptions(TypedDict, total=False):
+    """Which locks are listed. Default: all under the sidecar's host id."""
+
+    host_id: str
+    """Those under this host id; not with `prefix`."""
+    prefix: str
+    """Those whose lock path begins with this text, the sidecar's container and a slash first."""
+    held_only: bool
+    """Only those that are HELD or BREAKING. Default: false."""
+    page_size: int
+    """How many records are asked for at once: 1 to 250. Default: 100."""
+
+
+class BreakOptions(TypedDict, total=False):
+    """How a lock is broken."""
+
+    mode: BreakMode
+    """How the lease ends. Default: RUN_OUT."""
+    broken_by: str
+    """Who breaks it. Default: the name of the sidecar's pod or host."""
+
+
+def extend_request(lease_id: str, max_hold: Seconds) -> wire.ExtendLeaseRequest:
+    """Ask for a new `max_hold`."""
+    return wire.ExtendLeaseRequest(lease_id=lease_id, max_hold=proto_span("max_hold", max_hold))
+
+
+def list_request(options: ListOptions) -> wire.ListLocksRequest:
+    """Ask for the first page."""
+    host_id, prefix = options.get("host_id"), options.get("prefix")
+    if host_id is not None and prefix is not None:
+        raise ArgumentError("give host_id or prefix, not both")
+    request = wire.ListLocksRequest(
+        held_only=options.get("held_only", False),
+        page_size=options.get("page_size", 0),
+    )
+    if host_id is not None:
+        request.host_id = host_id
+    if prefix is not None:
+        request.prefix = prefix
+    return request
+
+
+def break_request(lock: LockKey | str, reason: str, options: BreakOptions) -> wire.BreakLockRequest:
+    """Ask for a break."""
+    return wire.BreakLockRequest(
+        lock=selector(lock),
+        reason=reason,
+        mode=wire.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
+        broken_by=options.get("broken_by", ""),
+    )

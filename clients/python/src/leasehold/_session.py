@@ -1,0 +1,294 @@
+"""What keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.
+
+Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is sent
+and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from leasehold import _events as events
+from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
+from leasehold._convert import seconds, span
+from leasehold._enums import LossReason, ReleaseOutcome
+from leasehold._errors import RefusedError, refused
+from leasehold._records import Loss, ReleaseResult
+from leasehold._state import HoldState
+from leasehold.v1 import hold_pb2
+from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
+
+_NAP: Final = 1.0
+"""No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3)."""
+
+_FIRST_PAUSE: Final = 0.05
+"""The pause after the first failed try to resume; doubled up to `_NAP`."""
+
+_QUESTION_PAUSE: Final = 0.2
+"""The pause between two questions for the validity."""
+
+_ANSWER_TIMEOUT: Final = 5.0
+"""How long an answer about the validity is waited for before it is asked again."""
+
+_log: Final = logging.getLogger("leasehold")
+
+
+def tell(handler: events.EventHandler | None, event: events.HoldEvent) -> None:
+    """Tell an event to who wants to know."""
+    if handler is None:
+        return
+    try:
+        handler(event)
+    except Exception:  # noqa: BLE001 - whatever it raises is its own business
+        _log.exception("an event handler failed")
+
+
+class Session:
+    """A hold in the event loop that it was granted in."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        grant: hold_pb2.Grant,
+        state: HoldState,
+        call: HoldCall,
+        handler: events.EventHandler | None,
+    ) -> None:
+        """Begin to keep what `grant` gave. The stream `call` is the session's from now on."""
+        self.state: Final = state
+        self.lease_id: Final = grant.lease_id
+        self.over: Final = asyncio.Event()
+        """Set when the hold is over and the loop knows."""
+        self._calls: Final = calls
+        self._fencing_token: Final = grant.fencing_token
+        self._resume_token = grant.resume_token
+        self._call = call
+        self._handler: Final = handler
+        self._loop: Final = asyncio.get_running_loop()
+        self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
+        self._resuming = False
+        self._question: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._keeper: Final = self._loop.create_task(_EndsBeliefFirst(self._keep(), state))
+        state.on_loss(self._found_lost)
+        self._tick()
+
+    def on_loss(self, listener: Callable[[Loss], None]) -> None:
+        """Have `listener` called in the loop when the hold is lost."""
+        self._loss_listeners.append(listener)
+
+    async def release(self) -> ReleaseResult:
+        """Give the lock back and wait until the store has it. The belief ends first (S13)."""
+        if not self.state.end():
+            loss = self.state.loss
+            self.close()
+            if loss is None:
+                return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
+            return ReleaseResult(ReleaseOutcome.ALREADY_LOST, loss.reason)
+        if self._resuming:
+            self._keeper.cancel()
+        try:
+            return ReleaseResult._from_wire(await self._calls.release(self.lease_id))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the belief, and then the stream, which releases what was not released (S14)."""
+        self.state.end()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._question is not None:
+            self._question.cancel()
+        self._keeper.cancel()
+        self._call.cancel()
+        self.over.set()
+
+    def heard(self, validity: hold_pb2.Validity, sent: int) -> None:
+        """Take in an answer to a request of the holder's, which was sent at `sent`."""
+        self.state.take_in(validity, sent)
+
+    def _tell(self, event: events.HoldEvent) -> None:
+        tell(self._handler, event)
+
+    def _found_lost(self) -> None:
+        # In whatever thread found it. A loop that is closed has nobody left to tell.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._lost)
+
+    def _lost(self) -> None:
+        loss = self.state.loss
+        if loss is None or self.over.is_set():
+            return
+        self.close()
+        for listener in self._loss_listeners:
+            listener(loss)
+        self._tell(events.Lost(loss))
+
+    def _tick(self) -> None:
+        """Read the clock, ask if it is time to, and come again."""
+        left = self.state.remaining()
+        if left == 0:
+            return
+        nap = min(seconds(left), _NAP)
+        due = self.state.next_question()
+        if due is not None and self._question is None:
+            until = seconds(due - self.state.now())
+            if until <= 0:
+                self._question = self._loop.create_task(self._ask())
+            else:
+                nap = min(nap, until)
+        self._timer = self._loop.call_later(nap, self._tick)
+
+    async def _ask(self) -> None:
+        """S21: a client elsewhere asks for its validity from time to time."""
+        sent = self.state.now()
+        question = self._calls.validity(self.lease_id, validity_only=True)
+        try:
+            self.state.take_in(await asyncio.wait_for(question, _ANSWER_TIMEOUT), sent)
+        except RefusedError as error:
+            loss = told_lost(error)
+            if loss is not None:
+                self.state.lose(loss)
+                return
+        except TimeoutError:
+            # Asked again below, until the validity ends.
+            pass
+        await asyncio.sleep(_QUESTION_PAUSE)
+        self._question = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tick()
+
+    async def _keep(self) -> None:
+        """Read the stream, and resume when it breaks, until the hold is over."""
+        try:
+            loss = await self._read()
+        except Exception as error:  # noqa: BLE001 - a hold that is not kept is lost, whatever the cause
+            _log.exception("the stream of a hold cannot be read")
+            loss = Loss(LossReason.UNSPECIFIED, f"the client failed: {error!r}")
+        if loss is not None:
+            self.state.lose(loss)
+
+    async def _read(self) -> Loss | None:
+        while True:
+            try:
+                message = await self._call.read()
+            except grpc.aio.AioRpcError as error:
+                broke = refused(error)
+            else:
+                if isinstance(message, HoldLeaseResponse):
+                    loss = self._take_in(message)
+                    if loss is not None:
+                        return loss
+                    continue
+                broke = RefusedError(grpc.StatusCode.UNAVAILABLE, "the sidecar ended the stream without a word")
+            if not self.state.is_valid():
+                return None
+            loss = final_refusal(broke)
+            if loss is not None:
+                return loss
+            self._tell(events.Interrupted(broke.message))
+            self._resuming = True
+            loss = await self._resume()
+            self._resuming = False
+            if loss is not None:
+                return loss
+
+    def _take_in(self, message: HoldLeaseResponse) -> Loss | None:
+        """Take in an event, and tell it if the hold goes on; give the loss, if the event is one."""
+        match message.WhichOneof("event"):
+            case "renewed":
+                if self._goes_on(message.renewed):
+                    self._tell(events.Renewed(seconds(self.state.valid_until)))
+            case "at_risk":
+                if self._goes_on(message.at_risk):
+                    until = seconds(self.state.valid_until)
+                    self._tell(events.AtRisk(until, message.at_risk.cause, message.at_risk.detail))
+            case "recovered":
+                if self._goes_on(message.recovered):
+                    self._tell(events.Recovered(seconds(self.state.valid_until)))
+            case "draining":
+                self._tell(events.Draining(seconds(span(message.draining.time_left))))
+            case "lost":
+                return Loss._from_wire(message.lost)
+            case "released":
+                return Loss(LossReason.UNSPECIFIED, "it was released by its lease id")
+            case _:
+                # Said before a grant only, or an event that this version does not know.
+                pass
+        return None
+
+    def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered) -> bool:
+        """Take in a validity that answers no request of ours."""
+        return not told.HasField("validity") or self.state.take_in(told.validity, None)
+
+    async def _resume(self) -> Loss | None:
+        """S16. Try until it has worked or is hopeless, or the hold is over.
+
+        A try is never cut short while the hold is believed in, because the sidecar would read that as its end (S14).
+        """
+        pause = _FIRST_PAUSE
+        while self.state.is_valid():
+            try:
+                return await self._try_resume()
+            except (grpc.aio.AioRpcError, RefusedError) as error:
+                loss = final_refusal(error if isinstance(error, RefusedError) else refused(error))
+                if loss is not None:
+                    return loss
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _NAP)
+        return None
+
+    async def _try_resume(self) -> Loss | None:
+        sent = self.state.now()
+        resume = hold_pb2.Resume(resume_token=self._resume_token, told_valid_until=self.state.told())
+        call = self._calls.hold(HoldLeaseRequest(resume=resume))
+        while True:
+            message = await call.read()
+            if not isinstance(message, HoldLeaseResponse):
+                raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the stream ended without an answer")
+            if message.HasField("lost"):
+                return Loss._from_wire(message.lost)
+            if message.HasField("granted"):
+                break
+        # From here on the old stream's end means nothing, and the new one's does.
+        self._call = call
+        grant = message.granted
+        if grant.fencing_token != self._fencing_token:
+            return Loss(LossReason.TAKEN, "the sidecar resumed another hold than this one")
+        if not self.state.take_in(grant.validity, sent):
+            return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
+        self._resume_token = grant.resume_token
+        self._tell(events.Resumed(seconds(self.state.valid_until)))
+        return None
+
+
+class _EndsBeliefFirst(Coroutine[Any, Any, None]):
+    """Cancels a task's stream only after the belief has ended (S13), also where its event loop cancels the task."""
+
+    def __init__(self, task: Coroutine[Any, Any, None], state: HoldState) -> None:
+        self._task = task
+        self._state = state
+
+    def _end(self) -> None:
+        self._state.lose(Loss(LossReason.UNSPECIFIED, "the client's event loop has ended"))
+
+    def send(self, value: Any, /) -> Any:
+        return self._task.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        # What a future failed with is thrown in, too, and is no end.
+        if isinstance(error[0], asyncio.CancelledError) or error[0] is asyncio.CancelledError:
+            self._end()
+        return self._task.throw(*error)
+
+    def close(self) -> None:
+        self._end()
+        self._task.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._task.__await__()

@@ -1,0 +1,100 @@
+"""What a caller asks for, and how it goes over the wire."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypedDict
+
+from leasehold._convert import proto_span
+from leasehold._enums import LockMode
+from leasehold._errors import ArgumentError
+from leasehold._records import LockKey
+from leasehold.v1.hold_pb2 import LeaseSpec
+
+FOREVER: Final = math.inf
+"""The `wait` without end."""
+
+_LONGEST_WAIT: Final = 24 * 60 * 60
+"""The longest wait that a sidecar allows, in seconds; a wait without end repeats it."""
+
+Seconds = float | timedelta
+"""A span of time: a number of seconds, or a timedelta."""
+
+
+class LeaseOptions(TypedDict, total=False):
+    """What may be asked for besides the name of the lock. The sidecar checks the ranges (S19)."""
+
+    mode: LockMode
+    """Whether the lock is held while a function runs, or while a listener listens. Default: FUNCTION."""
+    host_id: str
+    """Overrides the sidecar's host id."""
+    host_type: str
+    """Overrides the sidecar's host type."""
+    wait: Seconds
+    """How long to wait while the lock is busy: 0 to 24 h, or FOREVER. Default: 0, one try."""
+    lease_duration: Seconds
+    """The lease in the store: whole seconds, 15 s to 60 s. Default: the sidecar's, 60 s."""
+    max_hold: Seconds
+    """How long the hold may last in all. Default: `hold` without such a bound, `acquire` the sidecar's, 10 min."""
+    min_hold: Seconds
+    """How long the lock stays taken at least, counted from the grant: 0 to 24 h. Default: 0."""
+    progress_timeout: Seconds
+    """The hold is lost when progress was not reported for so long: 1 s to 24 h. Default: not watched."""
+    auto_renew: bool
+    """Whether the sidecar renews the lease. Default: true."""
+    request_id: str
+    """Makes `acquire` repeatable; `hold` makes no use of it. Default: every call is a new one."""
+    holder: str
+    """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
+    labels: Mapping[str, str]
+    """Free pairs for people and tools, at most 16. Not for secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A lock that is asked for."""
+
+    spec: LeaseSpec
+    """What goes over the wire."""
+    name: str
+    """The lock's name for people."""
+    wait: float
+    """How long the call may wait, in seconds."""
+    forever: bool
+    """Whether to ask again when the wait is over."""
+
+
+def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted:
+    """Turn a caller's words into what is asked for."""
+    key = _key(function, scope, options)
+    wait = options.get("wait", 0)
+    forever = wait == FOREVER
+    spec = LeaseSpec(
+        key=key._to_wire(),
+        wait=proto_span("wait", _LONGEST_WAIT if forever else wait),
+        request_id=options.get("request_id", ""),
+        holder=options.get("holder", ""),
+        labels=dict(options.get("labels", {})),
+        auto_renew=options.get("auto_renew"),
+    )
+    for name in ("lease_duration", "max_hold", "min_hold", "progress_timeout"):
+        given: Seconds | None = options.get(name)  # type: ignore[assignment]
+        if given is not None:
+            getattr(spec, name).CopyFrom(proto_span(name, given))
+    name = f"{key.function}/{key.scope}" if key.scope else key.function
+    return Wanted(spec, name, spec.wait.seconds + spec.wait.nanos / 1e9, forever)
+
+
+def _key(function: str | LockKey, scope: str, options: LeaseOptions) -> LockKey:
+    if not isinstance(function, LockKey):
+        return LockKey(
+            function,
+            scope,
+            options.get("mode", LockMode.FUNCTION),
+            options.get("host_id"),
+            options.get("host_type"),
+        )
+    if scope or {"mode", "host_id", "host_type"} & options.keys():
+        raise ArgumentError("scope, mode, host_id and host_type are parts of the LockKey that was given")
+    return function

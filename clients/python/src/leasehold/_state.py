@@ -1,0 +1,118 @@
+"""What the holder and the session both know of a hold."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from leasehold._belief import Belief
+from leasehold._boot_clock import Clock
+from leasehold._enums import LossReason
+from leasehold._records import Loss
+from leasehold.v1.hold_pb2 import BootTime, Validity
+
+
+class HoldState:
+    """A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4)."""
+
+    def __init__(self, clock: Clock, validity: Validity, sent: int) -> None:
+        """Begin with a grant's `validity`, in answer to a request sent at `sent`."""
+        self._clock: Final = clock
+        # A signal handler may ask in the midst of an answer, so the lock must let its own thread in again.
+        self._lock: Final = threading.RLock()
+        self._belief = Belief().after(validity, sent, clock.now(), clock.boot_id)
+        self._over = False
+        self._loss: Loss | None = None
+        self._on_loss: Callable[[], None] | None = None
+        self._process: Final = os.getpid()
+
+    def now(self) -> int:
+        """Read the clock."""
+        return self._clock.now()
+
+    def on_loss(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called once, in whatever thread finds the loss, also if it was found already.
+
+        It must not wait for anything.
+        """
+        with self._lock:
+            self._on_loss = listener
+            if self._loss is not None:
+                listener()
+
+    @property
+    def valid_until(self) -> int:
+        """The end of validity on the boot clock, in nanoseconds."""
+        with self._lock:
+            return self._belief.until
+
+    def remaining(self) -> int:
+        """Give the nanoseconds left; 0 if the hold is over.
+
+        Being past validity is being lost, whoever finds out first (S21).
+        """
+        if os.getpid() != self._process:
+            # The copy in a forked child would go on believing when the parent has released (S13).
+            return 0
+        with self._lock:
+            if self._over:
+                return 0
+            left = self._belief.until - self._clock.now()
+            if left <= 0:
+                self._end_by(Loss(LossReason.EXPIRED, "its validity ended without word of a renewal"))
+                return 0
+            return left
+
+    def is_valid(self) -> bool:
+        """Say whether the holder may act now."""
+        return self.remaining() > 0
+
+    def take_in(self, validity: Validity, sent: int | None) -> bool:
+        """Take in what the sidecar says, unless the hold is over (S4). Say whether it goes on."""
+        with self._lock:
+            if self.remaining() == 0:
+                return False
+            self._belief = self._belief.after(validity, sent, self._clock.now(), self._clock.boot_id)
+            return self.remaining() > 0
+
+    def told(self) -> BootTime | None:
+        """Give the latest validity's end, in the sidecar's words (S16)."""
+        with self._lock:
+            return self._belief.told
+
+    def next_question(self) -> int | None:
+        """Say when the sidecar should be asked next for the validity; None where its words are enough (S21)."""
+        with self._lock:
+            return self._belief.next_question()
+
+    def lose(self, loss: Loss) -> None:
+        """Have the hold lost, unless it is over already."""
+        with self._lock:
+            if not self._over:
+                self._end_by(loss)
+
+    def end(self) -> bool:
+        """End the holder's belief (S13). False if it was over already."""
+        with self._lock:
+            believed = self.remaining() > 0
+            self._over = True
+            return believed
+
+    def _end_by(self, loss: Loss) -> None:
+        self._over = True
+        self._loss = loss
+        if self._on_loss is not None:
+            self._on_loss()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the hold was ended or lost, as far as was found out."""
+        with self._lock:
+            return self._over
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss, if the hold is lost, which reads the clock first."""
+        self.remaining()
+        with self._lock:
+            return self._loss
