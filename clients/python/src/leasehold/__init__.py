@@ -62,6 +62,8 @@ from leasehold._records import (
 )
 from leasehold._requests import BreakOptions, ListOptions
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
+from leasehold._sync_client import Client
+from leasehold._sync_hold import Hold, Holding
 
 __version__ = "0.1.0"
 
@@ -83,6 +85,7 @@ __all__ = [
     "Busy",
     "BusyError",
     "BusyReason",
+    "Client",
     "ClosedError",
     "Draining",
     "EndpointError",
@@ -91,7 +94,9 @@ __all__ = [
     "FieldViolation",
     "Grant",
     "Granted",
+    "Hold",
     "HoldEvent",
+    "Holding",
     "Interrupted",
     "LeaseOptions",
     "LeaseholdError",

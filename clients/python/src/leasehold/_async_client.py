@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -154,7 +154,7 @@ class AsyncClient:
         answer = await calls.unary(calls.stub.GetLock, wire.GetLockRequest(lock=selector(lock)))
         return LockRecord._from_wire(answer.record)
 
-    async def list_locks(self, **options: Unpack[ListOptions]) -> AsyncIterator[LockRecord]:
+    async def list_locks(self, **options: Unpack[ListOptions]) -> AsyncGenerator[LockRecord, None]:
         """Give the records in the order of their paths, all pages of them."""
         calls = self._calls()
         request = list_request(options)
@@ -166,7 +166,7 @@ class AsyncClient:
                 return
             request.page_token = answer.next_page_token
 
-    async def watch_lock(self, lock: LockKey | str) -> AsyncIterator[LockRecord]:
+    async def watch_lock(self, lock: LockKey | str) -> AsyncGenerator[LockRecord, None]:
         """Give the record of a lock now and at each change, until the sidecar ends it: then watch again."""
         calls = self._calls()
         request = wire.WatchLockRequest(lock=selector(lock))

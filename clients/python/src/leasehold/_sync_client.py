@@ -1,0 +1,157 @@
+"""The client for code without asyncio."""
+
+from collections.abc import AsyncGenerator, Iterator
+from types import TracebackType
+from typing import Final, Self, TypeVar, Unpack
+
+from leasehold._async_client import AsyncClient
+from leasehold._calls import Calls
+from leasehold._connect import Tls
+from leasehold._enums import LossReason
+from leasehold._events import EventHandler
+from leasehold._loop_thread import LoopThread
+from leasehold._records import (
+    Break,
+    Extension,
+    Grant,
+    LockKey,
+    LockRecord,
+    Loss,
+    ReleaseResult,
+    ResolvedPath,
+    TokenCheck,
+    Validity,
+)
+from leasehold._requests import BreakOptions, ListOptions
+from leasehold._spec import LeaseOptions, Seconds, wanted
+from leasehold._sync_hold import Hold, Holding
+
+_T = TypeVar("_T")
+
+
+class Client:
+    """A connection to a sidecar, for any threads of one process.
+
+    It connects at the first call, and again when the connection breaks. `with` closes it. A thread in the background
+    keeps what is held, whatever the others are at. Calls raise RefusedError; UnreachableError, which is one, if nobody
+    answers. Locks are named by a LockKey, or by their path as it stands in a Grant or a LockRecord.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        tls: Tls | None = None,
+        bearer_token: str | None = None,
+    ) -> None:
+        """Go to `endpoint`: `unix:///path`, `http://host:port` or `https://host:port`.
+
+        Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. `tls` has the certificates for https;
+        `bearer_token` is sent with each call. Raises EndpointError for what makes no sense.
+        """
+        self._in_loop: Final = AsyncClient(endpoint, tls=tls, bearer_token=bearer_token)
+        self._holds: Final[set[Hold]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Client {self._in_loop._connector.endpoint}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection. What is held through it is lost first, and given back by that."""
+        for hold in list(self._holds):
+            hold._session.state.lose(Loss(LossReason.UNSPECIFIED, "the client was closed"))
+        LoopThread.shared().run(self._in_loop.close())
+
+    def hold(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        *,
+        on_event: EventHandler | None = None,
+        **options: Unpack[LeaseOptions],
+    ) -> Holding:
+        """Hold the lock of `function`, or of its part `scope`, for a `with` block or a decorated function.
+
+        Raises BusyError if the lock is not to be had within `wait`, and LostError when it was lost in the block.
+        `on_event` is called in the background thread.
+        """
+        return Holding(self._calls, wanted(function, scope, options), on_event, self._holds)
+
+    def acquire(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        **options: Unpack[LeaseOptions],
+    ) -> Grant:
+        """Take the lock by a unary call. Prefer `hold`.
+
+        The sidecar renews it until `release`, `max_hold` or shutdown, whether or not this process lives. Raises
+        BusyError if the lock is not to be had within `wait`.
+        """
+        return LoopThread.shared().run(self._in_loop.acquire(function, scope, **options))
+
+    def release(self, lease_id: str) -> ReleaseResult:
+        """Give back what `acquire` took. Stop acting on it before; may be repeated (S13)."""
+        return LoopThread.shared().run(self._in_loop.release(lease_id))
+
+    def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
+        """Set a new `max_hold`, counted from now."""
+        return LoopThread.shared().run(self._in_loop.extend(lease_id, max_hold))
+
+    def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
+        """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
+        return LoopThread.shared().run(self._in_loop.report_progress(lease_id, validity_only=validity_only))
+
+    def get_lock(self, lock: LockKey | str) -> LockRecord:
+        """Give the record of one lock. One that was never taken is AVAILABLE."""
+        return LoopThread.shared().run(self._in_loop.get_lock(lock))
+
+    def list_locks(self, **options: Unpack[ListOptions]) -> Iterator[LockRecord]:
+        """Give the records in the order of their paths, all pages of them."""
+        return _each(self._in_loop.list_locks(**options))
+
+    def watch_lock(self, lock: LockKey | str) -> Iterator[LockRecord]:
+        """Give the record of a lock now and at each change, until the sidecar ends it: then watch again."""
+        return _each(self._in_loop.watch_lock(lock))
+
+    def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
+        """Compare a fencing token with the newest of its lock."""
+        return LoopThread.shared().run(self._in_loop.check_token(lock, fencing_token))
+
+    def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
+        """End the lease of a lock that somebody else has; `reason` is stored with it (S17).
+
+        Raises RefusedError with reason BREAK_NOT_ENABLED unless the operator enabled it.
+        """
+        return LoopThread.shared().run(self._in_loop.break_lock(lock, reason, **options))
+
+    def resolve_path(self, key: LockKey) -> ResolvedPath:
+        """Give the lock path of a key, taking nothing."""
+        return LoopThread.shared().run(self._in_loop.resolve_path(key))
+
+    def _calls(self) -> Calls:
+        return self._in_loop._calls()
+
+
+def _each(records: AsyncGenerator[_T, None]) -> Iterator[_T]:
+    """Give one record after the other, each when it is asked for."""
+
+    async def following() -> _T | None:
+        return await anext(records, None)
+
+    thread = LoopThread.shared()
+    try:
+        while (record := thread.run(following())) is not None:
+            yield record
+    finally:
+        thread.run(records.aclose())

@@ -1,0 +1,157 @@
+"""A lock held for a `with` block."""
+
+import functools
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Final, ParamSpec, TypeVar
+
+from leasehold import _events as events
+from leasehold._async_hold import AsyncHold
+from leasehold._calls import Calls
+from leasehold._errors import LeaseholdError, LostError, ReleaseUnconfirmedError
+from leasehold._hold import BaseHold, as_current
+from leasehold._loop_thread import LoopThread
+from leasehold._opening import open_session
+from leasehold._records import Extension, Grant, Loss, ReleaseResult
+from leasehold._session import Session
+from leasehold._spec import Seconds, Wanted
+
+_NAP: Final = 1.0
+"""No wait for a loss is longer without a look at the clock (S3)."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class Hold(BaseHold):
+    """A lock that is held for a `with` block."""
+
+    def __init__(self, thread: LoopThread, calls: Calls, session: Session, grant: Grant) -> None:
+        """Show `session` to its holder."""
+        super().__init__(session, grant)
+        self._thread: Final = thread
+        self._in_loop: Final = AsyncHold(calls, session, grant)
+        self._found_lost: Final = threading.Event()
+
+    def wait_lost(self, timeout: float | None = None) -> Loss | None:
+        """Wait until the hold is lost; give the loss, or None after `timeout` seconds, or if its holder has ended it.
+
+        Use it in the place of `time.sleep`, to stop at once when the hold is lost.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.is_valid():
+            left = _NAP if end is None else min(_NAP, end - time.monotonic())
+            if left <= 0:
+                return None
+            self._found_lost.wait(min(left, self.remaining()))
+        return self.loss
+
+    def report_progress(self) -> None:
+        """Say that the job is getting on, which restarts `progress_timeout`.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        self._thread.run(self._in_loop.report_progress())
+
+    def extend(self, max_hold: Seconds) -> Extension:
+        """Set a new `max_hold`, counted from now.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        return self._thread.run(self._in_loop.extend(max_hold))
+
+    def release(self) -> ReleaseResult:
+        """Give the lock back before the block ends, and wait until the store has it.
+
+        The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
+        Raises RefusedError: whether the lock was given back is not known, and it will be free when its lease runs out.
+        """
+        return self._thread.run(self._in_loop.release())
+
+
+class Holding:
+    """A lock that is asked for: enter it with `with`, or decorate a function with it.
+
+    Python cannot stop a thread, so the block has to look: `check()` before each step that must not happen twice, or
+    `wait_lost()`. LostError is raised where the block ends if the hold was lost by then. The lock is given back on
+    every way out. Raises BusyError if the lock is not to be had within the wait.
+    """
+
+    def __init__(
+        self,
+        calls: Callable[[], Calls],
+        wanted: Wanted,
+        handler: events.EventHandler | None,
+        holds: set[Hold],
+    ) -> None:
+        """Ask for nothing yet."""
+        self._calls: Final = calls
+        self._wanted: Final = wanted
+        self._handler: Final = handler
+        self._holds: Final = holds
+        self._hold: Hold | None = None
+        self._current: AbstractContextManager[None] | None = None
+
+    def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
+        """Hold the lock for each call of `function`; `current_hold()` gives the hold."""
+
+        @functools.wraps(function)
+        def holding(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            with Holding(self._calls, self._wanted, self._handler, self._holds):
+                return function(*args, **kwargs)
+
+        return holding
+
+    async def _open(self, thread: LoopThread) -> Hold:
+        calls = self._calls()
+        session, grant = await open_session(calls, self._wanted, self._handler)
+        hold = Hold(thread, calls, session, grant)
+        session.on_loss(lambda _loss: hold._found_lost.set())
+        return hold
+
+    def __enter__(self) -> Hold:
+        if self._hold is not None:
+            raise LeaseholdError("this block is entered already: ask for another hold")
+        thread = LoopThread.shared()
+        hold = thread.run(self._open(thread), lambda opened: opened._session.close())
+        self._hold = hold
+        self._holds.add(hold)
+        self._current = as_current(hold)
+        self._current.__enter__()
+        return hold
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        hold, self._hold = self._hold, None
+        current, self._current = self._current, None
+        if hold is None or current is None:
+            return
+        self._holds.discard(hold)
+        current.__exit__(None, None, None)
+        if hold.is_valid():
+            self._release(hold, exc)
+            return
+        loss = hold.loss
+        if loss is None:
+            return
+        lost = LostError(hold.lock_path, loss)
+        if exc is None:
+            raise lost
+        if not isinstance(exc, LostError):
+            exc.add_note(str(lost))
+
+    def _release(self, hold: Hold, exc: BaseException | None) -> None:
+        try:
+            hold.release()
+        except LeaseholdError as error:
+            unconfirmed = ReleaseUnconfirmedError(hold.lock_path, error)
+            if exc is None:
+                raise unconfirmed from error
+            exc.add_note(str(unconfirmed))
