@@ -1,0 +1,266 @@
+"""The driver: one process that does what JSON lines on stdin say, and tells on stdout what happens."""
+
+import asyncio
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, cast
+
+from contend import contend
+from measure import measure, quick
+
+import leasehold
+
+Command = dict[str, Any]
+
+
+TOLD: Final[dict[type, str]] = {
+    leasehold.AtRisk: "at_risk",
+    leasehold.Recovered: "recovered",
+    leasehold.Draining: "draining",
+    leasehold.Interrupted: "interrupted",
+    leasehold.Resumed: "resumed",
+}
+"""What is told as it comes. The block itself tells that it was granted and lost; renewals are not told."""
+
+
+class BoomError(Exception):
+    """What the command `fail` raises in the block."""
+
+
+class Block:
+    """A block of code that holds a lock until it is told to end."""
+
+    def __init__(self) -> None:
+        """Be told nothing yet."""
+        self.told: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
+        self.hold: leasehold.AsyncHold | None = None
+
+    def tell(self, what: str) -> None:
+        """End the block."""
+        if not self.told.done():
+            self.told.set_result(what)
+
+
+class Driver:
+    """Takes commands and tells events."""
+
+    def __init__(self, client: leasehold.AsyncClient) -> None:
+        """Drive `client`."""
+        self._client: Final = client
+        self._blocks: Final[dict[str, Block]] = {}
+        self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
+        self._commands: Final[dict[str, Callable[[Command], Coroutine[Any, Any, None]]]] = {
+            "hold": self._hold,
+            "progress": self._progress,
+            "validity": self._validity,
+            "acquire": self._acquire,
+            "release_lease": self._release_lease,
+            "extend": self._extend,
+            "resolve": self._resolve,
+            "list": self._list,
+            "check": self._check,
+            "break": self._break,
+            "watch": self._watch,
+            "quick": self._quick,
+            "measure": self._measure,
+            "contend": self._contend,
+        }
+
+    def take(self, command: Command) -> None:
+        """Begin what a command says."""
+        what, name = command["do"], str(command["id"])
+        if what in ("release", "fail") and name in self._blocks:
+            self._blocks[name].tell(what)
+        elif what == "cancel" and name in self._tasks:
+            self._tasks[name].cancel()
+        elif what not in self._commands:
+            emit(command, "error", code="UNKNOWN_COMMAND", reason=None, message=f"cannot {what} {name}", fields=[])
+        else:
+            if what == "hold":
+                self._blocks[name] = Block()
+            task = asyncio.get_running_loop().create_task(self._guarded(self._commands[what], command))
+            if what not in ("progress", "validity"):
+                self._tasks[name] = task
+
+    async def end(self) -> None:
+        """Cancel what goes on, and wait for its end."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _guarded(self, work: Callable[[Command], Coroutine[Any, Any, None]], command: Command) -> None:
+        try:
+            await work(command)
+        except leasehold.BusyError as error:
+            record = error.busy.record
+            holder, token = (record.holder, record.fencing_token) if record else ("", None)
+            emit(command, "busy", holder=holder, token=token)
+        except leasehold.LostError as error:
+            emit(command, "lost", reason=error.loss.reason.name, detail=error.loss.detail)
+        except leasehold.ReleaseUnconfirmedError as error:
+            emit_error(command, cast("leasehold.LeaseholdError", error.__cause__))
+        except leasehold.LeaseholdError as error:
+            emit_error(command, error)
+        except asyncio.CancelledError:
+            emit(command, "aborted")
+
+    async def _hold(self, command: Command) -> None:
+        block = self._blocks[str(command["id"])]
+
+        def on_event(event: leasehold.HoldEvent) -> None:
+            if isinstance(event, leasehold.Waiting):
+                emit(command, "waiting", place=event.position)
+            elif type(event) in TOLD:
+                emit(command, TOLD[type(event)])
+
+        try:
+            async with self._client.hold(*name_of(command), on_event=on_event, **options(command)) as hold:
+                block.hold = hold
+                emit_granted(command, hold.grant)
+                try:
+                    what = await block.told
+                except asyncio.CancelledError:
+                    if hold.loss is not None:
+                        emit(command, "cancelled")
+                    raise
+                if what == "fail":
+                    raise BoomError("boom")
+        except BoomError as error:
+            emit(command, "failed", error=str(error))
+        else:
+            emit(command, "released")
+
+    def _held(self, command: Command) -> leasehold.AsyncHold:
+        block = self._blocks.get(str(command["id"]))
+        if block is None or block.hold is None:
+            raise leasehold.LeaseholdError("it is not held")
+        return block.hold
+
+    async def _progress(self, command: Command) -> None:
+        await self._held(command).report_progress()
+        emit(command, "progressed")
+
+    async def _validity(self, command: Command) -> None:
+        hold = self._held(command)
+        emit(command, "validity", valid=hold.is_valid(), remaining_ms=int(hold.remaining() * 1_000))
+
+    async def _acquire(self, command: Command) -> None:
+        emit_granted(command, await self._client.acquire(*name_of(command), **options(command)))
+
+    async def _release_lease(self, command: Command) -> None:
+        result = await self._client.release(command["lease_id"])
+        emit(command, "released", outcome=result.outcome.name)
+
+    async def _extend(self, command: Command) -> None:
+        await self._client.extend(command["lease_id"], command["max_hold_ms"] / 1_000)
+        emit(command, "extended")
+
+    async def _resolve(self, command: Command) -> None:
+        path = await self._client.resolve_path(key_of(command))
+        emit(command, "resolved", lock_path=path.lock_path)
+
+    async def _list(self, command: Command) -> None:
+        emit(command, "listed", paths=[record.lock_path async for record in self._client.list_locks()])
+
+    async def _check(self, command: Command) -> None:
+        check = await self._client.check_token(key_of(command), command["token"])
+        emit(command, "checked", status=check.status.name)
+
+    async def _break(self, command: Command) -> None:
+        mode = leasehold.BreakMode.NOW if command.get("now") else leasehold.BreakMode.RUN_OUT
+        broken = await self._client.break_lock(key_of(command), command["reason"], mode=mode)
+        emit(command, "broken", outcome=broken.outcome.name)
+
+    async def _watch(self, command: Command) -> None:
+        async with contextlib.aclosing(self._client.watch_lock(key_of(command))) as records:
+            async for record in records:
+                emit(command, "watched", state=record.state.name)
+
+    async def _quick(self, command: Command) -> None:
+        emit(command, "done", tokens=await quick(self._client, command["function"], command["times"]))
+
+    async def _measure(self, command: Command) -> None:
+        client, stub = await measure(self._client, command["function"], command["times"])
+        emit(command, "measured", client_per_second=client, stub_per_second=stub)
+
+    async def _contend(self, command: Command) -> None:
+        emit(command, "done", tokens=await contend(self._client, Path(command["file"]), command["times"]))
+
+
+def name_of(command: Command) -> tuple[str, str]:
+    """Give the function and the scope."""
+    return command["function"], command.get("scope") or ""
+
+
+def key_of(command: Command) -> leasehold.LockKey:
+    """Give the key."""
+    return leasehold.LockKey(*name_of(command))
+
+
+def options(command: Command) -> leasehold.LeaseOptions:
+    """Give what is asked for besides the name."""
+    asked: dict[str, object] = {}
+    names = {
+        "lease_ms": "lease_duration",
+        "max_hold_ms": "max_hold",
+        "min_hold_ms": "min_hold",
+        "progress_timeout_ms": "progress_timeout",
+    }
+    for given, name in names.items():
+        if command.get(given) is not None:
+            asked[name] = command[given] / 1_000
+    wait = command.get("wait_ms") or 0
+    asked["wait"] = leasehold.FOREVER if wait == -1 else wait / 1_000
+    asked["labels"] = command.get("labels") or {}
+    return cast("leasehold.LeaseOptions", asked)
+
+
+def emit(command: Command, event: str, **more: object) -> None:
+    """Tell an event."""
+    sys.stdout.write(json.dumps({"id": command["id"], "event": event, **more}) + "\n")
+    sys.stdout.flush()
+
+
+def emit_granted(command: Command, grant: leasehold.Grant) -> None:
+    """Tell a grant."""
+    emit(command, "granted", token=grant.fencing_token, lease_id=grant.lease_id, lock_path=grant.lock_path)
+
+
+def emit_error(command: Command, error: leasehold.LeaseholdError) -> None:
+    """Tell an error."""
+    if isinstance(error, leasehold.RefusedError):
+        fields = [violation.field for violation in error.violations]
+        code, reason, message = error.code.name, error.reason_name, error.message
+    else:
+        code, reason, message, fields = type(error).__name__, None, str(error), []
+    emit(command, "error", code=code, reason=reason, message=message, fields=fields)
+
+
+def read_lines(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[str | None]) -> None:
+    """Hand each line of stdin to the loop, and None at its end."""
+    for line in sys.stdin:
+        loop.call_soon_threadsafe(lines.put_nowait, line)
+    loop.call_soon_threadsafe(lines.put_nowait, None)
+
+
+async def main() -> None:
+    """Take commands until stdin ends."""
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    threading.Thread(target=read_lines, args=(loop, lines), daemon=True).start()
+    async with leasehold.AsyncClient() as client:
+        driver = Driver(client)
+        while (line := await lines.get()) is not None:
+            if line.strip():
+                driver.take(json.loads(line))
+                # What was begun gets its turn before the next command, which may be about it.
+                await asyncio.sleep(0)
+        await driver.end()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
