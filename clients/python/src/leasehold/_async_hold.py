@@ -77,7 +77,7 @@ class AsyncHold(BaseHold):
     def _heard(self, error: RefusedError) -> RefusedError:
         loss = told_lost(error)
         if loss is not None:
-            self._session.state.lose(loss)
+            self._session.state.told_lost(loss)
         return error
 
 
@@ -166,15 +166,15 @@ class _Block:
         if session.state.is_valid():
             await self._release(session, exc)
             return
-        session.close()
-        loss = self.hold.loss
+        others = False
+        if self._cancelled:
+            others = self._task.uncancel() > self._cancelling
+        loss = await session.why()
         if loss is None:
             return
         lost = LostError(self.hold.lock_path, loss)
-        if self._cancelled:
-            others = self._task.uncancel() > self._cancelling
-            if isinstance(exc, asyncio.CancelledError) and not others:
-                raise lost from exc
+        if self._cancelled and not others and isinstance(exc, asyncio.CancelledError):
+            raise lost from exc
         if exc is None:
             raise lost
         if not isinstance(exc, (LostError, asyncio.CancelledError)):

@@ -34,6 +34,9 @@ _QUESTION_PAUSE: Final = 0.2
 _ANSWER_TIMEOUT: Final = 5.0
 """How long an answer about the validity is waited for before it is asked again."""
 
+_LAST_WORD: Final = 0.25
+"""How long the sidecar may still say why a hold is over that the clock has found to be so."""
+
 _log: Final = logging.getLogger("leasehold")
 
 
@@ -63,6 +66,8 @@ class Session:
         self.lease_id: Final = grant.lease_id
         self.over: Final = asyncio.Event()
         """Set when the hold is over and the loop knows."""
+        self.settled: Final = asyncio.Event()
+        """Set when it is known, too, why; soon after `over`."""
         self._calls: Final = calls
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
@@ -84,8 +89,7 @@ class Session:
     async def release(self) -> ReleaseResult:
         """Give the lock back and wait until the store has it. The belief ends first (S13)."""
         if not self.state.end():
-            loss = self.state.loss
-            self.close()
+            loss = await self.why()
             if loss is None:
                 return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
             return ReleaseResult(ReleaseOutcome.ALREADY_LOST, loss.reason)
@@ -95,6 +99,13 @@ class Session:
             return ReleaseResult._from_wire(await self._calls.release(self.lease_id))
         finally:
             self.close()
+
+    async def why(self) -> Loss | None:
+        """Give the loss of a hold that is over; None if its holder ended it."""
+        if self.state.loss is not None:
+            await self.settled.wait()
+        self.close()
+        return self.state.loss
 
     def close(self) -> None:
         """End the belief, and then the stream, which releases what was not released (S14)."""
@@ -106,10 +117,7 @@ class Session:
         self._keeper.cancel()
         self._call.cancel()
         self.over.set()
-
-    def heard(self, validity: hold_pb2.Validity, sent: int) -> None:
-        """Take in an answer to a request of the holder's, which was sent at `sent`."""
-        self.state.take_in(validity, sent)
+        self.settled.set()
 
     def _tell(self, event: events.HoldEvent) -> None:
         tell(self._handler, event)
@@ -123,10 +131,21 @@ class Session:
         loss = self.state.loss
         if loss is None or self.over.is_set():
             return
-        self.close()
+        self.over.set()
         for listener in self._loss_listeners:
             listener(loss)
-        self._tell(events.Lost(loss))
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.state.may_hear_why or self._resuming or self._keeper.done():
+            self._settle()
+        else:
+            self._timer = self._loop.call_later(_LAST_WORD, self._settle)
+
+    def _settle(self) -> None:
+        loss = self.state.loss
+        if loss is not None and not self.settled.is_set():
+            self.close()
+            self._tell(events.Lost(loss))
 
     def _tick(self) -> None:
         """Read the clock, ask if it is time to, and come again."""
@@ -152,7 +171,7 @@ class Session:
         except RefusedError as error:
             loss = told_lost(error)
             if loss is not None:
-                self.state.lose(loss)
+                self.state.told_lost(loss)
                 return
         except TimeoutError:
             # Asked again below, until the validity ends.
@@ -171,7 +190,9 @@ class Session:
             _log.exception("the stream of a hold cannot be read")
             loss = Loss(LossReason.UNSPECIFIED, f"the client failed: {error!r}")
         if loss is not None:
-            self.state.lose(loss)
+            self.state.told_lost(loss)
+        if self.over.is_set():
+            self._settle()
 
     async def _read(self) -> Loss | None:
         while True:

@@ -23,6 +23,8 @@ class HoldState:
         self._belief = Belief().after(validity, sent, clock.now(), clock.boot_id)
         self._over = False
         self._loss: Loss | None = None
+        # Whether the loss was found by the clock alone, so that the sidecar may know better why.
+        self._found_here = False
         self._on_loss: Callable[[], None] | None = None
         self._process: Final = os.getpid()
 
@@ -59,6 +61,7 @@ class HoldState:
                 return 0
             left = self._belief.until - self._clock.now()
             if left <= 0:
+                self._found_here = True
                 self._end_by(Loss(LossReason.EXPIRED, "its validity ended without word of a renewal"))
                 return 0
             return left
@@ -90,6 +93,20 @@ class HoldState:
         with self._lock:
             if not self._over:
                 self._end_by(loss)
+
+    def told_lost(self, loss: Loss) -> None:
+        """Take in the sidecar's word that the hold is lost, which says why even if the clock has found it first."""
+        with self._lock:
+            self.lose(loss)
+            if self._found_here:
+                self._found_here = False
+                self._loss = loss
+
+    @property
+    def may_hear_why(self) -> bool:
+        """Whether the loss was found by the clock alone."""
+        with self._lock:
+            return self._found_here
 
     def end(self) -> bool:
         """End the holder's belief (S13). False if it was over already."""

@@ -138,7 +138,7 @@ class Holding:
         if hold.is_valid():
             self._release(hold, exc)
             return
-        loss = hold.loss
+        loss = LoopThread.shared().run(hold._session.why())
         if loss is None:
             return
         lost = LostError(hold.lock_path, loss)

@@ -1,0 +1,20 @@
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake import PATIENCE
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs async tests, each in an event loop of its own."""
+    test: Callable[..., Any] = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    asyncio.run(asyncio.wait_for(functools.partial(test, **arguments)(), 6 * PATIENCE))
+    return True

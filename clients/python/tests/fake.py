@@ -1,0 +1,302 @@
+"""A sidecar in this process that does what a test says, and a clock that a test moves."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+
+import leasehold
+from leasehold._convert import SECOND
+from leasehold._status.status_pb2 import BadRequest, ErrorInfo, Status
+from leasehold.v1 import hold_pb2
+from leasehold.v1 import lease_service_pb2 as wire
+from leasehold.v1.lease_service_pb2_grpc import (
+    LeaseServiceServicer,
+    add_LeaseServiceServicer_to_server,
+)
+
+PATIENCE = 10.0
+OURS = "kernel-a"
+ELSEWHERE = "kernel-b"
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class FakeClock:
+    """A boot clock that stands at 1,000 s until it is moved."""
+
+    def __init__(self, boot_id: str = OURS) -> None:
+        self.boot_id = boot_id
+        self._now = 1_000 * SECOND
+        self._lock = threading.Lock()
+
+    def now(self) -> int:
+        with self._lock:
+            return self._now
+
+    def advance(self, seconds: float) -> None:
+        with self._lock:
+            self._now += round(seconds * SECOND)
+
+
+def validity(boot_id: str, until: float, valid_for: float) -> hold_pb2.Validity:
+    told = hold_pb2.Validity()
+    told.valid_until.boot_id = boot_id
+    told.valid_until.since_boot.FromNanoseconds(round(until * SECOND))
+    told.valid_for.FromNanoseconds(round(valid_for * SECOND))
+    return told
+
+
+def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseResponse:
+    return wire.HoldLeaseResponse(
+        granted=hold_pb2.Grant(
+            lease_id="lease-1",
+            resume_token="resume-1",
+            lock_path="locks/p/h/f/s/FUNCTION",
+            fencing_token=token,
+            validity=told,
+        ),
+    )
+
+
+def renewed(told: hold_pb2.Validity) -> wire.HoldLeaseResponse:
+    return wire.HoldLeaseResponse(renewed=hold_pb2.Renewed(validity=told))
+
+
+class Refusal(Exception):  # noqa: N818 - what a fake call is refused with
+    """An error for the fake sidecar to answer with."""
+
+    def __init__(self, code: grpc.StatusCode, reason: str = "", *, domain: str = "leasehold.dev", **more: str) -> None:
+        super().__init__(code)
+        self.code = code
+        self.message = more.pop("message", "no")
+        status = Status(code=code.value[0], message=self.message)
+        field = more.pop("field", None)
+        if reason:
+            info = ErrorInfo(reason=reason, domain=domain, metadata=more)
+            status.details.add(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=info.SerializeToString())
+        if field is not None:
+            bad = BadRequest(field_violations=[BadRequest.FieldViolation(field=field, description="is wrong")])
+            status.details.add(type_url="type.googleapis.com/google.rpc.BadRequest", value=bad.SerializeToString())
+        self.trailer = status.SerializeToString()
+
+    async def abort(self, context: Context) -> None:
+        await context.abort(self.code, self.message, (("grpc-status-details-bin", self.trailer),))
+
+
+class HoldCall:
+    """One HoldLease call as the sidecar sees it."""
+
+    def __init__(self, request: wire.HoldLeaseRequest) -> None:
+        self.request = request
+        self.said: asyncio.Queue[wire.HoldLeaseResponse | Refusal | None] = asyncio.Queue()
+        self._ended = asyncio.Event()
+
+    def tell(self, message: wire.HoldLeaseResponse) -> None:
+        self.said.put_nowait(message)
+
+    def fail(self, refusal: Refusal) -> None:
+        self.said.put_nowait(refusal)
+
+    def end(self) -> None:
+        self.said.put_nowait(None)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._ended.is_set()
+
+    async def ended(self) -> None:
+        await asyncio.wait_for(self._ended.wait(), PATIENCE)
+
+    async def follow(self, context: Context) -> AsyncIterator[wire.HoldLeaseResponse]:
+        try:
+            while (said := await self.said.get()) is not None:
+                if isinstance(said, Refusal):
+                    await said.abort(context)
+                else:
+                    yield said
+        finally:
+            self._ended.set()
+
+
+class FakeSidecar(LeaseServiceServicer):
+    """Does what the test says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.metadata: list[tuple[str, str | bytes]] = []
+        self.report: hold_pb2.Validity | Refusal = validity(OURS, 1_058, 58)
+        self.release: Refusal | None = None
+        self.on_release: Callable[[], object] = lambda: None
+        self.pages: list[wire.ListLocksResponse] = []
+        self.answer: Any = None
+        self.requests: list[Any] = []
+        self._holds: asyncio.Queue[HoldCall] = asyncio.Queue()
+
+    async def hold(self) -> HoldCall:
+        """The next HoldLease call."""
+        return await asyncio.wait_for(self._holds.get(), PATIENCE)
+
+    async def HoldLease(  # noqa: N802
+        self, request: wire.HoldLeaseRequest, context: Context
+    ) -> AsyncIterator[wire.HoldLeaseResponse]:
+        call = HoldCall(request)
+        self._holds.put_nowait(call)
+        async for message in call.follow(context):
+            yield message
+
+    async def ReleaseLease(  # noqa: N802
+        self, request: wire.ReleaseLeaseRequest, context: Context
+    ) -> wire.ReleaseLeaseResponse:
+        self.on_release()
+        self.asked.append(f"release {request.lease_id}")
+        if self.release is not None:
+            await self.release.abort(context)
+        result = hold_pb2.ReleaseResult(outcome=hold_pb2.RELEASE_OUTCOME_RELEASED)
+        return wire.ReleaseLeaseResponse(result=result)
+
+    async def ReportProgress(  # noqa: N802
+        self, request: wire.ReportProgressRequest, context: Context
+    ) -> wire.ReportProgressResponse:
+        self.asked.append(f"report validity_only={request.validity_only}")
+        if isinstance(self.report, Refusal):
+            await self.report.abort(context)
+            raise AssertionError
+        return wire.ReportProgressResponse(validity=self.report)
+
+    async def ExtendLease(  # noqa: N802
+        self, request: wire.ExtendLeaseRequest, context: Context
+    ) -> wire.ExtendLeaseResponse:
+        self.asked.append(f"extend {request.max_hold.seconds}")
+        return wire.ExtendLeaseResponse(validity=validity(OURS, 1_090, 90))
+
+    async def ListLocks(  # noqa: N802
+        self, request: wire.ListLocksRequest, context: Context
+    ) -> wire.ListLocksResponse:
+        self.asked.append(f"list {request.page_token!r}")
+        return self.pages[int(request.page_token or 0)]
+
+    async def WatchLock(  # noqa: N802
+        self, request: wire.WatchLockRequest, context: Context
+    ) -> AsyncIterator[wire.WatchLockResponse]:
+        for page in self.pages:
+            for record in page.records:
+                yield wire.WatchLockResponse(record=record)
+        if isinstance(self.answer, Refusal):
+            await self.answer.abort(context)
+
+    async def _answered(self, request: Any, context: Context) -> Any:
+        self.requests.append(request)
+        self.metadata = list(context.invocation_metadata() or ())
+        if isinstance(self.answer, Refusal):
+            await self.answer.abort(context)
+        return self.answer
+
+    AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = _answered
+
+
+class Bench:
+    """A fake sidecar that can be killed and started, a clock, and a client of both."""
+
+    def __init__(self, boot_id: str = OURS) -> None:
+        self.sidecar = FakeSidecar()
+        self.clock = FakeClock(boot_id)
+        self.events: asyncio.Queue[leasehold.HoldEvent] = asyncio.Queue()
+        self.tasks: list[asyncio.Task[None]] = []
+        self.port = 0
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = grpc.aio.server()
+        add_LeaseServiceServicer_to_server(self.sidecar, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+
+    async def kill(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+            self._server = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def another(self, bearer_token: str | None = None) -> leasehold.AsyncClient:
+        client = leasehold.AsyncClient(self.endpoint, bearer_token=bearer_token)
+        client._clock = self.clock
+        return client
+
+    async def event(self) -> leasehold.HoldEvent:
+        return await asyncio.wait_for(self.events.get(), PATIENCE)
+
+
+@asynccontextmanager
+async def bench() -> AsyncIterator[tuple[Bench, leasehold.AsyncClient]]:
+    made = Bench()
+    await made.start()
+    try:
+        async with made.another() as client:
+            yield made, client
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await made.kill()
+
+
+class Holder:
+    """A task that holds a lock in a block until it is told to leave."""
+
+    def __init__(self, made: Bench, client: leasehold.AsyncClient) -> None:
+        self.leave = asyncio.Event()
+        self.hold: leasehold.AsyncHold
+        self.granted = asyncio.Event()
+        self.cancelled = False
+        holding = client.hold("f", "s", on_event=made.events.put_nowait)
+        self.task = asyncio.create_task(self._run(holding))
+        made.tasks.append(self.task)
+
+    async def _run(self, holding: leasehold.AsyncHolding) -> None:
+        async with holding as self.hold:
+            self.granted.set()
+            try:
+                await self.leave.wait()
+            except asyncio.CancelledError:
+                self.cancelled = True
+                raise
+
+    async def loss(self) -> leasehold.Loss:
+        """The loss that ended the block."""
+        try:
+            await asyncio.wait_for(self.task, PATIENCE)
+        except leasehold.LostError as error:
+            return error.loss
+        raise AssertionError("the hold was not lost")
+
+
+async def held(made: Bench, client: leasehold.AsyncClient, told: hold_pb2.Validity) -> tuple[Holder, HoldCall]:
+    """A hold that was granted with `told`; the clock stands at 1,000 s."""
+    holder = Holder(made, client)
+    call = await made.sidecar.hold()
+    call.tell(grant(told))
+    await asyncio.wait_for(holder.granted.wait(), PATIENCE)
+    assert isinstance(await made.event(), leasehold.Granted)
+    return holder, call
+
+
+async def granted(made: Bench, client: leasehold.AsyncClient) -> tuple[Holder, HoldCall]:
+    return await held(made, client, validity(OURS, 1_058, 58))
+
+
+async def eventually(what: str, condition: Callable[[], bool]) -> None:
+    """Wait until `condition` is true."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(what) from None

@@ -1,0 +1,173 @@
+"""How a block ends: S13, S14."""
+
+import asyncio
+import threading
+
+import grpc
+import pytest
+from fake import OURS, PATIENCE, Refusal, bench, eventually, grant, granted, validity
+
+import leasehold
+from leasehold.v1 import hold_pb2
+from leasehold.v1 import lease_service_pb2 as wire
+
+
+async def s13_the_belief_ends_before_the_release_is_sent() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        believed = []
+        made.sidecar.on_release = lambda: believed.append(holder.hold.is_valid())
+        holder.leave.set()
+        await holder.task
+        assert believed == [False]
+        assert made.sidecar.asked == ["release lease-1"]
+        await call.ended()
+
+
+async def s13_an_exception_passes_through_and_the_lock_is_given_back_first() -> None:
+    async with bench() as (made, client):
+
+        async def fail() -> None:
+            async with client.hold("f"):
+                raise ValueError("boom")
+
+        task = asyncio.create_task(fail())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        with pytest.raises(ValueError, match="boom"):
+            await task
+        assert made.sidecar.asked == ["release lease-1"]
+
+
+async def s13_a_cancelled_block_gives_the_lock_back() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        holder.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await holder.task
+        assert made.sidecar.asked == ["release lease-1"]
+        await call.ended()
+
+
+def s13_an_event_loop_that_ends_ends_the_belief_before_the_stream() -> None:
+    believed: list[bool] = []
+
+    async def abandon() -> leasehold.AsyncHold:
+        async with bench() as (made, client):
+            holding = client.hold("f")
+            entering = asyncio.create_task(holding.__aenter__())
+            (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+            hold = await entering
+            call = hold._session._call
+            call.add_done_callback(lambda _call: believed.append(hold.is_valid()))
+            # What the end of an event loop does to every task that is left.
+            hold._session._keeper.cancel()
+            await eventually("the stream ends", call.done)
+            return hold
+
+    hold = asyncio.run(abandon())
+    assert not hold.is_valid()
+    assert believed == [False]
+
+
+async def s14_a_closed_client_ends_the_belief_first_and_the_block_by_a_loss() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        await client.close()
+        assert not holder.hold.is_valid()
+        assert (await holder.loss()).detail == "the client was closed"
+        await call.ended()
+
+
+async def a_release_that_nobody_confirms_is_said() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        made.sidecar.release = Refusal(grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
+        holder.leave.set()
+        with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
+            await holder.task
+        assert isinstance(caught.value.__cause__, leasehold.RefusedError)
+        await call.ended()
+
+
+async def a_release_within_the_block_leaves_nothing_for_its_end() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        assert (await holder.hold.release()).outcome is leasehold.ReleaseOutcome.RELEASED
+        assert (await holder.hold.release()).outcome is leasehold.ReleaseOutcome.ALREADY_RELEASED
+        with pytest.raises(leasehold.LeaseholdError, match="not held any more"):
+            holder.hold.check()
+        holder.leave.set()
+        await holder.task
+        assert made.sidecar.asked == ["release lease-1"]
+
+
+async def releasing_what_is_lost_says_so_and_asks_nobody() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.clock.advance(58)
+        result = await holder.hold.release()
+        assert result.outcome is leasehold.ReleaseOutcome.ALREADY_LOST
+        assert result.loss_reason is leasehold.LossReason.EXPIRED
+        assert made.sidecar.asked == []
+
+
+async def a_release_by_another_is_a_loss() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.tell(wire.HoldLeaseResponse(released=hold_pb2.Released()))
+        assert (await holder.loss()).reason is leasehold.LossReason.UNSPECIFIED
+
+
+async def a_block_that_swallows_the_cancellation_still_ends_by_the_loss() -> None:
+    async with bench() as (made, client):
+
+        async def stubborn() -> None:
+            async with client.hold("f"):
+                try:
+                    await asyncio.sleep(PATIENCE)
+                except asyncio.CancelledError:
+                    await asyncio.sleep(0)
+
+        task = asyncio.create_task(stubborn())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        await eventually("the block is entered", lambda: len(client._holds) == 1)
+        made.clock.advance(58)
+        with pytest.raises(leasehold.LostError):
+            await task
+        assert task.cancelling() == 0, "the cancellation was the client's, and is taken back"
+
+
+async def an_exception_in_a_block_that_is_lost_keeps_its_type_and_notes_the_loss() -> None:
+    async with bench() as (made, client):
+
+        async def fail() -> None:
+            async with client.hold("f"):
+                made.clock.advance(58)
+                raise ValueError("boom")
+
+        task = asyncio.create_task(fail())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        with pytest.raises(ValueError, match="boom") as caught:
+            await task
+        assert "was lost: EXPIRED" in caught.value.__notes__[0]
+
+
+async def a_cancellation_from_elsewhere_wins_over_the_loss() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.clock.advance(58)
+        assert not holder.hold.is_valid()
+        holder.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await holder.task
+
+
+async def other_threads_see_the_end_of_the_belief() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.clock.advance(58)
+        # Found by a thread that asks, and told to the block in its event loop.
+        found = threading.Thread(target=holder.hold.is_valid)
+        found.start()
+        assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED
+        found.join()

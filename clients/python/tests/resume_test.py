@@ -1,0 +1,117 @@
+"""S16: a stream that broke is resumed within the validity."""
+
+import grpc
+import pytest
+from fake import OURS, Refusal, bench, grant, granted, validity
+
+import leasehold
+from leasehold.v1 import hold_pb2
+from leasehold.v1 import lease_service_pb2 as wire
+
+GONE = Refusal(grpc.StatusCode.UNAVAILABLE)
+
+
+async def s16_a_hold_survives_a_restart_of_the_sidecar() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        await made.kill()
+        assert isinstance(await made.event(), leasehold.Interrupted)
+        assert holder.hold.is_valid(), "the belief runs on"
+        await made.start()
+        call = await made.sidecar.hold()
+        assert call.request.resume.resume_token == "resume-1"
+        assert call.request.resume.told_valid_until == validity(OURS, 1_058, 58).valid_until
+        made.clock.advance(10)
+        call.tell(grant(validity(OURS, 1_068, 58)))
+        assert await made.event() == leasehold.Resumed(1_068)
+        assert holder.hold.remaining() == 58
+        holder.leave.set()
+        await holder.task
+        await call.ended()
+
+
+async def s16_a_stream_that_ends_without_a_word_is_resumed() -> None:
+    async with bench() as (made, client):
+        _holder, call = await granted(made, client)
+        call.end()
+        assert isinstance(await made.event(), leasehold.Interrupted)
+        (await made.sidecar.hold()).end()
+        (await made.sidecar.hold()).fail(GONE)
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        assert isinstance(await made.event(), leasehold.Resumed)
+
+
+@pytest.mark.parametrize("refusal", [None, Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")])
+async def s16_what_cannot_go_on_is_lost(refusal: Refusal | None) -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        if refusal is None:
+            call.tell(wire.HoldLeaseResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN)))
+        else:
+            call.fail(refusal)
+        reason = leasehold.LossReason.UNSPECIFIED if refusal else leasehold.LossReason.TAKEN
+        assert (await holder.loss()).reason is reason
+        assert not holder.hold.is_valid()
+
+
+async def s16_a_stream_that_was_superseded_is_not_resumed() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.fail(Refusal(grpc.StatusCode.ABORTED, "SUPERSEDED"))
+        assert "will not resume" in (await holder.loss()).detail
+
+
+async def s16_a_stream_that_fell_behind_is_resumed() -> None:
+    async with bench() as (made, client):
+        _holder, call = await granted(made, client)
+        call.fail(Refusal(grpc.StatusCode.ABORTED, "STREAM_BEHIND"))
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        assert isinstance(await made.event(), leasehold.Interrupted)
+        assert isinstance(await made.event(), leasehold.Resumed)
+
+
+async def s16_another_token_is_another_hold() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        call.tell(grant(validity(OURS, 1_058, 58), token=65_537))
+        assert (await holder.loss()).reason is leasehold.LossReason.TAKEN
+        await call.ended()
+
+
+async def s16_a_sidecar_that_stays_away_costs_the_hold_at_the_end_of_validity() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        await made.kill()
+        assert isinstance(await made.event(), leasehold.Interrupted)
+        made.clock.advance(57)
+        assert holder.hold.is_valid()
+        made.clock.advance(1)
+        assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED
+
+
+async def s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_believed_in() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        made.clock.advance(57)
+        assert holder.hold.is_valid()
+        assert call.is_open
+        made.clock.advance(1)
+        assert not holder.hold.is_valid()
+        await call.ended()
+
+
+async def s13_a_release_while_resuming_gives_the_try_up() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        holder.leave.set()
+        await holder.task
+        await call.ended()
+        assert made.sidecar.asked == ["release lease-1"]
