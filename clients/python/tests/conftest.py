@@ -9,6 +9,13 @@ from fake import PATIENCE
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
+    """What a test module only imports is no test, whatever its name."""
+    imported = inspect.isfunction(obj) and obj.__module__ != collector.obj.__name__
+    return [] if imported else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs async tests, each in an event loop of its own."""
     test: Callable[..., Any] = pyfuncitem.obj

@@ -1,0 +1,112 @@
+"""Errors are told apart by type, code and reason."""
+
+import re
+from pathlib import Path
+
+import grpc
+import pytest
+from fake import Refusal, bench, granted
+from google.protobuf.duration_pb2 import Duration
+
+import leasehold
+from leasehold import Reason
+from leasehold._convert import proto_span, span
+from leasehold.v1 import hold_pb2, lock_pb2
+from leasehold.v1 import lease_service_pb2 as wire
+
+PROTO = Path(__file__).parents[3] / "proto/leasehold/v1/lease_service.proto"
+
+
+async def s19_field_violations_are_had_as_data() -> None:
+    async with bench() as (made, client):
+        made.sidecar.answer = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.wait")
+        with pytest.raises(leasehold.RefusedError, match=re.escape("no; spec.wait: is wrong")) as caught:
+            await client.acquire("f")
+        assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.reason is Reason.INVALID_FIELD
+        assert caught.value.violations == (leasehold.FieldViolation("spec.wait", "is wrong"),)
+
+
+async def a_reason_of_another_domain_is_none() -> None:
+    async with bench() as (made, client):
+        made.sidecar.answer = Refusal(grpc.StatusCode.ABORTED, "HOLD_LOST", domain="example.com")
+        with pytest.raises(leasehold.RefusedError) as caught:
+            await client.acquire("f")
+        assert caught.value.reason is None
+
+
+async def an_unknown_reason_keeps_its_name() -> None:
+    async with bench() as (made, client):
+        made.sidecar.answer = Refusal(grpc.StatusCode.ABORTED, "NEW_ONE")
+        with pytest.raises(leasehold.RefusedError) as caught:
+            await client.acquire("f")
+        assert caught.value.reason is Reason.OTHER
+        assert caught.value.reason_name == "NEW_ONE"
+
+
+async def damaged_details_leave_code_and_message() -> None:
+    async with bench() as (made, client):
+        refusal = Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_LEASE")
+        refusal.trailer = b"\xff\xff\xff"
+        made.sidecar.answer = refusal
+        with pytest.raises(leasehold.RefusedError, match="no") as caught:
+            await client.acquire("f")
+        assert caught.value.code is grpc.StatusCode.NOT_FOUND
+        assert caught.value.reason is None
+
+
+def every_documented_reason_is_known() -> None:
+    documented = re.findall(r"^// - [A-Z_]+ ([A-Z_, ]+): ", PROTO.read_text(), re.MULTILINE)
+    names = {name for group in documented for name in group.split(", ")}
+    assert names == {reason.value for reason in Reason} - {""}
+    assert len(names) == 19
+
+
+@pytest.mark.parametrize(
+    ("enum", "wire_enum", "prefix"),
+    [
+        (leasehold.LockMode, lock_pb2.LockMode, "LOCK_MODE"),
+        (leasehold.LockState, lock_pb2.LockState, "LOCK_STATE"),
+        (leasehold.BusyReason, hold_pb2.BusyReason, "BUSY_REASON"),
+        (leasehold.LossReason, hold_pb2.LossReason, "LOSS_REASON"),
+        (leasehold.ReleaseOutcome, hold_pb2.ReleaseOutcome, "RELEASE_OUTCOME"),
+        (leasehold.TokenStatus, wire.TokenStatus, "TOKEN_STATUS"),
+        (leasehold.BreakMode, wire.BreakMode, "BREAK_MODE"),
+        (leasehold.BreakOutcome, wire.BreakOutcome, "BREAK_OUTCOME"),
+    ],
+)
+def enums_have_the_numbers_of_the_wire(enum: object, wire_enum: object, prefix: str) -> None:
+    ours = {f"{prefix}_{name}": member.value for name, member in enum.__members__.items()}  # type: ignore[attr-defined]
+    theirs = dict(wire_enum.items())  # type: ignore[attr-defined]
+    theirs.pop(f"{prefix}_UNSPECIFIED")
+    ours.pop(f"{prefix}_UNSPECIFIED", None)
+    assert ours == theirs
+    enum(999)  # type: ignore[operator]
+
+
+def what_is_not_known_is_taken_for_the_safe_thing() -> None:
+    assert leasehold.LockState(99) is leasehold.LockState.HELD
+    assert leasehold.BusyReason(99) is leasehold.BusyReason.HELD
+    assert leasehold.TokenStatus(0) is leasehold.TokenStatus.STALE
+    assert leasehold.LossReason(99) is leasehold.LossReason.UNSPECIFIED
+
+
+def spans_survive_the_wire() -> None:
+    assert span(proto_span("wait", 58.3)) == 58_300_000_000
+    assert span(Duration(seconds=-5, nanos=-1)) == 0
+    negative = proto_span("wait", -1.5)
+    assert (negative.seconds, negative.nanos) == (-1, -500_000_000)
+    for nonsense in (float("nan"), float("inf"), 1e18):
+        with pytest.raises(leasehold.ArgumentError, match="wait is"):
+            proto_span("wait", nonsense)
+
+
+async def a_sidecar_that_is_gone_at_the_release_is_named() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        await made.kill()
+        await made.event()
+        holder.leave.set()
+        with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
+            await holder.task
+        assert isinstance(caught.value.__cause__, leasehold.UnreachableError)
