@@ -1,0 +1,97 @@
+"""The samples work, and the README shows them as they are."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake import Bench, bench, grant, validity
+
+from leasehold.v1 import hold_pb2
+from leasehold.v1 import lease_service_pb2 as wire
+
+PACKAGE = Path(__file__).parents[1]
+SAMPLES = PACKAGE / "samples"
+
+
+def the_readme_shows_the_samples_as_they_are() -> None:
+    shown = re.findall(r"^```python\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    samples = {sample.name: sample.read_text() for sample in SAMPLES.glob("*.py")}
+    names = [name for block in shown for name, text in samples.items() if text == block]
+    assert names == ["nightly.py", "blocking.py", "decorated.py", "careful.py"]
+    assert len(shown) == len(names), "each block is a sample"
+    first = [line for line in shown[0].splitlines() if line]
+    assert len(first) < 10
+
+
+async def sample(made: Bench, name: str, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(SAMPLES / name),
+        *arguments,
+        env={**os.environ, "LEASEHOLD_ENDPOINT": made.endpoint},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("name", ["nightly.py", "blocking.py", "decorated.py", "careful.py"])
+async def a_sample_of_the_readme_runs(name: str) -> None:
+    async with bench() as (made, _client):
+        process = await sample(made, name)
+        call = await made.sidecar.hold()
+        assert call.request.spec.key.function == "nightly-report"
+        # As of another kernel: this one's clock is real.
+        call.tell(grant(validity("", 0, 58)))
+        out, err = await process.communicate()
+        assert process.returncode == 0, err
+        assert b"with token 65536" in out
+        assert made.sidecar.asked[-1] == "release lease-1"
+
+
+async def the_sample_run_passes_the_exit_code_and_the_token_on() -> None:
+    async with bench() as (made, _client):
+        command = ["sh", "-c", "echo $LEASEHOLD_FENCING_TOKEN; exit 7"]
+        process = await sample(made, "run.py", "f", "--", *command)
+        (await made.sidecar.hold()).tell(grant(validity("", 0, 58)))
+        out, _err = await process.communicate()
+        assert (process.returncode, out) == (7, b"65536\n")
+
+
+async def the_sample_run_says_busy_by_its_exit_code() -> None:
+    async with bench() as (made, _client):
+        process = await sample(made, "run.py", "f", "--", "true")
+        call = await made.sidecar.hold()
+        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
+        _out, err = await process.communicate()
+        assert process.returncode == 75
+        assert b"is busy" in err
+
+
+async def the_sample_run_kills_the_command_on_loss() -> None:
+    async with bench() as (made, _client):
+        process = await sample(made, "run.py", "f", "--", "sh", "-c", "echo $$; exec sleep 600")
+        call = await made.sidecar.hold()
+        call.tell(grant(validity("", 0, 58)))
+        assert process.stdout is not None
+        pid = int(await process.stdout.readline())
+        call.tell(wire.HoldLeaseResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_BROKEN)))
+        await process.communicate()
+        assert process.returncode == 76
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+async def the_sample_contend_counts_and_refuses_a_token_that_does_not_grow(tmp_path: Path) -> None:
+    async with bench() as (made, _client):
+        file = tmp_path / "number"
+        process = await sample(made, "contend.py", str(file), "2")
+        for token in (9, 9):
+            (await made.sidecar.hold()).tell(grant(validity("", 0, 58), token))
+        _out, err = await process.communicate()
+        assert process.returncode == 1
+        assert b"token 9 is not greater" in err
+        assert file.read_text() == "1\n"
