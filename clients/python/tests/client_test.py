@@ -6,7 +6,7 @@ import socket
 from datetime import timedelta
 
 import pytest
-from fake import OURS, bench, grant, validity
+from fake import OURS, Holder, bench, grant, validity
 
 import leasehold
 from leasehold.v1 import hold_pb2, lock_pb2
@@ -208,6 +208,16 @@ async def a_client_belongs_to_one_loop_and_ends_with_its_closing() -> None:
         await client.close()
         with pytest.raises(leasehold.ClosedError, match="was closed"):
             await client.get_lock("a")
+
+
+async def a_client_that_is_closed_ends_its_calls_by_an_error_and_cancels_nobody() -> None:
+    async with bench() as (made, client):
+        holder = Holder(made, client)
+        call = await made.sidecar.hold()
+        await client.close()
+        with pytest.raises(leasehold.ClosedError, match="closed during the call"):
+            await holder.task
+        await call.ended()
 
 
 async def s13_a_forked_child_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

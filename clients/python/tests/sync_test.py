@@ -198,3 +198,22 @@ async def ctrl_c_in_a_block_gives_the_lock_back() -> None:
         _out, err = await process.communicate()
         assert b"KeyboardInterrupt" in err
         assert made.sidecar.asked[-1] == "release lease-1"
+
+
+async def an_event_handler_that_calls_is_refused_and_not_waited_for_without_end() -> None:
+    async with bench() as (made, _client):
+        refused: list[str] = []
+
+        def work(client: leasehold.Client) -> None:
+            def on_event(_event: leasehold.HoldEvent) -> None:
+                try:
+                    client.get_lock("a")
+                except leasehold.LeaseholdError as error:
+                    refused.append(str(error))
+
+            with client.hold("f", on_event=on_event):
+                pass
+
+        _call, task = await during(made, work)
+        await task
+        assert refused == ["an event handler cannot wait for a call: hand the event to another thread"]

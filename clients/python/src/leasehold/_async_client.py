@@ -6,9 +6,6 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-import grpc
-import grpc.aio
-
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, Calls
@@ -172,10 +169,12 @@ class AsyncClient:
         request = wire.WatchLockRequest(lock=selector(lock))
         call = calls.stub.WatchLock(request, metadata=calls.metadata)
         try:
-            while isinstance(answer := await call.read(), wire.WatchLockResponse):
+            while True:
+                with calls.typed_errors():
+                    answer = await call.read()
+                if not isinstance(answer, wire.WatchLockResponse):
+                    return
                 yield LockRecord._from_wire(answer.record)
-        except grpc.aio.AioRpcError as error:
-            raise calls.refused(error) from error
         finally:
             call.cancel()
 

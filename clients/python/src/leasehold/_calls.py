@@ -1,5 +1,8 @@
 """The calls over the wire, their deadlines, and the connections that carry them."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import grpc
@@ -8,7 +11,7 @@ import grpc.aio
 from leasehold._boot_clock import Clock
 from leasehold._connect import Connector
 from leasehold._enums import LossReason
-from leasehold._errors import Reason, RefusedError, UnreachableError, refused
+from leasehold._errors import ClosedError, Reason, RefusedError, UnreachableError, refused
 from leasehold._records import Loss
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
 from leasehold.v1.lease_service_pb2 import (
@@ -54,6 +57,7 @@ class Calls:
         """Connect to nothing yet."""
         self.clock: Final = clock
         self._connector: Final = connector
+        self._closed = False
         self._connections: Final = [_Connection(connector.channel())]
 
     @property
@@ -68,6 +72,7 @@ class Calls:
 
     async def close(self) -> None:
         """Close the connections."""
+        self._closed = True
         for connection in self._connections:
             await connection.channel.close()
 
@@ -78,10 +83,8 @@ class Calls:
         timeout: float = CALL_TIMEOUT,  # noqa: ASYNC109 - a deadline of gRPC's, which the sidecar sees
     ) -> _Response:
         """Make a unary call."""
-        try:
+        with self.typed_errors():
             return await method(request, timeout=timeout, metadata=self.metadata)
-        except grpc.aio.AioRpcError as error:
-            raise self.refused(error) from error
 
     def hold(self, request: HoldLeaseRequest) -> HoldCall:
         """Open the stream of a hold. It has no deadline (S14)."""
@@ -104,7 +107,21 @@ class Calls:
         request = ReportProgressRequest(lease_id=lease_id, validity_only=validity_only)
         return (await self.unary(self.stub.ReportProgress, request)).validity
 
-    def refused(self, error: grpc.aio.AioRpcError) -> RefusedError:
+    @contextmanager
+    def typed_errors(self) -> Iterator[None]:
+        """Turn what gRPC raises into this client's own errors."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            raise self._refused(error) from error
+        except asyncio.CancelledError:
+            # A channel that is closed cancels its calls, which is no cancellation of the task that made them.
+            task = asyncio.current_task()
+            if self._closed and task is not None and task.cancelling() == 0:
+                raise ClosedError("the client was closed during the call") from None
+            raise
+
+    def _refused(self, error: grpc.aio.AioRpcError) -> RefusedError:
         """Give the typed error, which says so if nobody answers there."""
         typed = refused(error)
         if typed.code is grpc.StatusCode.UNAVAILABLE and typed.reason_name is None:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from leasehold._errors import LeaseholdError
+
 _T = TypeVar("_T")
 
 
@@ -19,8 +21,8 @@ class LoopThread:
         """Start the thread."""
         self._process: Final = os.getpid()
         self._loop: Final = asyncio.new_event_loop()
-        thread = threading.Thread(target=self._loop.run_forever, name="leasehold", daemon=True)
-        thread.start()
+        self._thread: Final = threading.Thread(target=self._loop.run_forever, name="leasehold", daemon=True)
+        self._thread.start()
 
     @classmethod
     def shared(cls) -> "LoopThread":
@@ -35,6 +37,9 @@ class LoopThread:
 
         When the waiting is interrupted (Ctrl-C), `work` is cancelled; what it has given all the same goes to `undo`.
         """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise LeaseholdError("an event handler cannot wait for a call: hand the event to another thread")
         handing_over = threading.Lock()
         given_up = False
         given: list[_T] = []

@@ -2,9 +2,6 @@
 
 from typing import Final
 
-import grpc
-import grpc.aio
-
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall
 from leasehold._convert import seconds
@@ -50,10 +47,8 @@ async def _answer(
     handler: events.EventHandler | None,
 ) -> hold_pb2.Grant | hold_pb2.Busy:
     while True:
-        try:
+        with calls.typed_errors():
             message = await call.read()
-        except grpc.aio.AioRpcError as error:
-            raise calls.refused(error) from error
         if not isinstance(message, HoldLeaseResponse):
             raise ProtocolError("the stream ended before the lock was granted")
         match message.WhichOneof("event"):
