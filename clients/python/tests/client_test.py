@@ -9,6 +9,7 @@ import pytest
 from fake import OURS, Holder, bench, grant, validity
 
 import leasehold
+from leasehold._connect import Connector
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -153,6 +154,12 @@ async def nobody_there_is_said_with_what_to_do() -> None:
             with pytest.raises(leasehold.UnreachableError):
                 async with client.hold("f"):
                     pytest.fail("nobody can have granted it")
+
+
+def a_unix_sockets_path_is_not_sent_as_the_authority() -> None:
+    # HTTP/2 servers refuse the form that gRPC would give it.
+    connector = Connector("unix:///run/leasehold.sock", None, None)
+    assert ("grpc.default_authority", "localhost") in connector._options
 
 
 def tls_options_must_fit_the_endpoint() -> None:

@@ -55,6 +55,9 @@ class Connector:
         self.endpoint: Final = endpoint or os.environ.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
         self._target, secure = _target(self.endpoint)
         self._options: tuple[tuple[str, str | int], ...] = _OPTIONS
+        if self._target.startswith("unix:"):
+            # gRPC would name the socket's path, in a form that HTTP/2 servers refuse.
+            self._options += (("grpc.default_authority", "localhost"),)
         self._credentials: grpc.ChannelCredentials | None = None
         if secure:
             if tls is None:
