@@ -156,6 +156,17 @@ async def nobody_there_is_said_with_what_to_do() -> None:
                     pytest.fail("nobody can have granted it")
 
 
+async def a_sidecar_that_has_just_come_back_is_asked() -> None:
+    async with bench() as (made, client):
+        made.sidecar.answer = wire.GetLockResponse(record=record("a"))
+        await made.kill()
+        for _ in range(5):
+            with pytest.raises(leasehold.UnreachableError):
+                await client.get_lock("a")
+        await made.start()
+        assert (await client.get_lock("a")).lock_path == "a"
+
+
 def a_unix_sockets_path_is_not_sent_as_the_authority() -> None:
     # HTTP/2 servers refuse the form that gRPC would give it.
     connector = Connector("unix:///run/leasehold.sock", None, None)

@@ -46,6 +46,14 @@ class _Connection:
         self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
         self.streams = 0
 
+    @property
+    def state(self) -> grpc.ChannelConnectivity:
+        return self.channel.get_state()
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
+
     def no_longer(self, _call: object) -> None:
         self.streams -= 1
 
@@ -58,12 +66,12 @@ class Calls:
         self.clock: Final = clock
         self._connector: Final = connector
         self._closed = False
-        self._connections: Final = [_Connection(connector.channel())]
+        self._connections: list[_Connection] = []
 
     @property
     def stub(self) -> "LeaseServiceAsyncStub":
         """The stub for unary calls and watches."""
-        return self._connections[0].stub
+        return self._usable().stub
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -86,16 +94,30 @@ class Calls:
         with self.typed_errors():
             return await method(request, timeout=timeout, metadata=self.metadata)
 
-    def hold(self, request: HoldLeaseRequest) -> HoldCall:
-        """Open the stream of a hold. It has no deadline (S14)."""
-        connection = next((c for c in self._connections if c.streams < _STREAMS), None)
-        if connection is None:
-            connection = _Connection(self._connector.channel())
-            self._connections.append(connection)
-        call = connection.stub.HoldLease(request, metadata=self.metadata)
+    def hold(self, request: HoldLeaseRequest, *, until_there: bool = False) -> HoldCall:
+        """Open the stream of a hold. It has no deadline (S14).
+
+        With `until_there` it waits for the sidecar to be there, which is looked for as often as `_connect` says.
+        """
+        connection = self._usable(also_failed=until_there)
+        call = connection.stub.HoldLease(request, metadata=self.metadata, wait_for_ready=until_there)
         connection.streams += 1
         call.add_done_callback(connection.no_longer)
         return call
+
+    def _usable(self, *, also_failed: bool = False) -> _Connection:
+        """Give a connection with room for a call.
+
+        gRPC refuses calls for up to a second after a try to connect has failed, without another try. So a connection
+        that has failed is left to the holds that wait on it to be resumed, and a call makes a new one.
+        """
+        self._connections = [c for c in self._connections if c.streams or not c.has_failed]
+        for connection in self._connections:
+            if connection.streams < _STREAMS and (also_failed or not connection.has_failed):
+                return connection
+        connection = _Connection(self._connector.channel())
+        self._connections.append(connection)
+        return connection
 
     async def release(self, lease_id: str) -> ReleaseResult:
         """Give a lock back."""
@@ -114,6 +136,8 @@ class Calls:
             yield
         except grpc.aio.AioRpcError as error:
             raise self._refused(error) from error
+        except grpc.aio.UsageError as error:
+            raise ClosedError(f"the client was closed: {error}") from None
         except asyncio.CancelledError:
             # A channel that is closed cancels its calls, which is no cancellation of the task that made them.
             task = asyncio.current_task()
@@ -125,8 +149,8 @@ class Calls:
         """Give the typed error, which says so if nobody answers there."""
         typed = refused(error)
         if typed.code is grpc.StatusCode.UNAVAILABLE and typed.reason_name is None:
-            state = self._connections[0].channel.get_state()
-            if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING):
+            trying = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING)
+            if any(connection.state in trying for connection in self._connections):
                 return UnreachableError(self._connector.endpoint, typed.message)
         return typed
 

@@ -267,7 +267,7 @@ class Session:
     async def _try_resume(self) -> Loss | None:
         sent = self.state.now()
         resume = hold_pb2.Resume(resume_token=self._resume_token, told_valid_until=self.state.told())
-        call = self._calls.hold(HoldLeaseRequest(resume=resume))
+        call = self._calls.hold(HoldLeaseRequest(resume=resume), until_there=True)
         while True:
             message = await call.read()
             if not isinstance(message, HoldLeaseResponse):
