@@ -71,7 +71,11 @@ class BaseHold:
 
     @property
     def loss(self) -> Loss | None:
-        """Why the hold is lost; None if it is not, or was ended by its holder."""
+        """Why the hold is lost; None if it is not, or was ended by its holder.
+
+        EXPIRED where the clock has found it first, until the sidecar says why: up to 250 ms later, and the end of the
+        block waits for it.
+        """
         return self._session.state.loss
 
     def check(self) -> None:
