@@ -1,6 +1,6 @@
 // The clock that counts from boot and goes on counting while the machine sleeps (S3); the only file that reads one.
 
-import { readFileSync } from "node:fs";
+import { openSync, readFileSync, readSync } from "node:fs";
 
 import { PlatformError } from "./errors.js";
 
@@ -28,25 +28,31 @@ const UPTIME_STEP_MS = 10;
 
 /** The machine's boot clock (CLOCK_BOOTTIME), read from /proc/uptime because Node.js has no call for it. */
 export class BootClock implements Clock {
-  readonly bootId: string;
-
-  constructor() {
-    this.bootId = bootId();
-    this.read();
-  }
+  readonly bootId = bootId();
+  /** Stays open as long as the process: the kernel makes the text anew for each reading. */
+  readonly #file = openUptime();
+  readonly #text = Buffer.alloc(64);
 
   read(): BootReading {
-    const text = readUptime();
-    const seconds = Number.parseFloat(text);
+    const length = readSync(this.#file, this.#text, 0, this.#text.length, 0);
+    const seconds = Number.parseFloat(this.#text.toString("latin1", 0, length));
     if (!Number.isFinite(seconds)) throw new PlatformError(`${UPTIME} does not begin with a number`);
     const earliest = Math.round(seconds * 1_000);
     return { earliest, latest: earliest + UPTIME_STEP_MS };
   }
 }
 
-function readUptime(): string {
+/** The one clock of this process; made when it is first asked for. */
+export function machineClock(): Clock {
+  machine ??= new BootClock();
+  return machine;
+}
+
+let machine: BootClock | undefined;
+
+function openUptime(): number {
   try {
-    return readFileSync(UPTIME, "latin1");
+    return openSync(UPTIME, "r");
   } catch (cause) {
     throw new PlatformError(`${UPTIME} cannot be read`, { cause });
   }

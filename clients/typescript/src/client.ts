@@ -6,7 +6,7 @@ import type { BreakOutcome, ListLocksRequest } from "../gen/leasehold/v1/lease_s
 import type { Grant, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import type { Clock } from "./boot-clock.js";
-import { BootClock } from "./boot-clock.js";
+import { machineClock } from "./boot-clock.js";
 import { duration, milliseconds } from "./duration.js";
 import type { ConnectOptions } from "./endpoint.js";
 import { connect } from "./endpoint.js";
@@ -79,7 +79,7 @@ export class Client implements AsyncDisposable {
    * @throws PlatformError when this machine has no boot clock.
    */
   static async connect(options: ConnectOptions = {}): Promise<Client> {
-    return await Client.connectBy(new BootClock(), options);
+    return await Client.connectBy(machineClock(), options);
   }
 
   /** @internal Connects by another clock than the machine's, for tests. */
@@ -119,8 +119,8 @@ export class Client implements AsyncDisposable {
       if (hold.loss === undefined || cause instanceof HoldLostError) throw cause;
       throw new HoldLostError(hold.loss, { cause });
     }
-    hold.throwIfLost();
     await hold.release();
+    hold.throwIfLost();
     return result;
   }
 

@@ -40,7 +40,7 @@ const CHANNEL_OPTIONS: ChannelOptions = {
   "grpc.enable_http_proxy": 0,
   "grpc.enable_retries": 0,
   "grpc.initial_reconnect_backoff_ms": 50,
-  "grpc.max_reconnect_backoff_ms": 1_000,
+  "grpc.max_reconnect_backoff_ms": 250,
   "grpc.service_config_disable_resolution": 1,
   "grpc.use_local_subchannel_pool": 1,
 };

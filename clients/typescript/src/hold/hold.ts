@@ -147,9 +147,12 @@ export class Hold implements AsyncDisposable {
       return { outcome: ReleaseOutcome.ALREADY_LOST, lossReason, restingUntil: undefined };
     }
     try {
-      return await this.#rpc.release(this.leaseId);
-    } finally {
+      const result = await this.#rpc.release(this.leaseId);
+      this.#keeper.finish();
+      return result;
+    } catch (error) {
       this.#keeper.close();
+      throw error;
     }
   }
 

@@ -67,6 +67,14 @@ export class Keeper {
     this.#kept.onClosed();
   }
 
+  /** Ends the stream after a release was answered, which ends it from the other side, too: that is waited for. */
+  finish(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.close();
+    }, NAP_MS).unref();
+  }
+
   /** Reads the clock after every wake-up (S3), and asks the sidecar where that is due (S21). */
   #watchClock(): void {
     const { state } = this.#kept;
@@ -103,20 +111,23 @@ export class Keeper {
     const { state, listener } = this.#kept;
     for (;;) {
       const read = await readEvent(this.#stream);
-      if (!state.isValid()) return;
-      if (!(read instanceof RefusedError)) {
-        const loss = this.#takeIn(read);
+      if (read !== undefined && !(read instanceof RefusedError)) {
+        const loss = state.isValid() ? this.#takeIn(read) : undefined;
         if (loss !== undefined) state.lose(loss);
         continue;
       }
-      const refusal = finalRefusal(read);
+      if (!state.isValid()) {
+        this.close();
+        return;
+      }
+      const broke = read ?? endedWithoutWord();
+      const refusal = finalRefusal(broke);
       if (refusal !== undefined) {
         state.lose(refusal);
         return;
       }
-      tell(listener, { type: "interrupted", detail: read.message });
+      tell(listener, { type: "interrupted", detail: broke.message });
       await this.#resume();
-      if (!state.isValid()) return;
     }
   }
 
@@ -155,8 +166,9 @@ export class Keeper {
   /** Takes in a validity that answers no request of ours, and goes on if the hold does. */
   #heard(validity: Validity | undefined, goOn: (remainingMs: number) => void): void {
     const { state } = this.#kept;
-    if (validity !== undefined && !state.takeIn(validity, undefined)) return;
-    goOn(state.remainingMs());
+    if (validity !== undefined) state.takeIn(validity, undefined);
+    const left = state.remainingMs();
+    if (left > 0) goOn(left);
   }
 
   /**
@@ -195,13 +207,13 @@ export class Keeper {
   }
 }
 
-/** The next event that this client knows, or how the stream broke. */
-async function readEvent(stream: Stream): Promise<Event | RefusedError> {
+/** The next event that this client knows, or how the stream broke; `undefined` if it just ended. */
+async function readEvent(stream: Stream): Promise<Event | RefusedError | undefined> {
   try {
     for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
       if (message.event !== undefined) return message.event;
     }
-    return interrupted("the sidecar ended the stream without a word");
+    return undefined;
   } catch (error) {
     if (error instanceof RefusedError) return error;
     throw error;
@@ -211,15 +223,16 @@ async function readEvent(stream: Stream): Promise<Event | RefusedError> {
 /** What a try to resume is answered with. */
 async function readGrant(stream: Stream): Promise<Grant | Loss | RefusedError> {
   for (;;) {
-    const read = await readEvent(stream);
+    const read = (await readEvent(stream)) ?? endedWithoutWord();
     if (read instanceof RefusedError) return read;
     if (read.$case === "granted") return read.value;
     if (read.$case === "lost") return lossOf(read.value);
   }
 }
 
-function interrupted(details: string): RefusedError {
+function endedWithoutWord(): RefusedError {
   const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined };
+  const details = "the sidecar ended the stream without a word";
   return new RefusedError({ ...nothing, code: status.UNAVAILABLE, details, violations: [] });
 }
 
