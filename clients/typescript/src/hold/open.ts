@@ -85,7 +85,8 @@ async function readGrant(stream: MessageStream<HoldLeaseResponse>, onEvent: Hold
  */
 async function askFirst(rpc: Rpc, grant: Grant, state: HoldState): Promise<HoldState> {
   const due = state.nextQuestion;
+  if (due === undefined) return state;
   const asked = state.now();
-  if (due === undefined || asked.latest < due) return state;
+  if (asked.latest < due) return state;
   return new HoldState(rpc.clock, await rpc.reportProgress(grant.leaseId, true), asked);
 }
