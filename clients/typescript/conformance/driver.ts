@@ -121,7 +121,8 @@ function sayFailure(id: string, error: unknown, abort?: AbortController): void {
   } else if (error instanceof Error && error.message === "boom") {
     say(id, "failed", { error: error.message });
   } else {
-    const code = error instanceof UnreachableError ? "UNAVAILABLE" : error instanceof EndpointError ? "ENDPOINT" : "CLIENT";
+    const code =
+      error instanceof UnreachableError ? "UNAVAILABLE" : error instanceof EndpointError ? "ENDPOINT" : "CLIENT";
     say(id, "error", { code, reason: null, message: String(error), fields: [] });
   }
 }

@@ -4,6 +4,7 @@ import { credentials } from "@grpc/grpc-js";
 import { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "leasehold-client";
 import type { Client } from "leasehold-client";
 import { LeaseServiceClient, LeaseSpec, LockKey } from "leasehold-client/proto";
+import type { HoldLeaseResponse } from "leasehold-client/proto";
 
 const TURN = 50;
 
@@ -63,7 +64,7 @@ async function holdByStub(stub: LeaseServiceClient, name: string): Promise<void>
       answers += 1;
       if (error instanceof Error || answers === 2) done(error);
     };
-    stream.on("data", ({ event }) => {
+    stream.on("data", ({ event }: HoldLeaseResponse) => {
       if (event?.$case === "released") released = true;
       if (event?.$case === "granted") stub.releaseLease({ leaseId: event.value.leaseId }, answered);
     });

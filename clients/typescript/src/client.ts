@@ -1,6 +1,10 @@
 // The client: one method for each thing to be done.
 
-import type { ExtendLeaseResponse, CheckTokenResponse, ResolvePathResponse } from "../gen/leasehold/v1/lease_service.js";
+import type {
+  ExtendLeaseResponse,
+  CheckTokenResponse,
+  ResolvePathResponse,
+} from "../gen/leasehold/v1/lease_service.js";
 import { BreakMode, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { BreakOutcome, ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
 import type { Grant, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
@@ -96,8 +100,7 @@ export class Client implements AsyncDisposable {
    */
   async hold(request: HoldRequest, options: HoldOptions = {}): Promise<Hold> {
     const { waitMs = 0 } = request;
-    const open = (wait: number): Promise<Hold> =>
-      openHold(this.#rpc, this.#holds, leaseSpec(request, wait), options);
+    const open = (wait: number): Promise<Hold> => openHold(this.#rpc, this.#holds, leaseSpec(request, wait), options);
     return waitMs === Infinity ? await withoutEnd(open) : await open(waitMs);
   }
 
@@ -257,7 +260,7 @@ export class Client implements AsyncDisposable {
 
 /** Asks again as long as the lock is busy, waiting each time as long as the sidecar allows. */
 async function withoutEnd<T>(ask: (waitMs: number) => Promise<T>): Promise<T> {
-  for (let waitMs = LONGEST_WAIT_MS; ; ) {
+  for (let waitMs = LONGEST_WAIT_MS; ;) {
     try {
       return await ask(waitMs);
     } catch (error) {

@@ -27,6 +27,5 @@ export function lossReasonName(reason: LossReason): string {
 
 /** The reason with this name, as it stands in the metadata of an error. */
 export function lossReasonNamed(name: string | undefined): LossReason {
-  const wanted = `LOSS_REASON_${name ?? ""}`;
-  return Object.values(LossReason).find((reason) => reason === wanted) ?? LossReason.UNSPECIFIED;
+  return Object.values(LossReason).find((reason) => lossReasonName(reason) === name) ?? LossReason.UNSPECIFIED;
 }

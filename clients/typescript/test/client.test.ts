@@ -189,7 +189,7 @@ test("s13 work under a lock gives it back, whether it ends well or not", async (
 test("s4 work under a lock that was lost fails, whatever it says itself", async () => {
   await using bench = await Bench.create();
   const lost = { $case: "lost", value: { reason: LossReason.BROKEN, detail: "", breakNote: undefined } } as const;
-  const endings = [
+  const endings: ((signal: AbortSignal) => unknown)[] = [
     (): string => "done all the same",
     (signal: AbortSignal): void => {
       signal.throwIfAborted();

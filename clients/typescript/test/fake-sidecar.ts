@@ -98,7 +98,8 @@ export function refusal(
     const { reason, domain = "leasehold.dev", metadata: pairs = {} } = info;
     add("ErrorInfo", ErrorInfo.encode({ reason, domain, metadata: pairs }).finish());
   }
-  if (more.violations !== undefined) add("BadRequest", BadRequest.encode({ fieldViolations: more.violations }).finish());
+  if (more.violations !== undefined)
+    add("BadRequest", BadRequest.encode({ fieldViolations: more.violations }).finish());
   if (more.retryAfterMs !== undefined) {
     add("RetryInfo", RetryInfo.encode({ retryDelay: duration("retryAfterMs", more.retryAfterMs) }).finish());
   }
@@ -143,7 +144,7 @@ export class HoldCall {
   }
 
   tell(event: Event): void {
-    this.#stream.write(HoldLeaseResponse.create({ event } as { event: Event }));
+    this.#stream.write(HoldLeaseResponse.create({ event }));
   }
 
   fail(refused: Refused): void {
@@ -207,7 +208,7 @@ export class FakeSidecar {
       },
       acquireLease: ({ metadata, request }, answer) => {
         script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(metadata.get("authorization")[0])}`);
-        answer(null, AcquireLeaseResponse.create({ outcome: script.acquire } as AcquireLeaseResponse));
+        answer(null, AcquireLeaseResponse.create({ outcome: script.acquire }));
       },
       releaseLease: ({ request }, answer) => {
         script.asked.push(`release ${request.leaseId}`);
@@ -245,7 +246,10 @@ export class FakeSidecar {
       breakLock: ({ request }, answer) => {
         script.asked.push(`break ${request.mode} ${request.reason} ${request.brokenBy}`);
         const freeIn = duration("freeIn", 1_500);
-        answer(null, BreakLockResponse.create({ outcome: BreakOutcome.BREAKING, freeIn, record: record(request.lock) }));
+        answer(
+          null,
+          BreakLockResponse.create({ outcome: BreakOutcome.BREAKING, freeIn, record: record(request.lock) }),
+        );
       },
       resolvePath: ({ request }, answer) => {
         answer(null, ResolvePathResponse.create({ lockPath: request.key?.function ?? "" }));

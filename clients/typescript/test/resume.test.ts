@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { status } from "@grpc/grpc-js";
 
-import { RefusedError } from "../src/errors.js";
+import type { RefusedError } from "../src/errors.js";
 import { finalRefusal } from "../src/hold/keeper.js";
 import { LossReason } from "../src/index.js";
 import { refused } from "../src/refusal.js";
