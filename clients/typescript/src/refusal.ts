@@ -1,6 +1,6 @@
 // The sidecar's errors from the wire: google.rpc.Status with its details.
 
-import type { ServiceError } from "@grpc/grpc-js";
+import type { ServiceError, status } from "@grpc/grpc-js";
 
 import { BadRequest, ErrorInfo, RetryInfo, Status } from "../gen/google/rpc/error.js";
 import { milliseconds } from "./duration.js";
@@ -16,6 +16,12 @@ const TRAILER = "grpc-status-details-bin";
 /** The error that a call ended with. */
 export function refused(error: ServiceError): RefusedError {
   return new RefusedError(readRefusal(error), { cause: error });
+}
+
+/** An error that this client found out by itself. */
+export function ownRefusal(code: status, details: string): RefusedError {
+  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined };
+  return new RefusedError({ ...nothing, code, details, violations: [] });
 }
 
 function readRefusal(error: ServiceError): Refusal {

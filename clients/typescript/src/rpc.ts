@@ -1,6 +1,7 @@
 // The calls as promises and streams, with errors of this client.
 
 import type { ClientReadableStream, MethodDefinition, ServiceError } from "@grpc/grpc-js";
+import { status } from "@grpc/grpc-js";
 
 import type { ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
 import type { HoldLeaseRequest, HoldLeaseResponse } from "../gen/leasehold/v1/lease_service.js";
@@ -8,7 +9,7 @@ import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { Clock } from "./boot-clock.js";
 import type { Connection } from "./endpoint.js";
 import { ProtocolError } from "./errors.js";
-import { refused } from "./refusal.js";
+import { ownRefusal, refused } from "./refusal.js";
 
 /** A call that asks no holder and waits for nothing is given up after this. */
 export const CALL_TIMEOUT_MS = 30_000;
@@ -19,6 +20,8 @@ const RELEASE_TIMEOUT_MS = 90_000;
 export class Rpc {
   readonly clock: Clock;
   readonly #connection: Connection;
+  /** Those that have not ended. */
+  readonly #streams = new Set<Cancellable>();
 
   constructor(connection: Connection, clock: Clock) {
     this.#connection = connection;
@@ -62,9 +65,10 @@ export class Rpc {
   stream<Q, R>(method: MethodDefinition<Q, R>, request: Q): MessageStream<R> {
     const { channel, metadata } = this.#connection;
     const { path, requestSerialize, responseDeserialize } = method;
-    return new MessageStream(
-      channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata),
-    );
+    const call = channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
+    const stream = new MessageStream<R>(call, (ended) => this.#streams.delete(ended));
+    this.#streams.add(stream);
+    return stream;
   }
 
   /** Opens or resumes a hold. */
@@ -88,11 +92,15 @@ export class Rpc {
     return validity;
   }
 
-  /** Ends the connection. */
+  /** Ends the connection, and what still waits for an answer by a stream. Holds have ended before (S13). */
   close(): void {
+    const closed = ownRefusal(status.CANCELLED, "the client was closed");
+    for (const stream of [...this.#streams]) stream.cancel(closed);
     this.#connection.channel.close();
   }
 }
+
+type Cancellable = Pick<MessageStream<unknown>, "cancel">;
 
 interface Taker<T> {
   readonly resolve: (message: T | undefined) => void;
@@ -107,8 +115,11 @@ export class MessageStream<T> {
   /** How the stream ended: well, or with an error. */
   #ended: { readonly error: Error | undefined } | undefined;
 
-  constructor(call: ClientReadableStream<T>) {
+  readonly #onEnd: (stream: Cancellable) => void;
+
+  constructor(call: ClientReadableStream<T>, onEnd: (stream: Cancellable) => void) {
     this.#call = call;
+    this.#onEnd = onEnd;
     call.on("data", (message: T) => {
       if (this.#ended !== undefined) return;
       if (this.#taker === undefined) this.#messages.push(message);
@@ -154,6 +165,7 @@ export class MessageStream<T> {
   #end(error: Error | undefined): void {
     if (this.#ended !== undefined) return;
     this.#ended = { error };
+    this.#onEnd(this);
     if (this.#taker === undefined) return;
     const { resolve, reject } = this.#take();
     if (error === undefined) resolve(undefined);

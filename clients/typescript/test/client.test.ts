@@ -145,6 +145,15 @@ test("s12 a wait that is cancelled leaves the queue", async () => {
   await assert.rejects(bench.client.acquire({ function: "f" }, { signal: abort.signal }), enough);
 });
 
+test("a client that is closed waits no more", async () => {
+  await using bench = await Bench.create();
+  const holding = bench.client.hold({ function: "f", waitMs: Infinity });
+  const call = await bench.sidecar.hold();
+  bench.client.close();
+  await assert.rejects(holding, { name: "RefusedError", code: status.CANCELLED });
+  await call.ended();
+});
+
 test("a wait without end asks again, and is as long as the sidecar allows", async () => {
   await using bench = await Bench.create();
   const holding = bench.client.hold({ function: "f", waitMs: Infinity });

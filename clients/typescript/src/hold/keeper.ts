@@ -9,7 +9,7 @@ import { milliseconds } from "../duration.js";
 import { RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { lossOf } from "../loss.js";
-import { toldLost } from "../refusal.js";
+import { ownRefusal, toldLost } from "../refusal.js";
 import type { MessageStream, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
@@ -231,9 +231,7 @@ async function readGrant(stream: Stream): Promise<Grant | Loss | RefusedError> {
 }
 
 function endedWithoutWord(): RefusedError {
-  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined };
-  const details = "the sidecar ended the stream without a word";
-  return new RefusedError({ ...nothing, code: status.UNAVAILABLE, details, violations: [] });
+  return ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a word");
 }
 
 const HOPELESS: ReadonlySet<status> = new Set([
