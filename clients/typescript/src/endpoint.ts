@@ -134,7 +134,8 @@ async function lastProblem(channel: Channel, deadline: Date): Promise<string> {
   const nothing = (): Buffer => Buffer.alloc(0);
   return await new Promise<string>((resolve) => {
     channel.makeUnaryRequest("/", nothing, nothing, undefined, new Metadata(), { deadline }, (error) => {
-      resolve(error?.details ?? "the connection failed");
+      const details = error?.details ?? "the connection failed";
+      resolve(details.replace(/\.? Resolution note: $/, "").replaceAll(/\s+/g, " "));
     });
   });
 }
