@@ -1,0 +1,68 @@
+// The clock that counts from boot and goes on counting while the machine sleeps (S3); the only file that reads one.
+
+import { openSync, readFileSync, readSync } from "node:fs";
+
+import { PlatformError } from "./errors.js";
+
+/** A reading of the boot clock in milliseconds since boot: the moment lies between the two, both included. */
+export interface BootReading {
+  /** Not later than the moment of the reading. What is counted from a request counts from here. */
+  readonly earliest: number;
+  /** Not earlier than the moment of the reading. What must not be over is compared with this. */
+  readonly latest: number;
+}
+
+/** Where the time comes from: the machine, or a test. */
+export interface Clock {
+  /** The present moment. */
+  read(): BootReading;
+  /** Whose boot it counts from; empty if the kernel does not tell. */
+  readonly bootId: string;
+}
+
+const UPTIME = "/proc/uptime";
+const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+
+/** The kernel tells its boot clock in hundredths of a second, rounded down. */
+const UPTIME_STEP_MS = 10;
+
+/** The machine's boot clock (CLOCK_BOOTTIME), read from /proc/uptime because Node.js has no call for it. */
+export class BootClock implements Clock {
+  readonly bootId = bootId();
+  /** Stays open as long as the process: the kernel makes the text anew for each reading. */
+  readonly #file = openUptime();
+  readonly #text = Buffer.alloc(64);
+
+  read(): BootReading {
+    const length = readSync(this.#file, this.#text, 0, this.#text.length, 0);
+    const seconds = Number.parseFloat(this.#text.toString("latin1", 0, length));
+    if (!Number.isFinite(seconds)) throw new PlatformError(`${UPTIME} does not begin with a number`);
+    const earliest = Math.round(seconds * 1_000);
+    return { earliest, latest: earliest + UPTIME_STEP_MS };
+  }
+}
+
+/** The one clock of this process; made when it is first asked for. */
+export function machineClock(): Clock {
+  machine ??= new BootClock();
+  return machine;
+}
+
+let machine: BootClock | undefined;
+
+function openUptime(): number {
+  try {
+    return openSync(UPTIME, "r");
+  } catch (cause) {
+    throw new PlatformError(`${UPTIME} cannot be read`, { cause });
+  }
+}
+
+function bootId(): string {
+  try {
+    return readFileSync(BOOT_ID, "latin1").trim();
+  } catch {
+    // Then no clock is known to be the sidecar's, and the sidecar is asked instead (S21).
+    return "";
+  }
+}

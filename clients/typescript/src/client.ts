@@ -1,0 +1,276 @@
+// The client: one method for each thing to be done.
+
+import type {
+  ExtendLeaseResponse,
+  CheckTokenResponse,
+  ResolvePathResponse,
+} from "../gen/leasehold/v1/lease_service.js";
+import { BreakMode, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
+import type { BreakOutcome, ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
+import type { Grant, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
+import type { LockRecord } from "../gen/leasehold/v1/lock.js";
+import type { Clock } from "./boot-clock.js";
+import { machineClock } from "./boot-clock.js";
+import { duration, milliseconds } from "./duration.js";
+import type { ConnectOptions } from "./endpoint.js";
+import { connect } from "./endpoint.js";
+import { BusyError, HoldLostError, ProtocolError, RefusedError } from "./errors.js";
+import type { Hold } from "./hold/hold.js";
+import type { HoldOptions } from "./hold/open.js";
+import { openHold } from "./hold/open.js";
+import type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";
+import { leaseSpec, lockKey, lockSelector } from "./request.js";
+import { CALL_TIMEOUT_MS, Rpc } from "./rpc.js";
+
+/** The longest wait that any sidecar allows; an operator may set a shorter one. */
+const LONGEST_WAIT_MS = 24 * 60 * 60 * 1_000;
+/** Waits are not made shorter than this to please a sidecar. */
+const SHORTEST_ROUND_MS = 1_000;
+
+/** What a call may be given beside its request. */
+export interface CallOptions {
+  /** Cancels the call, which then fails with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
+/** Which locks to list. */
+export interface ListOptions extends CallOptions {
+  /** Those under this host id. Default: the sidecar's. Not with `prefix`. */
+  readonly hostId?: string;
+  /** Those whose lock path begins with this text, the container and a slash first. */
+  readonly prefix?: string;
+  /** Only those that are held or being broken. Default: all. */
+  readonly heldOnly?: boolean;
+  /** How many records a page has at most: 1 to 250. Default: 100. */
+  readonly pageSize?: number;
+}
+
+/** How to break a lock. */
+export interface BreakOptions extends CallOptions {
+  /** Frees the lock at once. TWO HOLDERS ARE POSSIBLE until the old one notices. Default: the lease runs out. */
+  readonly now?: boolean;
+  /** Who breaks it, for people. Default: the name of the sidecar's pod or host. */
+  readonly brokenBy?: string;
+}
+
+/** What a break did. */
+export interface BreakResult {
+  /** What happened. */
+  readonly outcome: BreakOutcome;
+  /** When the lock is free, counted from now; with outcome `BREAKING` only. */
+  readonly freeInMs: number | undefined;
+  /** What is known of the lock after the break. */
+  readonly record: LockRecord | undefined;
+}
+
+/** Runs under a lock: `signal` aborts when the hold is lost. */
+export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
+
+/** A connection to a sidecar, which is made again when it breaks. One carries as many holds as the sidecar lets it. */
+export class Client implements AsyncDisposable {
+  readonly #rpc: Rpc;
+  readonly #holds = new Set<Hold>();
+
+  private constructor(rpc: Rpc) {
+    this.#rpc = rpc;
+  }
+
+  /**
+   * Connects, by default to where `LEASEHOLD_ENDPOINT` says, else to `http://127.0.0.1:50951`.
+   *
+   * @throws EndpointError when the endpoint or what goes with it makes no sense.
+   * @throws UnreachableError when nobody answers there within 5 s.
+   * @throws PlatformError when this machine has no boot clock.
+   */
+  static async connect(options: ConnectOptions = {}): Promise<Client> {
+    return await Client.connectBy(machineClock(), options);
+  }
+
+  /** @internal Connects by another clock than the machine's, for tests. */
+  static async connectBy(clock: Clock, options: ConnectOptions): Promise<Client> {
+    return new Client(new Rpc(await connect(options), clock));
+  }
+
+  /**
+   * Takes the lock and keeps it until the hold is released: `await using hold = await client.hold(…)`.
+   *
+   * @throws BusyError when the lock was not to be had within `waitMs`; it says who has it.
+   * @throws RefusedError when the sidecar refuses, or the connection breaks.
+   * @throws HoldLostError when the grant was over before it could be used.
+   */
+  async hold(request: HoldRequest, options: HoldOptions = {}): Promise<Hold> {
+    const { waitMs = 0 } = request;
+    const open = (wait: number): Promise<Hold> => openHold(this.#rpc, this.#holds, leaseSpec(request, wait), options);
+    return waitMs === Infinity ? await withoutEnd(open) : await open(waitMs);
+  }
+
+  /**
+   * Takes the lock, runs `work`, and gives the lock back however `work` ends. When the hold is lost `signal` aborts;
+   * once `work` has ended then, this fails with a {@link HoldLostError}, whose cause is what `work` threw.
+   * `options.signal` cancels the waiting, and aborts the work's signal after that.
+   *
+   * @throws BusyError, RefusedError, HoldLostError as {@link Client.hold}; and what `work` throws.
+   */
+  async whileHolding<T>(request: HoldRequest, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
+    await using hold = await this.hold(request, options);
+    const signal = options.signal === undefined ? hold.signal : AbortSignal.any([hold.signal, options.signal]);
+    let result: T;
+    try {
+      result = await work(signal, hold);
+    } catch (cause) {
+      hold.isValid();
+      if (hold.loss === undefined || cause instanceof HoldLostError) throw cause;
+      throw new HoldLostError(hold.loss, { cause });
+    }
+    await hold.release();
+    hold.throwIfLost();
+    return result;
+  }
+
+  /**
+   * Takes the lock by a unary call: the sidecar renews it until {@link Client.release}, `maxHoldMs` or shutdown,
+   * whether or not this process lives. Prefer {@link Client.hold}.
+   *
+   * @throws BusyError, RefusedError
+   */
+  async acquire(request: AcquireRequest, { signal }: CallOptions = {}): Promise<Grant> {
+    const acquire = async (waitMs: number): Promise<Grant> => {
+      const message = { spec: leaseSpec(request, waitMs) };
+      const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS };
+      const { outcome } = await this.#rpc.unary(LeaseServiceService.acquireLease, message, options);
+      if (outcome?.$case === "granted") return outcome.value;
+      if (outcome?.$case === "busy") throw new BusyError(outcome.value);
+      throw new ProtocolError("an acquire was answered without an outcome");
+    };
+    const { waitMs = 0 } = request;
+    return waitMs === Infinity ? await withoutEnd(acquire) : await acquire(waitMs);
+  }
+
+  /**
+   * Gives a lock back. Stop acting on it before calling this; may be repeated.
+   *
+   * @throws RefusedError with reason `UNKNOWN_LEASE` if the sidecar knows no such hold.
+   */
+  async release(leaseId: string): Promise<ReleaseResult> {
+    return await this.#rpc.release(leaseId);
+  }
+
+  /**
+   * Sets a new bound of the hold, counted from now.
+   *
+   * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
+   */
+  async extend(leaseId: string, maxHoldMs: number): Promise<ExtendLeaseResponse> {
+    const request = { leaseId, maxHold: duration("maxHoldMs", maxHoldMs) };
+    return await this.#rpc.unary(LeaseServiceService.extendLease, request);
+  }
+
+  /**
+   * Says that the holder is getting on, or with `validityOnly` just asks until when it may act.
+   *
+   * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
+   */
+  async reportProgress(leaseId: string, { validityOnly = false } = {}): Promise<Validity> {
+    return await this.#rpc.reportProgress(leaseId, validityOnly);
+  }
+
+  /** The record of one lock. */
+  async getLock(lock: LockReference, options: CallOptions = {}): Promise<LockRecord> {
+    const request = { lock: lockSelector(lock) };
+    const { record } = await this.#rpc.unary(LeaseServiceService.getLock, request, options);
+    if (record === undefined) throw new ProtocolError("a lock was told without its record");
+    return record;
+  }
+
+  /** The records of locks in the order of their paths, page after page. */
+  async *listLocks(options: ListOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
+    const { hostId, prefix, heldOnly = false, pageSize = 0, signal } = options;
+    let under: ListLocksRequest["under"];
+    if (hostId !== undefined) under = { $case: "hostId", value: hostId };
+    if (prefix !== undefined) under = { $case: "prefix", value: prefix };
+    let pageToken = "";
+    do {
+      const request = { under, heldOnly, pageSize, pageToken };
+      const page = await this.#rpc.unary(LeaseServiceService.listLocks, request, { signal });
+      yield* page.records;
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+  }
+
+  /**
+   * The record of a lock now and at each change, until the loop over it ends or `signal` aborts. For those who want to
+   * know when a lock falls free; it excludes nobody.
+   *
+   * @throws RefusedError when the store cannot be read, or the sidecar goes away: watch again.
+   */
+  async *watchLock(lock: LockReference, { signal }: CallOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
+    signal?.throwIfAborted();
+    const stream = this.#rpc.stream(LeaseServiceService.watchLock, { lock: lockSelector(lock) });
+    const abort = (): void => {
+      stream.cancel(signal?.reason as Error);
+    };
+    signal?.addEventListener("abort", abort);
+    try {
+      for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
+        if (message.record !== undefined) yield message.record;
+      }
+    } finally {
+      signal?.removeEventListener("abort", abort);
+      stream.cancel();
+    }
+  }
+
+  /** What a fencing token is, compared with the newest of its lock. */
+  async checkToken(lock: LockReference, fencingToken: number, options: CallOptions = {}): Promise<CheckTokenResponse> {
+    const request = { lock: lockSelector(lock), fencingToken };
+    return await this.#rpc.unary(LeaseServiceService.checkToken, request, options);
+  }
+
+  /**
+   * Ends the lease of a lock that somebody else has, for a reason that the holder and those who come later are told.
+   *
+   * @throws RefusedError with reason `BREAK_NOT_ENABLED` unless the operator enabled it.
+   */
+  async breakLock(lock: LockReference, reason: string, options: BreakOptions = {}): Promise<BreakResult> {
+    const { now = false, brokenBy = "", signal } = options;
+    const mode = now ? BreakMode.NOW : BreakMode.RUN_OUT;
+    const request = { lock: lockSelector(lock), reason, mode, brokenBy };
+    const answer = await this.#rpc.unary(LeaseServiceService.breakLock, request, { signal });
+    const { outcome, freeIn, record } = answer;
+    return { outcome, freeInMs: freeIn === undefined ? undefined : milliseconds(freeIn), record };
+  }
+
+  /** The lock path of a name, taking nothing. */
+  async resolvePath(name: LockName, options: CallOptions = {}): Promise<ResolvePathResponse> {
+    return await this.#rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
+  }
+
+  /** Ends the connection. Holds that live are lost first (S13), and given back. */
+  close(): void {
+    for (const hold of [...this.#holds]) hold.abandon();
+    this.#rpc.close();
+  }
+
+  /** As {@link Client.close}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    this.close();
+    return Promise.resolve();
+  }
+}
+
+/** Asks again as long as the lock is busy, waiting each time as long as the sidecar allows. */
+async function withoutEnd<T>(ask: (waitMs: number) => Promise<T>): Promise<T> {
+  for (let waitMs = LONGEST_WAIT_MS; ;) {
+    try {
+      return await ask(waitMs);
+    } catch (error) {
+      if (isWaitTooLong(error) && waitMs > SHORTEST_ROUND_MS) waitMs = Math.max(waitMs / 2, SHORTEST_ROUND_MS);
+      else if (!(error instanceof BusyError)) throw error;
+    }
+  }
+}
+
+function isWaitTooLong(error: unknown): boolean {
+  if (!(error instanceof RefusedError) || error.reason !== "INVALID_FIELD") return false;
+  return error.violations.length > 0 && error.violations.every(({ field }) => field === "spec.wait");
+}

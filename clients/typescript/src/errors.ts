@@ -1,0 +1,189 @@
+// What can go wrong, told apart by class, code and reason, never by text.
+
+import type { status } from "@grpc/grpc-js";
+
+import type { Busy, BusyReason } from "../gen/leasehold/v1/hold.js";
+import type { LockRecord } from "../gen/leasehold/v1/lock.js";
+import { milliseconds } from "./duration.js";
+import type { Loss } from "./loss.js";
+import { lossReasonName } from "./loss.js";
+
+/** What all errors of this client have in common. */
+export abstract class LeaseholdError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** The endpoint, or what goes with it, makes no sense. Not worth repeating. */
+export class EndpointError extends LeaseholdError {
+  constructor(
+    /** What was given, without a password in it. */
+    readonly endpoint: string,
+    /** What is wrong with it and what would be right. */
+    readonly problem: string,
+    options?: ErrorOptions,
+  ) {
+    super(`the endpoint ${JSON.stringify(endpoint)} cannot be used: ${problem}`, options);
+  }
+}
+
+/** Nobody answers there. `cause` says what happened. */
+export class UnreachableError extends LeaseholdError {
+  constructor(
+    /** Where the sidecar was looked for. */
+    readonly endpoint: string,
+    /** What happened, for people. */
+    readonly problem: string,
+    options?: ErrorOptions,
+  ) {
+    super(
+      `no sidecar answers at ${endpoint} (${problem}); start one with \`leasehold serve\`, ` +
+        "or say where it is with LEASEHOLD_ENDPOINT",
+      options,
+    );
+  }
+}
+
+/** This machine has no clock that a holder can rely on. */
+export class PlatformError extends LeaseholdError {
+  constructor(problem: string, options?: ErrorOptions) {
+    super(`${problem}: a holder needs a clock that goes on counting while the machine sleeps, as Linux has`, options);
+  }
+}
+
+/** Somebody else has the lock, or it rests: it could not be had within the wait asked for. */
+export class BusyError extends LeaseholdError {
+  /** Why the lock is not to be had. */
+  readonly reason: BusyReason;
+  /** The lock's record, as far as it is known. */
+  readonly record: LockRecord | undefined;
+  /** When it makes sense to ask again. */
+  readonly retryAfterMs: number;
+
+  constructor(busy: Busy) {
+    const { holder, lockPath } = { holder: "", lockPath: "", ...busy.record };
+    const what = lockPath === "" ? "the lock" : `the lock ${lockPath}`;
+    const why = busy.reason.replace(/^BUSY_REASON_/, "").toLowerCase();
+    super(`${what} is busy (${why})${holder === "" ? "" : `: ${holder} has it`}`);
+    this.reason = busy.reason;
+    this.record = busy.record;
+    this.retryAfterMs = milliseconds(busy.retryAfter);
+  }
+
+  /** Who has the lock or had it last; empty if unknown. */
+  get holder(): string {
+    return this.record?.holder ?? "";
+  }
+}
+
+/** The hold was lost: stop. The reason of the signal that a hold aborts. */
+export class HoldLostError extends LeaseholdError {
+  constructor(
+    /** Why. */
+    readonly loss: Loss,
+    options?: ErrorOptions,
+  ) {
+    const name = lossReasonName(loss.reason);
+    super(`the hold was lost: ${name}${loss.detail === "" ? "" : `: ${loss.detail}`}`, options);
+  }
+}
+
+/** The sidecar answered what no sidecar of this API may, so it is a newer or a broken one. */
+export class ProtocolError extends LeaseholdError {
+  constructor(problem: string) {
+    super(`the sidecar's answer makes no sense: ${problem}`);
+  }
+}
+
+/** A field of a request that the sidecar refused (S19). */
+export interface FieldViolation {
+  /** The field's path, such as `spec.key.function`. */
+  readonly field: string;
+  /** What is wrong with it, and the allowed range. */
+  readonly description: string;
+}
+
+/** What an error of the sidecar says. */
+export interface Refusal {
+  /** The gRPC code. */
+  readonly code: status;
+  /** The reason; `undefined` if the error did not come from a sidecar, as when a connection breaks. */
+  readonly reason: Reason | undefined;
+  /** What to show to people. */
+  readonly details: string;
+  /** The fields that were wrong, with `INVALID_FIELD`. */
+  readonly violations: readonly FieldViolation[];
+  /** When it makes sense to try again, if that was said. */
+  readonly retryAfterMs: number | undefined;
+  /** Why the hold is over, with `HOLD_LOST`: `EXPIRED` and so on, or `RELEASED`. */
+  readonly lossReason: string | undefined;
+}
+
+/** The sidecar answered with an error, or the connection broke. Decide by `code` and `reason`, never by the message. */
+export class RefusedError extends LeaseholdError implements Refusal {
+  readonly code: status;
+  readonly reason: Reason | undefined;
+  readonly details: string;
+  readonly violations: readonly FieldViolation[];
+  readonly retryAfterMs: number | undefined;
+  readonly lossReason: string | undefined;
+
+  constructor(refusal: Refusal, options?: ErrorOptions) {
+    // The message names the first field at the most; the others must not stay unseen.
+    const unseen = refusal.violations.filter(({ field }) => !refusal.details.includes(field));
+    super([refusal.details, ...unseen.map(({ field, description }) => `${field}: ${description}`)].join("; "), options);
+    this.code = refusal.code;
+    this.reason = refusal.reason;
+    this.details = refusal.details;
+    this.violations = refusal.violations;
+    this.retryAfterMs = refusal.retryAfterMs;
+    this.lossReason = refusal.lossReason;
+  }
+}
+
+/** Why the sidecar refuses: stable names, listed at LeaseService in the proto. */
+export const REASONS = [
+  /** A field is missing or out of its range: see {@link RefusedError.violations}. */
+  "INVALID_FIELD",
+  /** No hold of this sidecar has this lease id, or it was forgotten. */
+  "UNKNOWN_LEASE",
+  /** The lock to be broken does not exist in the store. */
+  "UNKNOWN_LOCK",
+  /** The hold is over: see {@link RefusedError.lossReason}. */
+  "HOLD_LOST",
+  /** The operator has not enabled breaking. */
+  "BREAK_NOT_ENABLED",
+  /** The container does not exist and the sidecar may not make it. */
+  "CONTAINER_MISSING",
+  /** The operator forbids host id and host type in requests. */
+  "OVERRIDE_FORBIDDEN",
+  /** The store refuses the sidecar's credentials. */
+  "STORE_DENIED",
+  /** The bearer token is missing or wrong. */
+  "UNAUTHENTICATED",
+  /** The user of this process is not among those whom the socket lets in. */
+  "USER_NOT_ALLOWED",
+  /** The store could not be reached in time. */
+  "STORE_UNAVAILABLE",
+  /** The store asks for patience. */
+  "STORE_THROTTLED",
+  /** The sidecar is going away. */
+  "SHUTTING_DOWN",
+  /** The store is damaged, full or misconfigured. */
+  "STORE_FAILED",
+  /** The store fell back to an older copy of the lock. */
+  "TOKEN_NOT_GROWING",
+  /** The sidecar has as many holds as it may. */
+  "TOO_MANY_HOLDS",
+  /** The sidecar has as many waiters as it may. */
+  "TOO_MANY_WAITERS",
+  /** Another stream has resumed the hold. */
+  "SUPERSEDED",
+  /** This client did not read its events in time; the hold may be resumed. */
+  "STREAM_BEHIND",
+] as const;
+
+/** A reason of {@link REASONS}, or one that this version of the client does not know. */
+export type Reason = (typeof REASONS)[number] | (string & Record<never, never>);

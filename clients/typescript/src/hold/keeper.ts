@@ -1,0 +1,251 @@
+// Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
+
+import { status } from "@grpc/grpc-js";
+
+import type { Grant } from "../../gen/leasehold/v1/hold.js";
+import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
+import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import { milliseconds } from "../duration.js";
+import { RefusedError } from "../errors.js";
+import type { Loss } from "../loss.js";
+import { lossOf } from "../loss.js";
+import { ownRefusal, toldLost } from "../refusal.js";
+import type { MessageStream, Rpc } from "../rpc.js";
+import type { HoldListener } from "./event.js";
+import { tell } from "./event.js";
+import type { HoldState } from "./state.js";
+
+/** No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3). */
+const NAP_MS = 1_000;
+/** The pause after the first failed try to resume; doubled up to {@link NAP_MS}. */
+const FIRST_PAUSE_MS = 50;
+/** How long an answer about the validity is waited for before it is asked again. */
+const ANSWER_TIMEOUT_MS = 5_000;
+
+type Stream = MessageStream<HoldLeaseResponse>;
+type Event = NonNullable<HoldLeaseResponse["event"]>;
+
+/** What a keeper is given to keep. */
+export interface Kept {
+  readonly rpc: Rpc;
+  readonly state: HoldState;
+  readonly stream: Stream;
+  readonly grant: Grant;
+  readonly listener: HoldListener | undefined;
+  /** Called once when nothing is kept any more. */
+  readonly onClosed: () => void;
+}
+
+/** Keeps a hold true from its grant until it is lost, or its holder closes it. */
+export class Keeper {
+  readonly #kept: Kept;
+  /** The hold's stream; while the hold is resumed, the newest try. */
+  #stream: Stream;
+  #resumeToken: string;
+  #closed = false;
+  #timer: NodeJS.Timeout | undefined;
+  #asking = false;
+
+  constructor(kept: Kept) {
+    this.#kept = kept;
+    this.#stream = kept.stream;
+    this.#resumeToken = kept.grant.resumeToken;
+    kept.state.onLost = (loss): void => {
+      tell(kept.listener, { type: "lost", loss });
+      this.close();
+    };
+    this.#watchClock();
+    void this.#keep();
+  }
+
+  /** Ends the stream. The belief has ended before (S13). */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#stream.cancel();
+    this.#kept.onClosed();
+  }
+
+  /** Ends the stream after a release was answered, which ends it from the other side, too: that is waited for. */
+  finish(): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.close();
+    }, NAP_MS).unref();
+  }
+
+  /** Reads the clock after every wake-up (S3), and asks the sidecar where that is due (S21). */
+  #watchClock(): void {
+    const { state } = this.#kept;
+    const left = state.remainingMs();
+    if (this.#closed || left === 0) return;
+    const due = state.nextQuestion;
+    let nap = Math.min(left, NAP_MS);
+    if (due !== undefined && !this.#asking) {
+      const now = state.now();
+      if (due <= now.latest) void this.#ask();
+      else nap = Math.min(nap, due - now.latest);
+    }
+    this.#timer = setTimeout(() => {
+      this.#watchClock();
+    }, Math.ceil(nap));
+  }
+
+  /** S21: a client elsewhere asks for its validity from time to time; what fails is asked again after a nap. */
+  async #ask(): Promise<void> {
+    const { rpc, state, grant } = this.#kept;
+    this.#asking = true;
+    const sent = state.now();
+    try {
+      state.takeIn(await rpc.reportProgress(grant.leaseId, true, ANSWER_TIMEOUT_MS), sent);
+    } catch (error) {
+      const loss = toldLost(error);
+      if (loss !== undefined) state.lose(loss);
+    }
+    this.#asking = false;
+  }
+
+  /** Reads the stream, and resumes when it breaks, until the hold is over. */
+  async #keep(): Promise<void> {
+    const { state, listener } = this.#kept;
+    for (;;) {
+      const read = await readEvent(this.#stream);
+      if (read !== undefined && !(read instanceof RefusedError)) {
+        const loss = state.isValid() ? this.#takeIn(read) : undefined;
+        if (loss !== undefined) state.lose(loss);
+        continue;
+      }
+      if (!state.isValid()) {
+        this.close();
+        return;
+      }
+      const broke = read ?? endedWithoutWord();
+      const refusal = finalRefusal(broke);
+      if (refusal !== undefined) {
+        state.lose(refusal);
+        return;
+      }
+      tell(listener, { type: "interrupted", detail: broke.message });
+      await this.#resume();
+    }
+  }
+
+  /** Takes in an event, and tells it if the hold goes on; the loss, if the event is one. */
+  #takeIn(event: Event): Loss | undefined {
+    const { listener } = this.#kept;
+    switch (event.$case) {
+      case "renewed":
+      case "recovered":
+        this.#heard(event.value.validity, (remainingMs) => {
+          tell(listener, { type: event.$case, remainingMs });
+        });
+        return undefined;
+      case "atRisk": {
+        const { validity, cause, detail } = event.value;
+        this.#heard(validity, (remainingMs) => {
+          tell(listener, { type: "atRisk", remainingMs, cause, detail });
+        });
+        return undefined;
+      }
+      case "draining":
+        tell(listener, { type: "draining", timeLeftMs: milliseconds(event.value.timeLeft) });
+        return undefined;
+      case "lost":
+        return lossOf(event.value);
+      case "released":
+        return { reason: LossReason.UNSPECIFIED, detail: "it was released by its lease id" };
+      // Said before a grant only.
+      case "waiting":
+      case "granted":
+      case "busy":
+        return undefined;
+    }
+  }
+
+  /** Takes in a validity that answers no request of ours, and goes on if the hold does. */
+  #heard(validity: Validity | undefined, goOn: (remainingMs: number) => void): void {
+    const { state } = this.#kept;
+    if (validity !== undefined) state.takeIn(validity, undefined);
+    const left = state.remainingMs();
+    if (left > 0) goOn(left);
+  }
+
+  /**
+   * S16. Tries until it has worked, or the hold is over. A try is never cut short while the hold is believed in,
+   * because the sidecar would read that as its end (S14).
+   */
+  async #resume(): Promise<void> {
+    const { state } = this.#kept;
+    for (let pause = FIRST_PAUSE_MS; state.isValid(); pause = Math.min(pause * 2, NAP_MS)) {
+      const failure = await this.#tryResume();
+      if (failure === undefined || !state.isValid()) return;
+      const loss = failure instanceof RefusedError ? finalRefusal(failure) : failure;
+      if (loss !== undefined) {
+        state.lose(loss);
+        return;
+      }
+      await new Promise((resolve) => setTimeout(resolve, pause).unref());
+    }
+  }
+
+  /** `undefined` when the hold goes on; else its loss, or what to try again after. */
+  async #tryResume(): Promise<Loss | RefusedError | undefined> {
+    const { rpc, state, grant, listener } = this.#kept;
+    const sent = state.now();
+    const value = { resumeToken: this.#resumeToken, toldValidUntil: state.told };
+    this.#stream = rpc.holdLease({ $case: "resume", value });
+    const granted = await readGrant(this.#stream);
+    if (!("leaseId" in granted)) return granted;
+    if (granted.fencingToken !== grant.fencingToken) {
+      return { reason: LossReason.TAKEN, detail: "the sidecar resumed another hold than this one" };
+    }
+    if (!state.takeIn(granted.validity ?? Validity.create(), sent)) return undefined;
+    this.#resumeToken = granted.resumeToken;
+    tell(listener, { type: "resumed", remainingMs: state.remainingMs() });
+    return undefined;
+  }
+}
+
+/** The next event that this client knows, or how the stream broke; `undefined` if it just ended. */
+async function readEvent(stream: Stream): Promise<Event | RefusedError | undefined> {
+  try {
+    for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
+      if (message.event !== undefined) return message.event;
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof RefusedError) return error;
+    throw error;
+  }
+}
+
+/** What a try to resume is answered with. */
+async function readGrant(stream: Stream): Promise<Grant | Loss | RefusedError> {
+  for (;;) {
+    const read = (await readEvent(stream)) ?? endedWithoutWord();
+    if (read instanceof RefusedError) return read;
+    if (read.$case === "granted") return read.value;
+    if (read.$case === "lost") return lossOf(read.value);
+  }
+}
+
+function endedWithoutWord(): RefusedError {
+  return ownRefusal(status.UNAVAILABLE, "the sidecar ended the stream without a word");
+}
+
+const HOPELESS: ReadonlySet<status> = new Set([
+  status.INVALID_ARGUMENT,
+  status.NOT_FOUND,
+  status.FAILED_PRECONDITION,
+  status.ABORTED,
+  status.DATA_LOSS,
+  status.UNIMPLEMENTED,
+]);
+
+/** The loss, where an error says that no try to resume will ever work; anything else may pass (S16). */
+export function finalRefusal(error: RefusedError): Loss | undefined {
+  if (!HOPELESS.has(error.code) || error.reason === "STREAM_BEHIND") return undefined;
+  const detail = `the sidecar will not resume it: ${error.message}`;
+  return toldLost(error) ?? { reason: LossReason.UNSPECIFIED, detail };
+}

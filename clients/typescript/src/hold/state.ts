@@ -1,0 +1,91 @@
+// A hold's belief and its end, as the holder and the keeper both know it.
+
+import { LossReason } from "../../gen/leasehold/v1/hold.js";
+import type { BootTime, Validity } from "../../gen/leasehold/v1/hold.js";
+import { Belief } from "../belief.js";
+import type { BootReading, Clock } from "../boot-clock.js";
+import { HoldLostError } from "../errors.js";
+import type { Loss } from "../loss.js";
+
+/** A hold's belief and its end: lost is final (S4). */
+export class HoldState {
+  readonly #clock: Clock;
+  readonly #belief = new Belief();
+  readonly #abort = new AbortController();
+  /** Ended by the holder or lost: nothing is believed any more. */
+  #over = false;
+  #loss: Loss | undefined;
+  #onLost: ((loss: Loss) => void) | undefined;
+
+  /** A hold that was granted by `validity`, in answer to a request sent at `sent`. */
+  constructor(clock: Clock, validity: Validity, sent: BootReading) {
+    this.#clock = clock;
+    this.#belief.takeIn(validity, sent, clock.read(), clock.bootId);
+  }
+
+  /** Aborts when the hold is lost, and not when its holder ends it. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** Why the hold was lost, if it was. */
+  get loss(): Loss | undefined {
+    return this.#loss;
+  }
+
+  /** The latest validity told, in the sidecar's words (S16). */
+  get told(): BootTime | undefined {
+    return this.#belief.told;
+  }
+
+  /** When the sidecar should be asked next for the validity; `undefined` where its words are enough (S21). */
+  get nextQuestion(): number | undefined {
+    return this.#belief.nextQuestion;
+  }
+
+  /** Calls `onLost` once, when the hold is lost and nothing is believed any more. */
+  set onLost(onLost: (loss: Loss) => void) {
+    this.#onLost = onLost;
+  }
+
+  now(): BootReading {
+    return this.#clock.read();
+  }
+
+  /** The time left; 0 if the hold is over. Being past validity is being lost, whoever finds out first (S21). */
+  remainingMs(): number {
+    if (this.#over) return 0;
+    const left = Math.max(this.#belief.until - this.#clock.read().latest, 0);
+    if (left === 0) {
+      this.lose({ reason: LossReason.EXPIRED, detail: "its validity ended without word of a renewal" });
+    }
+    return left;
+  }
+
+  isValid(): boolean {
+    return this.remainingMs() > 0;
+  }
+
+  /** Takes in what the sidecar says, unless the hold is over (S4). Says whether it goes on. */
+  takeIn(validity: Validity, sent: BootReading | undefined): boolean {
+    if (!this.isValid()) return false;
+    this.#belief.takeIn(validity, sent, this.#clock.read(), this.#clock.bootId);
+    return this.isValid();
+  }
+
+  /** The hold is lost, unless it is over already. */
+  lose(loss: Loss): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#loss = loss;
+    this.#abort.abort(new HoldLostError(loss));
+    this.#onLost?.(loss);
+  }
+
+  /** The holder ends its belief (S13). False if it was over already. */
+  end(): boolean {
+    const believed = this.isValid();
+    this.#over = true;
+    return believed;
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Hold singleton locks through a Leasehold sidecar, and know at once when one is lost.
+ *
+ * Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is sent
+ * and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+ */
+
+export { status as Code } from "@grpc/grpc-js";
+export type { BreakOptions, BreakResult, CallOptions, HeldWork, ListOptions } from "./client.js";
+export { Client } from "./client.js";
+export type { ConnectOptions } from "./endpoint.js";
+export { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "./endpoint.js";
+export type { FieldViolation, Reason, Refusal } from "./errors.js";
+export {
+  BusyError,
+  EndpointError,
+  HoldLostError,
+  LeaseholdError,
+  PlatformError,
+  ProtocolError,
+  REASONS,
+  RefusedError,
+  UnreachableError,
+} from "./errors.js";
+export type { HoldEvent, HoldListener } from "./hold/event.js";
+export type { Hold } from "./hold/hold.js";
+export type { HoldOptions } from "./hold/open.js";
+export type { Loss } from "./loss.js";
+export { lossReasonName } from "./loss.js";
+export type { CheckTokenResponse, ExtendLeaseResponse, ResolvePathResponse } from "./proto.js";
+export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Validity } from "./proto.js";
+export { BreakOutcome, BusyReason, LockMode, LockState, LossReason, ReleaseOutcome, TokenStatus } from "./proto.js";
+export type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";

@@ -1,0 +1,65 @@
+// The sidecar's errors from the wire: google.rpc.Status with its details.
+
+import type { ServiceError, status } from "@grpc/grpc-js";
+
+import { BadRequest, ErrorInfo, RetryInfo, Status } from "../gen/google/rpc/error.js";
+import { milliseconds } from "./duration.js";
+import type { Refusal } from "./errors.js";
+import { RefusedError } from "./errors.js";
+import type { Loss } from "./loss.js";
+import { lossReasonNamed } from "./loss.js";
+
+/** The domain of the reasons in google.rpc.ErrorInfo. */
+const DOMAIN = "leasehold.dev";
+const TRAILER = "grpc-status-details-bin";
+
+/** The error that a call ended with. */
+export function refused(error: ServiceError): RefusedError {
+  return new RefusedError(readRefusal(error), { cause: error });
+}
+
+/** An error that this client found out by itself. */
+export function ownRefusal(code: status, details: string): RefusedError {
+  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined };
+  return new RefusedError({ ...nothing, code, details, violations: [] });
+}
+
+function readRefusal(error: ServiceError): Refusal {
+  const details = readDetails(error);
+  const find = <T>(name: string, decode: (value: Uint8Array) => T): T | undefined => {
+    const any = details.find(({ typeUrl }) => typeUrl.endsWith(`/google.rpc.${name}`));
+    return any === undefined ? undefined : readable(() => decode(any.value));
+  };
+  const anyInfo = find("ErrorInfo", (value) => ErrorInfo.decode(value));
+  const info = anyInfo?.domain === DOMAIN ? anyInfo : undefined;
+  const retry = find("RetryInfo", (value) => RetryInfo.decode(value));
+  return {
+    code: error.code,
+    reason: info?.reason,
+    details: error.details,
+    violations: find("BadRequest", (value) => BadRequest.decode(value))?.fieldViolations ?? [],
+    retryAfterMs: retry === undefined ? undefined : milliseconds(retry.retryDelay),
+    lossReason: info?.metadata["loss_reason"],
+  };
+}
+
+function readDetails(error: ServiceError): Status["details"] {
+  const [trailer] = error.metadata.get(TRAILER);
+  if (!(trailer instanceof Uint8Array)) return [];
+  return readable(() => Status.decode(trailer))?.details ?? [];
+}
+
+/** What `decode` gives; `undefined` for bytes of somebody else: the code and the message still say what happened. */
+function readable<T>(decode: () => T): T | undefined {
+  try {
+    return decode();
+  } catch {
+    return undefined;
+  }
+}
+
+/** The loss that an error tells of, if it does. */
+export function toldLost(error: unknown): Loss | undefined {
+  if (!(error instanceof RefusedError) || error.reason !== "HOLD_LOST") return undefined;
+  return { reason: lossReasonNamed(error.lossReason), detail: error.details };
+}

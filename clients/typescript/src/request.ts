@@ -1,0 +1,82 @@
+// What a caller asks for, in this language's words, and the same for the wire.
+
+import { LeaseSpec } from "../gen/leasehold/v1/hold.js";
+import type { LockSelector } from "../gen/leasehold/v1/lock.js";
+import { LockKey, LockMode } from "../gen/leasehold/v1/lock.js";
+import { optionalDuration } from "./duration.js";
+
+/** The name of a lock. With the host id it gives the lock path; equal lock paths exclude each other. */
+export interface LockName {
+  /** What the lock is for: a job, a function, a resource. At most 1,024 bytes. May be empty, if `scope` is not. */
+  readonly function?: string;
+  /** The part that splits a function's lock: a tenant, an order, a shard. At most 1,024 bytes. */
+  readonly scope?: string;
+  /** Whether the lock is held while a function runs, or while a listener listens. Default: `"function"`. */
+  readonly mode?: "function" | "listener";
+  /** Overrides the sidecar's host id, where the operator allows it. */
+  readonly hostId?: string;
+  /** Overrides the sidecar's host type, where the operator allows it. */
+  readonly hostType?: string;
+}
+
+/** Which lock is meant: by its name, or by its path as it stands in a grant or a record. */
+export type LockReference = LockName | { readonly lockPath: string };
+
+/** Asks for a hold. Spans of time are milliseconds. */
+export interface HoldRequest extends LockName {
+  /** The duration of the lease in the store: whole seconds, 15,000 to 60,000. Default: the sidecar's, 60,000. */
+  readonly leaseDurationMs?: number;
+  /** How long to wait while the lock is busy: 0 to 24 h, or `Infinity` for without end. Default: 0, one try. */
+  readonly waitMs?: number;
+  /** How long the hold may last in all, more than 0. Default: no such bound; by a unary call 10 min. */
+  readonly maxHoldMs?: number;
+  /** How long the lock stays taken at least, counted from the grant: 0 to 24 h. Default: 0. */
+  readonly minHoldMs?: number;
+  /** The hold is lost when progress was not reported for so long: 1 s to 24 h. Default: not watched. */
+  readonly progressTimeoutMs?: number;
+  /** Whether the sidecar renews the lease. False: the hold lasts one lease duration and no more. Default: true. */
+  readonly autoRenew?: boolean;
+  /** Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host. */
+  readonly holder?: string;
+  /** Free pairs, shown in the lock's record: at most 16, 1,024 bytes in all. Not for secrets. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** Asks for a lock by a unary call. */
+export interface AcquireRequest extends HoldRequest {
+  /** Makes the call repeatable: at most 128 bytes. Use a fresh random one for each hold. Default: none. */
+  readonly requestId?: string;
+}
+
+/** The name for the wire. */
+export function lockKey(name: LockName): LockKey {
+  return LockKey.create({
+    function: name.function ?? "",
+    scope: name.scope ?? "",
+    mode: name.mode === "listener" ? LockMode.LISTENER : LockMode.FUNCTION,
+    hostId: name.hostId,
+    hostType: name.hostType,
+  });
+}
+
+/** The selector for the wire. */
+export function lockSelector(lock: LockReference): LockSelector {
+  if ("lockPath" in lock) return { lock: { $case: "lockPath", value: lock.lockPath } };
+  return { lock: { $case: "key", value: lockKey(lock) } };
+}
+
+/** The spec for the wire, with this wait. */
+export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
+  return LeaseSpec.create({
+    key: lockKey(request),
+    leaseDuration: optionalDuration("leaseDurationMs", request.leaseDurationMs),
+    wait: optionalDuration("waitMs", waitMs),
+    maxHold: optionalDuration("maxHoldMs", request.maxHoldMs),
+    minHold: optionalDuration("minHoldMs", request.minHoldMs),
+    progressTimeout: optionalDuration("progressTimeoutMs", request.progressTimeoutMs),
+    autoRenew: request.autoRenew,
+    requestId: request.requestId ?? "",
+    holder: request.holder ?? "",
+    labels: { ...request.labels },
+  });
+}

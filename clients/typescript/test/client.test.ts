@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { status } from "@grpc/grpc-js";
+
+import type { HoldRequest } from "../src/index.js";
+import { BusyError, HoldLostError, LockMode, LossReason, ProtocolError, RefusedError } from "../src/index.js";
+import { Busy } from "../src/proto.js";
+import type { HoldCall } from "./fake-sidecar.js";
+import { Bench, OURS, grant, refusal, validity } from "./fake-sidecar.js";
+
+const GRANTED = grant(validity(OURS, 1_058, 58));
+
+async function granted(bench: Bench): Promise<HoldCall> {
+  const call = await bench.sidecar.hold();
+  call.tell(GRANTED);
+  return call;
+}
+
+function waitSeconds({ start }: HoldCall): number | undefined {
+  return start?.$case === "spec" ? start.value.wait?.seconds : undefined;
+}
+
+test("every unary call reaches the sidecar", async () => {
+  await using bench = await Bench.create();
+  const { client } = bench;
+  const lock = { lockPath: "locks/a" };
+  assert.equal((await client.getLock(lock)).lockPath, "locks/a");
+  assert.equal((await client.getLock({ function: "f", scope: "s" })).lockPath, "f/s");
+  const token = await client.checkToken(lock, 7);
+  assert.equal(token.newestFencingToken, 8);
+  const broken = await client.breakLock(lock, "stuck", { now: true, brokenBy: "me" });
+  assert.equal(broken.record?.lockPath, "locks/a");
+  assert.equal(broken.freeInMs, 1_500);
+  await client.breakLock(lock, "stuck");
+  assert.equal((await client.resolvePath({ function: "f" })).lockPath, "f");
+  assert.deepEqual((await client.extend("lease-1", 90_000)).validity, validity(OURS, 1_090, 90));
+  bench.sidecar.script.report = validity(OURS, 1_060, 60);
+  assert.deepEqual(await client.reportProgress("lease-1", { validityOnly: true }), validity(OURS, 1_060, 60));
+  await client.release("lease-1");
+  assert.deepEqual(bench.sidecar.script.asked, [
+    "break BREAK_MODE_NOW stuck me",
+    "break BREAK_MODE_RUN_OUT stuck ",
+    "report validity_only=true",
+    "release lease-1",
+  ]);
+});
+
+test("a list goes on through all pages", async () => {
+  await using bench = await Bench.create();
+  const paths = [];
+  for await (const { lockPath } of bench.client.listLocks({ hostId: "h" })) paths.push(lockPath);
+  assert.deepEqual(paths, ["h/", "h/third"]);
+});
+
+test("a watch gives records until the stream ends, or it is no longer wanted", async () => {
+  await using bench = await Bench.create();
+  const paths = [];
+  for await (const { lockPath } of bench.client.watchLock({ function: "f", scope: "s" })) paths.push(lockPath);
+  assert.deepEqual(paths, ["f/s"]);
+
+  const abort = new AbortController();
+  const watch = async (): Promise<void> => {
+    for await (const { lockPath } of bench.client.watchLock({ lockPath: "locks/a" }, { signal: abort.signal })) {
+      paths.push(lockPath);
+      abort.abort();
+    }
+  };
+  await assert.rejects(watch(), { name: "AbortError" });
+  assert.deepEqual(paths, ["f/s", "locks/a"]);
+});
+
+test("what is asked for reaches the sidecar", async () => {
+  await using bench = await Bench.create();
+  const request: HoldRequest = {
+    function: "f",
+    scope: "s",
+    mode: "listener",
+    hostId: "h",
+    hostType: "t",
+    leaseDurationMs: 15_000,
+    waitMs: 1_500,
+    maxHoldMs: 60_000,
+    minHoldMs: 1_000,
+    progressTimeoutMs: 5_000,
+    autoRenew: false,
+    holder: "me",
+    labels: { team: "a" },
+  };
+  const holding = bench.client.hold(request);
+  const { start } = await granted(bench);
+  assert.equal(start?.$case, "spec");
+  const seconds = (count: number): object => ({ seconds: count, nanos: 0 });
+  assert.deepEqual(start.value, {
+    key: { function: "f", scope: "s", mode: LockMode.LISTENER, hostId: "h", hostType: "t" },
+    leaseDuration: seconds(15),
+    wait: { seconds: 1, nanos: 500_000_000 },
+    maxHold: seconds(60),
+    minHold: seconds(1),
+    progressTimeout: seconds(5),
+    autoRenew: false,
+    requestId: "",
+    holder: "me",
+    labels: { team: "a" },
+  });
+  await (await holding).release();
+});
+
+test("an acquire is granted or busy and nothing else", async () => {
+  await using bench = await Bench.create();
+  const acquire = bench.client.acquire.bind(bench.client, { function: "f", requestId: "r" });
+  await assert.rejects(acquire(), ProtocolError);
+  bench.sidecar.script.acquire = GRANTED;
+  assert.equal((await acquire()).fencingToken, 65_536);
+  bench.sidecar.script.acquire = { $case: "busy", value: Busy.create() };
+  await assert.rejects(acquire(), BusyError);
+});
+
+test("the bearer token goes with each call", async () => {
+  await using bench = await Bench.create();
+  await using client = await bench.another({ bearerToken: "secret\n" });
+  await client.acquire({ function: "f" }).catch(() => undefined);
+  assert.deepEqual(bench.sidecar.script.asked, ["acquire  Bearer secret"]);
+});
+
+test("an error of the sidecar has its code", async () => {
+  await using bench = await Bench.create();
+  const error: unknown = await bench.client.reportProgress("x").catch((reason: unknown) => reason);
+  assert.ok(error instanceof RefusedError);
+  assert.equal(error.code, status.UNAVAILABLE);
+  assert.equal(error.reason, undefined);
+  assert.equal(error.message, "not now");
+});
+
+test("s12 a wait that is cancelled leaves the queue", async () => {
+  await using bench = await Bench.create();
+  const abort = new AbortController();
+  const holding = bench.client.hold({ function: "f", waitMs: Infinity }, { signal: abort.signal });
+  const call = await bench.sidecar.hold();
+  const enough = new Error("enough");
+  abort.abort(enough);
+  await assert.rejects(holding, enough);
+  await call.ended();
+  await assert.rejects(bench.client.hold({ function: "f" }, { signal: abort.signal }), enough);
+  await assert.rejects(bench.client.acquire({ function: "f" }, { signal: abort.signal }), enough);
+});
+
+test("a client that is closed waits no more", async () => {
+  await using bench = await Bench.create();
+  const holding = bench.client.hold({ function: "f", waitMs: Infinity });
+  const call = await bench.sidecar.hold();
+  bench.client.close();
+  await assert.rejects(holding, { name: "RefusedError", code: status.CANCELLED });
+  await call.ended();
+});
+
+test("a wait without end asks again, and is as long as the sidecar allows", async () => {
+  await using bench = await Bench.create();
+  const holding = bench.client.hold({ function: "f", waitMs: Infinity });
+  const day = await bench.sidecar.hold();
+  assert.equal(waitSeconds(day), 86_400);
+  const violations = [{ field: "spec.wait", description: "is too long" }];
+  day.fail(refusal(status.INVALID_ARGUMENT, "no", { reason: "INVALID_FIELD" }, { violations }));
+  const half = await bench.sidecar.hold();
+  assert.equal(waitSeconds(half), 43_200);
+  half.tell({ $case: "busy", value: Busy.create() });
+  assert.equal(waitSeconds(await granted(bench)), 43_200);
+  await (await holding).release();
+});
+
+test("a wait without end is not repeated after another error", async () => {
+  await using bench = await Bench.create();
+  const holding = bench.client.hold({ function: "f", waitMs: Infinity });
+  (await bench.sidecar.hold()).fail(refusal(status.UNAVAILABLE, "going away", { reason: "SHUTTING_DOWN" }));
+  await assert.rejects(holding, RefusedError);
+});
+
+test("s13 work under a lock gives it back, whether it ends well or not", async () => {
+  await using bench = await Bench.create();
+  const { asked } = bench.sidecar.script;
+  const holding = bench.client.whileHolding({ function: "f" }, (signal, hold) => {
+    assert.ok(!signal.aborted && hold.isValid());
+    return hold.fencingToken;
+  });
+  await granted(bench);
+  assert.equal(await holding, 65_536);
+  assert.deepEqual(asked, ["release lease-1"]);
+
+  const boom = new Error("boom");
+  const failing = bench.client.whileHolding({ function: "f" }, () => {
+    throw boom;
+  });
+  await granted(bench);
+  await assert.rejects(failing, boom);
+  assert.deepEqual(asked, ["release lease-1", "release lease-1"]);
+});
+
+test("s4 work under a lock that was lost fails, whatever it says itself", async () => {
+  await using bench = await Bench.create();
+  const lost = { $case: "lost", value: { reason: LossReason.BROKEN, detail: "", breakNote: undefined } } as const;
+  const endings: ((signal: AbortSignal) => unknown)[] = [
+    (): string => "done all the same",
+    (signal: AbortSignal): void => {
+      signal.throwIfAborted();
+    },
+    (): void => {
+      throw new Error("broke off");
+    },
+  ];
+  for (const end of endings) {
+    const holding = bench.client.whileHolding({ function: "f" }, async (signal) => {
+      await new Promise((resolve) => {
+        signal.addEventListener("abort", resolve);
+      });
+      return end(signal);
+    });
+    (await granted(bench)).tell(lost);
+    const error: unknown = await holding.catch((reason: unknown) => reason);
+    assert.ok(error instanceof HoldLostError);
+    assert.equal(error.loss.reason, LossReason.BROKEN);
+  }
+  assert.deepEqual(bench.sidecar.script.asked, []);
+});
+
+test("s4 work that outlasts its validity unawares fails", async () => {
+  await using bench = await Bench.create();
+  const holding = bench.client.whileHolding({ function: "f" }, () => {
+    bench.clock.advance(58);
+  });
+  await granted(bench);
+  await assert.rejects(holding, HoldLostError);
+});
+
+test("the caller's signal aborts the work, too", async () => {
+  await using bench = await Bench.create();
+  const abort = new AbortController();
+  const enough = new Error("enough");
+  const work = async (signal: AbortSignal): Promise<void> => {
+    abort.abort(enough);
+    await Promise.resolve();
+    signal.throwIfAborted();
+  };
+  const holding = bench.client.whileHolding({ function: "f" }, work, { signal: abort.signal });
+  await granted(bench);
+  await assert.rejects(holding, enough);
+  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1"]);
+});

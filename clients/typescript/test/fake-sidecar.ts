@@ -1,0 +1,334 @@
+// For tests: a sidecar that does what a test says, and a clock that stands still.
+
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+
+import type { ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
+import { Metadata, Server, ServerCredentials, status } from "@grpc/grpc-js";
+
+import { ErrorInfo, RetryInfo, BadRequest, Status } from "../gen/google/rpc/error.js";
+import type { BootReading, Clock } from "../src/boot-clock.js";
+import { Client } from "../src/client.js";
+import { duration } from "../src/duration.js";
+import type { ConnectOptions } from "../src/endpoint.js";
+import type { Hold } from "../src/hold/hold.js";
+import type { HoldEvent } from "../src/index.js";
+import {
+  AcquireLeaseResponse,
+  BreakLockResponse,
+  BreakOutcome,
+  CheckTokenResponse,
+  Grant,
+  HoldLeaseResponse,
+  LeaseServiceService,
+  ListLocksResponse,
+  LockRecord,
+  ReleaseOutcome,
+  ReleaseResult,
+  ResolvePathResponse,
+  TokenStatus,
+  Validity,
+} from "../src/proto.js";
+import type { HoldLeaseRequest, LeaseServiceServer, LockSelector } from "../src/proto.js";
+
+export const OURS = "kernel-a";
+export const ELSEWHERE = "kernel-b";
+
+/** How long a test waits for what must come. */
+export const PATIENCE_MS = 20_000;
+
+/** Stands still until it is moved. Its kernel is {@link OURS}, and it starts at 1,000 s. */
+export class ManualClock implements Clock {
+  readonly bootId = OURS;
+  #now = 1_000_000;
+
+  read(): BootReading {
+    return { earliest: this.#now, latest: this.#now };
+  }
+
+  advance(seconds: number): void {
+    this.#now += seconds * 1_000;
+  }
+}
+
+/** A validity in seconds since boot. */
+export function validity(bootId: string, until: number, validFor: number): Validity {
+  return Validity.create({
+    validUntil: { bootId, sinceBoot: duration("until", until * 1_000) },
+    validFor: duration("validFor", validFor * 1_000),
+  });
+}
+
+export type Event = NonNullable<HoldLeaseResponse["event"]>;
+
+export function grant(granted: Validity): { $case: "granted"; value: Grant } {
+  const value = Grant.create({
+    leaseId: "lease-1",
+    resumeToken: "resume-1",
+    lockPath: "locks/p/h/f/s/FUNCTION",
+    hostId: "h",
+    fencingToken: 65_536,
+    validity: granted,
+  });
+  return { $case: "granted", value };
+}
+
+/** What a call is refused with. */
+export interface Refused {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
+
+/** An error with the details that a sidecar gives. */
+export function refusal(
+  code: status,
+  details: string,
+  info?: { reason: string; domain?: string; metadata?: Record<string, string> },
+  more: { violations?: { field: string; description: string }[]; retryAfterMs?: number } = {},
+): Refused {
+  const metadata = new Metadata();
+  const parts: Status["details"] = [];
+  const add = (name: string, value: Uint8Array): void => {
+    parts.push({ typeUrl: `type.googleapis.com/google.rpc.${name}`, value: Buffer.from(value) });
+  };
+  if (info !== undefined) {
+    const { reason, domain = "leasehold.dev", metadata: pairs = {} } = info;
+    add("ErrorInfo", ErrorInfo.encode({ reason, domain, metadata: pairs }).finish());
+  }
+  if (more.violations !== undefined)
+    add("BadRequest", BadRequest.encode({ fieldViolations: more.violations }).finish());
+  if (more.retryAfterMs !== undefined) {
+    add("RetryInfo", RetryInfo.encode({ retryDelay: duration("retryAfterMs", more.retryAfterMs) }).finish());
+  }
+  if (parts.length > 0) {
+    const trailer = Status.encode({ code, message: details, details: parts }).finish();
+    metadata.set("grpc-status-details-bin", Buffer.from(trailer));
+  }
+  return { code, details, metadata };
+}
+
+/** Waits until `condition` holds. */
+export async function eventually(what: string, condition: () => boolean): Promise<void> {
+  const end = performance.now() + PATIENCE_MS;
+  while (!condition()) {
+    assert.ok(performance.now() < end, what);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** A queue whose next item can be waited for. */
+export class Inbox<T> {
+  readonly items: T[] = [];
+
+  async next(what: string): Promise<T> {
+    await eventually(what, () => this.items.length > 0);
+    return this.items.shift() as T;
+  }
+}
+
+/** A HoldLease call that the test answers. */
+export class HoldCall {
+  readonly start: HoldLeaseRequest["start"];
+  readonly #stream: ServerWritableStream<HoldLeaseRequest, HoldLeaseResponse>;
+  isOpen = true;
+
+  constructor(stream: ServerWritableStream<HoldLeaseRequest, HoldLeaseResponse>) {
+    this.#stream = stream;
+    this.start = stream.request.start;
+    stream.on("cancelled", () => {
+      this.isOpen = false;
+    });
+  }
+
+  tell(event: Event): void {
+    this.#stream.write(HoldLeaseResponse.create({ event }));
+  }
+
+  fail(refused: Refused): void {
+    this.#stream.emit("error", refused);
+  }
+
+  end(): void {
+    this.#stream.end();
+  }
+
+  /** Waits until the client has ended the stream. */
+  async ended(): Promise<void> {
+    await eventually("the client ends the stream", () => !this.isOpen);
+  }
+}
+
+/** What the unary calls are answered with, and what was asked. */
+export interface Script {
+  report?: Validity | Refused;
+  acquire?: AcquireLeaseResponse["outcome"];
+  release?: ReleaseResult | Refused;
+  onRelease?: () => void;
+  readonly asked: string[];
+}
+
+const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
+
+/** A sidecar on a Unix socket of its own. */
+export class FakeSidecar {
+  readonly script: Script = { asked: [] };
+  readonly holds = new Inbox<HoldCall>();
+  readonly #server = new Server();
+
+  static async start(socket: string): Promise<FakeSidecar> {
+    const sidecar = new FakeSidecar();
+    sidecar.#server.addService(LeaseServiceService, sidecar.#service());
+    await new Promise<void>((resolve, reject) => {
+      sidecar.#server.bindAsync(`unix://${socket}`, ServerCredentials.createInsecure(), (error) => {
+        if (error === null) resolve();
+        else reject(error);
+      });
+    });
+    return sidecar;
+  }
+
+  /** The next HoldLease call. */
+  async hold(): Promise<HoldCall> {
+    return await this.holds.next("HoldLease is called");
+  }
+
+  /** Goes away as if killed. */
+  kill(): void {
+    this.#server.forceShutdown();
+  }
+
+  #service(): LeaseServiceServer {
+    const { script } = this;
+    return {
+      holdLease: (call) => {
+        this.holds.items.push(new HoldCall(call));
+      },
+      acquireLease: ({ metadata, request }, answer) => {
+        script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(metadata.get("authorization")[0])}`);
+        answer(null, AcquireLeaseResponse.create({ outcome: script.acquire }));
+      },
+      releaseLease: ({ request }, answer) => {
+        script.asked.push(`release ${request.leaseId}`);
+        script.onRelease?.();
+        const result = script.release ?? ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });
+        reply(answer, result, (released) => ({ result: released }));
+      },
+      extendLease: ({ request }, answer) => {
+        const seconds = request.maxHold?.seconds ?? 0;
+        answer(null, { validity: validity(OURS, 1_000 + seconds, seconds), maxHoldEndsAt: undefined });
+      },
+      reportProgress: ({ request }, answer) => {
+        script.asked.push(`report validity_only=${String(request.validityOnly)}`);
+        reply(answer, script.report ?? NOT_NOW, (told) => ({ validity: told }));
+      },
+      getLock: ({ request }, answer) => {
+        answer(null, { record: record(request.lock) });
+      },
+      listLocks: ({ request }, answer) => {
+        const lockPath = `${request.under?.value ?? ""}/${request.pageToken}`;
+        const nextPageToken = request.pageToken === "" ? "second" : request.pageToken === "second" ? "third" : "";
+        // The second page has no records, and is not the last.
+        const records = request.pageToken === "second" ? [] : [{ lockPath }];
+        answer(null, ListLocksResponse.create({ records, nextPageToken }));
+      },
+      watchLock: (call) => {
+        call.write({ record: record(call.request.lock) });
+        if (call.request.lock?.lock?.$case === "key") call.end();
+        call.on("cancelled", () => script.asked.push("watch cancelled"));
+      },
+      checkToken: ({ request }, answer) => {
+        const newestFencingToken = request.fencingToken + 1;
+        answer(null, CheckTokenResponse.create({ status: TokenStatus.STALE, newestFencingToken }));
+      },
+      breakLock: ({ request }, answer) => {
+        script.asked.push(`break ${request.mode} ${request.reason} ${request.brokenBy}`);
+        const freeIn = duration("freeIn", 1_500);
+        answer(
+          null,
+          BreakLockResponse.create({ outcome: BreakOutcome.BREAKING, freeIn, record: record(request.lock) }),
+        );
+      },
+      resolvePath: ({ request }, answer) => {
+        answer(null, ResolvePathResponse.create({ lockPath: request.key?.function ?? "" }));
+      },
+    };
+  }
+}
+
+function reply<V extends object, R>(answer: sendUnaryData<R>, value: V | Refused, wrap: (value: V) => R): void {
+  if ("details" in value) answer(value);
+  else answer(null, wrap(value));
+}
+
+function record(selector: LockSelector | undefined): LockRecord {
+  const lock = selector?.lock;
+  const lockPath = lock?.$case === "lockPath" ? lock.value : `${lock?.value.function ?? ""}/${lock?.value.scope ?? ""}`;
+  return LockRecord.create({ lockPath });
+}
+
+/** A hold on a bench, its stream, and what was told of it. */
+export interface Held {
+  readonly hold: Hold;
+  readonly call: HoldCall;
+  readonly events: Inbox<HoldEvent>;
+}
+
+/** A fake sidecar, a clock, and a client between them. */
+export class Bench implements AsyncDisposable {
+  readonly clock = new ManualClock();
+
+  private constructor(
+    readonly folder: string,
+    public sidecar: FakeSidecar,
+    public client: Client,
+  ) {}
+
+  static async create(): Promise<Bench> {
+    const folder = await mkdtemp(path.join(tmpdir(), "leasehold-"));
+    const sidecar = await FakeSidecar.start(path.join(folder, "socket"));
+    const bench = new Bench(folder, sidecar, undefined as unknown as Client);
+    bench.client = await bench.another();
+    return bench;
+  }
+
+  get endpoint(): string {
+    return `unix://${path.join(this.folder, "socket")}`;
+  }
+
+  async another(options: ConnectOptions = {}): Promise<Client> {
+    return await Client.connectBy(this.clock, { endpoint: this.endpoint, ...options });
+  }
+
+  kill(): void {
+    this.sidecar.kill();
+  }
+
+  async restart(): Promise<void> {
+    const socket = path.join(this.folder, "socket");
+    await rm(socket, { force: true });
+    this.sidecar = await FakeSidecar.start(socket);
+  }
+
+  /** A hold of `f/s` that is granted by this. */
+  async held(granted: Validity = validity(OURS, 1_058, 58)): Promise<Held> {
+    const events = new Inbox<HoldEvent>();
+    const onEvent = (event: HoldEvent): void => {
+      events.items.push(event);
+    };
+    const holding = this.client.hold({ function: "f", scope: "s" }, { onEvent });
+    const call = await this.sidecar.hold();
+    call.tell(grant(granted));
+    const hold = await holding;
+    assert.equal((await events.next("the grant is told")).type, "granted");
+    return { hold, call, events };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.client.close();
+    this.sidecar.kill();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+import { Bench, grant, validity } from "./fake-sidecar.js";
+
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const MAX_LINES = 400;
+
+interface Packed {
+  readonly filename: string;
+  readonly files: readonly { readonly path: string }[];
+}
+
+const USER = `
+import { Client } from "leasehold-client";
+import { LockKey } from "leasehold-client/proto";
+
+await using client = await Client.connect();
+await using hold = await client.hold({ function: "packed" });
+const token: number = hold.fencingToken;
+console.log(token, LockKey.create({ function: "f" }).function);
+`;
+
+test("the package has what a user needs, and works", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "leasehold-"));
+  try {
+    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
+    const [packed] = JSON.parse(stdout) as Packed[];
+    assert.ok(packed);
+    const paths = packed.files.map((file) => file.path);
+    for (const wanted of ["README.md", "LICENSE-APACHE", "LICENSE-MIT", "dist/src/index.js", "dist/src/index.d.ts"]) {
+      assert.ok(paths.includes(wanted), `${wanted} is in the package`);
+    }
+    assert.deepEqual(
+      paths.filter((name) => /test|conformance|samples|\.tsbuildinfo/.test(name)),
+      [],
+    );
+
+    const user = path.join(folder, "user");
+    const installed = path.join(user, "node_modules", "leasehold-client");
+    await mkdir(installed, { recursive: true });
+    await run("tar", ["-xzf", path.join(folder, packed.filename), "--strip-components=1", "-C", installed]);
+    for (const scope of ["@grpc", "@bufbuild", "@types"]) {
+      await symlink(path.join(ROOT, "node_modules", scope), path.join(user, "node_modules", scope));
+    }
+    await symlink(path.join(ROOT, "node_modules"), path.join(installed, "node_modules"));
+    await writeFile(path.join(user, "package.json"), '{ "type": "module" }');
+    await writeFile(path.join(user, "user.ts"), USER);
+    const options = ["--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,esnext.disposable"];
+    const compiler = path.join(ROOT, "node_modules/typescript/bin/tsc");
+    await run("node", [compiler, ...options, "--types", "node", "user.ts"], { cwd: user });
+
+    await using bench = await Bench.create();
+    const env = { ...process.env, LEASEHOLD_ENDPOINT: bench.endpoint };
+    const running = run("node", ["user.js"], { cwd: user, env });
+    const call = await bench.sidecar.hold();
+    // On the user's own kernel, whose clock is not the test's.
+    bench.sidecar.script.report = validity("elsewhere", 1, 60);
+    call.tell(grant(validity("elsewhere", 1, 60)));
+    assert.equal((await running).stdout, "65536 f\n");
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
+test("the readme's code is the samples'", async () => {
+  const readme = await readFile(path.join(ROOT, "README.md"), "utf8");
+  const blocks = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, text = ""]) => text);
+  assert.ok(blocks.length >= 3);
+  const names = await readdir(path.join(ROOT, "samples"));
+  const samples = await Promise.all(names.map((name) => readFile(path.join(ROOT, "samples", name), "utf8")));
+  for (const block of blocks) {
+    assert.ok(
+      samples.some((sample) => sample.includes(block)),
+      `no sample has:\n${block}`,
+    );
+  }
+  assert.ok((blocks[0]?.trimEnd().split("\n").length ?? 10) < 10, "the first held lock takes under ten lines");
+});
+
+test("no file is longer than people read", async () => {
+  for (const folder of ["src", "src/hold", "test", "samples", "conformance"]) {
+    for (const name of await readdir(path.join(ROOT, folder))) {
+      if (!name.endsWith(".ts")) continue;
+      const text = await readFile(path.join(ROOT, folder, name), "utf8");
+      const lines = text.split("\n").length - 1;
+      assert.ok(lines <= MAX_LINES, `${folder}/${name} has ${String(lines)} lines`);
+    }
+  }
+});
