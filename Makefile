@@ -3,6 +3,7 @@ SHELL := /bin/sh
 # What is installed for the tests goes into the project's own ignored folder.
 TOOLS := $(CURDIR)/.tools
 BUF := $(TOOLS)/node_modules/.bin/buf
+CLIENTS := go java python typescript
 
 .PHONY: help
 help: ## Show what can be made
@@ -14,7 +15,7 @@ demo: ## Build, and show a lock taken, renewed, refused to a second caller, and 
 	sh tests/demo.sh
 
 .PHONY: test
-test: tools lint unit docs ## Run everything that has to pass, installing what it needs into .tools
+test: tools lint unit clients docs ## Run everything that has to pass, installing what it needs into .tools
 
 .PHONY: lint
 lint: tools ## Check formats and lints
@@ -27,11 +28,28 @@ lint: tools ## Check formats and lints
 unit: tools ## Run all tests
 	cargo test --workspace --locked
 
+.PHONY: clients
+clients: ## Check the client of each other language: formats, lints, types, generated code, package, unit tests
+	for client in $(CLIENTS); do echo "clients/$$client"; clients/$$client/check || exit 1; done
+
 .PHONY: simulate
 simulate: ## Run 1,000,000 simulated schedules, and explore as far as memory reaches; SCHEDULES=N, STATES=N
 	LEASEHOLD_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
 		LEASEHOLD_SIMULATION_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test simulation -- --nocapture
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
+	LEASEHOLD_FUZZ_CASES=$(or $(CASES),1000000) cargo test --release --locked --test fuzz
+
+.PHONY: storm
+storm: tools ## Run an hour of faults against real processes; MINUTES=N, SEED=N
+	LEASEHOLD_STORM_MINUTES=$(or $(MINUTES),60) LEASEHOLD_STORM_SEED=$(or $(SEED),1) \
+		cargo test --release --workspace --locked --test faults -- --nocapture storm
+
+.PHONY: soak
+soak: ## Put an hour of load on a sidecar; MINUTES=N
+	cargo run --release --locked -- bench --clients 2000 --locks 1000 --hold 10s --duration $(or $(MINUTES),60)m
 
 .PHONY: docs
 docs: ## Build the documentation of the code, without a broken link
@@ -44,6 +62,7 @@ bench: tools ## Measure the figures of docs/performance.md
 .PHONY: proto
 proto: ## Generate the clients' stubs from proto/
 	LEASEHOLD_WRITE_GENERATED=1 cargo test --test tidy generated
+	for client in $(CLIENTS); do clients/$$client/generate || exit 1; done
 
 .PHONY: tables
 tables: ## Write the tables of docs/ that come from the code

@@ -37,12 +37,13 @@ pub(crate) fn sources(folders: &[&str], ending: &str) -> Vec<Source> {
 }
 
 fn collect(folder: &Path, ending: &str, found: &mut Vec<PathBuf>) {
-    const LEFT_OUT: [&str; 6] = ["target", ".git", ".tools", "gen", "node_modules", "__pycache__"];
+    const LEFT_OUT: [&str; 6] = ["target", "gen", "node_modules", "__pycache__", "dist", "build"];
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() {
-            if !LEFT_OUT.contains(&name) {
+            // What begins with a dot was installed, or is a cache.
+            if !LEFT_OUT.contains(&name) && !name.starts_with('.') {
                 collect(&path, ending, found);
             }
         } else if name.ends_with(ending) {

@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 import leasehold
 from leasehold import Reason
 from leasehold._convert import proto_span, span
+from leasehold._spec import wanted
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -110,3 +111,20 @@ async def a_sidecar_that_is_gone_at_the_release_is_named() -> None:
         with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
             await holder.task
         assert isinstance(caught.value.__cause__, leasehold.UnreachableError)
+
+
+def s19_a_wait_without_end_is_halved_while_the_sidecar_allows_less() -> None:
+    asked = wanted("f", "", {"wait": leasehold.FOREVER})
+    refused = leasehold.RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "no")
+    with pytest.raises(leasehold.RefusedError):
+        asked.shortened(refused)
+    refused.reason_name = "INVALID_FIELD"
+    refused.violations = (leasehold.FieldViolation("spec.wait", "is 1day; 0s to 1m is allowed"),)
+    assert asked.shortened(refused).spec.wait.seconds == 12 * 60 * 60
+    assert asked.spec.wait.seconds == 24 * 60 * 60
+    with pytest.raises(leasehold.RefusedError):
+        wanted("f", "", {"wait": 60}).shortened(refused)
+    while asked.wait > 1:
+        asked = asked.shortened(refused)
+    with pytest.raises(leasehold.RefusedError):
+        asked.shortened(refused)

@@ -124,9 +124,9 @@ impl Worker {
         format!("{}: {complaint}{}\n", self.name, last.join("\n"))
     }
 
-    /// Whether it is between a look and a write.
-    pub(super) fn is_working(&self) -> bool {
-        self.log().lines().last().is_some_and(|line| line.contains("\"look\""))
+    /// Whether it is between a look and a write that nothing will keep it from.
+    pub(super) fn is_deaf_at_work(&self) -> bool {
+        self.log().lines().last().is_some_and(|line| line.contains("\"deaf\":true"))
     }
 
     pub(super) fn stop(&mut self) {

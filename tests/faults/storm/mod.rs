@@ -25,10 +25,8 @@ const LEASE_NANOS: u64 = 15_000_000_000;
 const SLACK: Duration = Duration::from_secs(10);
 const SIDECARS: usize = 3;
 const WORKERS: usize = 18;
-const LOCKS: [&str; 12] = [
-    "nightly", "orders", "cleanup", "mail", "billing", "export", "import", "index", "backup",
-    "sync", "report", "prune",
-];
+const LOCKS: [&str; 8] =
+    ["nightly", "orders", "cleanup", "mail", "billing", "export", "import", "index"];
 /// One step of the storm's schedule.
 const TICK: Duration = Duration::from_millis(100);
 const TICKS_A_SECOND: u64 = 10;
@@ -129,22 +127,26 @@ impl Storm {
         }
     }
 
-    /// As when a virtual machine stands still: a sidecar and its jobs, past their leases; where most jobs hold.
+    /// As when a virtual machine stands still: a sidecar and its jobs, past their leases, in the midst of work;
+    /// nothing else fails meanwhile, so that others take their locks.
     fn stop_machine(&mut self) -> bool {
         if (0..SIDECARS).any(|sidecar| self.is_passing(Passing::SidecarStopped(sidecar))) {
             return false;
         }
         let holding = |machine: &usize| {
             let of_it = self.workers.iter().filter(|worker| worker.sidecar == *machine);
-            of_it.filter(|worker| worker.is_working()).count()
+            of_it.filter(|worker| worker.is_deaf_at_work()).count()
         };
         let whole = (0..SIDECARS).filter(|sidecar| self.is_whole(*sidecar));
-        let Some(machine) = whole.max_by_key(holding) else { return false };
+        let chosen = whole.max_by_key(holding).filter(|machine| holding(machine) > 0);
+        let Some(machine) = chosen else { return false };
         self.statistics.count("fault: a machine was stopped");
-        self.stop_sidecar(machine, 20, 26);
+        self.passing.retain(|(_, what)| *what != Passing::Weather);
+        self.proxy.set(Weather::Calm);
+        self.stop_sidecar(machine, 26, 30);
         for worker in 0..WORKERS {
             if self.workers[worker].sidecar == machine {
-                self.stop_worker(worker, 20, 26);
+                self.stop_worker(worker, 26, 30);
             }
         }
         true
@@ -169,7 +171,6 @@ impl Storm {
                 self.statistics.count("fault: a job was killed");
                 self.workers[worker].kill_and_start();
             }
-            19 => drop(self.stop_machine()),
             20 | 21 if self.is_whole(sidecar) => {
                 self.statistics.count("fault: a lock was broken");
                 let lock = LOCKS[usize::try_from(self.random.below(LOCKS.len() as u64)).unwrap()];
@@ -202,7 +203,8 @@ impl Storm {
                 self.passing.extract_if(.., |(end, _)| *end <= now).map(|(_, what)| what).collect();
             over.into_iter().for_each(|what| self.pass(what));
             if self.tick >= machine_due && self.stop_machine() {
-                machine_due = self.tick + 300;
+                machine_due = self.tick + 600;
+                next = self.tick + 300;
             }
             if self.tick >= next {
                 next = self.tick + 4 + self.random.below(14);
@@ -265,7 +267,7 @@ const MUST_OCCUR: [&str; 16] = [
 async fn s1_s4_s5_hold_in_a_storm_and_a_resource_that_checks_tokens_takes_nothing_late() {
     let seed = number("LEASEHOLD_STORM_SEED", 1);
     let minutes = number("LEASEHOLD_STORM_MINUTES", 0);
-    let ticks = if minutes == 0 { 90 * TICKS_A_SECOND } else { minutes * 60 * TICKS_A_SECOND };
+    let ticks = if minutes == 0 { 120 * TICKS_A_SECOND } else { minutes * 60 * TICKS_A_SECOND };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("documents.db");
     let resources = [

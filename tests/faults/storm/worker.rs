@@ -43,13 +43,13 @@ impl Worker {
     }
 
     /// Looks at the clock first: what is valid after it, was valid at it.
-    fn look(&mut self, lock: &str, guard: &HoldGuard) -> std::io::Result<bool> {
+    fn look(&mut self, lock: &str, guard: &HoldGuard, is_deaf: bool) -> std::io::Result<bool> {
         let at = now();
         let is_valid = guard.is_valid();
         let until = u64::try_from(guard.valid_until().since_boot().as_nanos()).unwrap_or(u64::MAX);
         let line = json!({
             "event": "look", "lock": lock, "token": guard.fencing_token(),
-            "valid": is_valid, "until": until,
+            "valid": is_valid, "until": until, "deaf": is_deaf,
         });
         self.note(at, line)?;
         Ok(is_valid)
@@ -82,7 +82,7 @@ impl Worker {
         for _ in 0..=self.random.below(3) {
             let mut left = self.random.span(self.longest_work);
             while !left.is_zero() {
-                if !self.look(lock, &guard)? && !is_deaf {
+                if !self.look(lock, &guard, is_deaf)? && !is_deaf {
                     break;
                 }
                 let step = left.min(LOOK);
@@ -94,7 +94,7 @@ impl Worker {
             }
             self.write(lock, token).await?;
         }
-        if !self.look(lock, &guard)? {
+        if !self.look(lock, &guard, is_deaf)? {
             return self.note_loss(lock, token, &guard.lost().await);
         }
         self.note(now(), json!({"event": "ending", "lock": lock, "token": token}))?;

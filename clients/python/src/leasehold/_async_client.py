@@ -11,7 +11,7 @@ from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, Calls
 from leasehold._connect import Connector, Tls
 from leasehold._enums import LossReason
-from leasehold._errors import BusyError, ClosedError, ProtocolError
+from leasehold._errors import BusyError, ClosedError, ProtocolError, RefusedError
 from leasehold._events import EventHandler
 from leasehold._records import (
     Break,
@@ -117,9 +117,13 @@ class AsyncClient:
 
     async def _acquire(self, asked: Wanted) -> Grant:
         calls = self._calls()
-        request = wire.AcquireLeaseRequest(spec=asked.spec)
         while True:
-            answer = await calls.unary(calls.stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
+            request = wire.AcquireLeaseRequest(spec=asked.spec)
+            try:
+                answer = await calls.unary(calls.stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
+            except RefusedError as refused:
+                asked = asked.shortened(refused)
+                continue
             match answer.WhichOneof("outcome"):
                 case "granted":
                     return Grant._from_wire(answer.granted)

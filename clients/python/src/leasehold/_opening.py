@@ -6,7 +6,7 @@ from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall
 from leasehold._convert import seconds
 from leasehold._enums import LossReason
-from leasehold._errors import BusyError, LostError, ProtocolError
+from leasehold._errors import BusyError, LostError, ProtocolError, RefusedError
 from leasehold._records import Busy, Grant, LockRecord, Loss
 from leasehold._session import Session, tell
 from leasehold._spec import Wanted
@@ -36,6 +36,9 @@ async def open_session(
                     continue
                 raise BusyError(wanted.name, Busy._from_wire(answer))
             return await _begin(calls, call, answer, sent, handler)
+        except RefusedError as refused:
+            call.cancel()
+            wanted = wanted.shortened(refused)
         except BaseException:
             call.cancel()
             raise

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypedDict
 
 from leasehold._convert import proto_span
 from leasehold._enums import LockMode
-from leasehold._errors import ArgumentError
+from leasehold._errors import ArgumentError, Reason, RefusedError
 from leasehold._records import LockKey
 from leasehold.v1.hold_pb2 import LeaseSpec
 
@@ -17,6 +17,8 @@ FOREVER: Final = math.inf
 
 _LONGEST_WAIT: Final = 24 * 60 * 60
 """The longest wait that a sidecar allows, in seconds; a wait without end repeats it."""
+_SHORTEST_WAIT: Final = 1
+"""A sidecar that does not allow this allows no wait at all."""
 
 Seconds = float | timedelta
 """A span of time: a number of seconds, or a timedelta."""
@@ -63,6 +65,20 @@ class Wanted:
     """How long the call may wait, in seconds."""
     forever: bool
     """Whether to ask again when the wait is over."""
+
+    def shortened(self, refused: RefusedError) -> "Wanted":
+        """Give the same with half the wait, where a wait without end is longer than the sidecar allows.
+
+        Raises what was refused where that is not the reason.
+        """
+        fields = [violation.field for violation in refused.violations]
+        only_the_wait = refused.reason == Reason.INVALID_FIELD and fields == ["spec.wait"]
+        if not (self.forever and only_the_wait and self.wait > _SHORTEST_WAIT):
+            raise refused
+        spec = LeaseSpec()
+        spec.CopyFrom(self.spec)
+        spec.wait.CopyFrom(proto_span("wait", self.wait / 2))
+        return replace(self, spec=spec, wait=self.wait / 2)
 
 
 def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted:

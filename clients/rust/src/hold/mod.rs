@@ -10,6 +10,7 @@ mod resume_tests;
 mod state;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::fmt;
 use std::future::{Future, IntoFuture};

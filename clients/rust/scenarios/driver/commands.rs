@@ -1,0 +1,247 @@
+//! What each command does.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use leasehold_client::proto::{BreakLockRequest, BreakMode, ListLocksRequest};
+use leasehold_client::{Error, HoldEvent, HoldGuard, Outcome};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+use crate::{Command, Driver, Running, Word, emit, measure, plain};
+
+type Words = UnboundedReceiver<Word>;
+
+impl Driver {
+    /// Runs a command to its end.
+    pub(crate) async fn run(
+        &self,
+        command: &Command,
+        running: &Running,
+        mut words: Words,
+    ) -> Result<(), Error> {
+        let client = self.client().await?;
+        let id = command.id.as_str();
+        match command.r#do.as_str() {
+            "hold" => return self.hold(command, running, words).await,
+            "quick" => return self.quick(command).await,
+            "contend" => return self.contend(command).await,
+            "measure" => return measure::measure(client, command).await,
+            "acquire" => match client.acquire(command.spec()).await? {
+                Outcome::Granted(grant) => {
+                    let more = json!({
+                        "token": grant.fencing_token, "lease_id": grant.lease_id, "lock_path": grant.lock_path,
+                    });
+                    emit(id, "granted", more);
+                }
+                Outcome::Busy(busy) => return tell_busy(id, &busy),
+            },
+            "release_lease" => {
+                let released = client.release(&command.lease_id).await?;
+                let outcome = plain(released.outcome().as_str_name(), "RELEASE_OUTCOME_");
+                emit(id, "released", json!({ "outcome": outcome }));
+            }
+            "extend" => {
+                let span = Duration::from_millis(command.max_hold_ms.unwrap_or_default());
+                client.extend(&command.lease_id, span).await?;
+                emit(id, "extended", Value::Null);
+            }
+            "resolve" => {
+                let path = client.resolve_path(command.key()).await?.lock_path;
+                emit(id, "resolved", json!({ "lock_path": path }));
+            }
+            "list" => self.list(id).await?,
+            "check" => {
+                let answer = client.check_token(command.key(), command.token).await?;
+                let status = plain(answer.status().as_str_name(), "TOKEN_STATUS_");
+                emit(id, "checked", json!({ "status": status }));
+            }
+            "break" => {
+                let mode = if command.now { BreakMode::Now } else { BreakMode::RunOut };
+                let request = BreakLockRequest {
+                    lock: Some(command.key().into()),
+                    reason: command.reason.clone(),
+                    mode: mode.into(),
+                    ..BreakLockRequest::default()
+                };
+                let answer = client.break_lock(request).await?;
+                let outcome = plain(answer.outcome().as_str_name(), "BREAK_OUTCOME_");
+                emit(id, "broken", json!({ "outcome": outcome }));
+            }
+            "watch" => {
+                let mut watch = client.watch_lock(command.key()).await?;
+                loop {
+                    let record = tokio::select! {
+                        _ = words.recv() => return told(id, "aborted", Value::Null),
+                        record = watch.next() => record?,
+                    };
+                    let Some(record) = record else { return Ok(()) };
+                    let state = plain(record.state().as_str_name(), "LOCK_STATE_");
+                    emit(id, "watched", json!({ "state": state }));
+                }
+            }
+            other => {
+                emit(id, "error", json!({ "code": "", "message": format!("what is {other}?") }))
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&self, id: &str) -> Result<(), Error> {
+        let client = self.client().await?;
+        let mut paths = Vec::new();
+        let mut request = ListLocksRequest::default();
+        loop {
+            let page = client.list_locks(request.clone()).await?;
+            paths.extend(page.records.into_iter().map(|record| record.lock_path));
+            if page.next_page_token.is_empty() {
+                break;
+            }
+            request.page_token = page.next_page_token;
+        }
+        emit(id, "listed", json!({ "paths": paths }));
+        Ok(())
+    }
+
+    /// Holds a lock until it is told to let go.
+    async fn hold(
+        &self,
+        command: &Command,
+        running: &Running,
+        mut words: Words,
+    ) -> Result<(), Error> {
+        let id = command.id.as_str();
+        let (sender, events) = mpsc::unbounded_channel();
+        tokio::spawn(tell_events(id.to_owned(), events));
+        let holding = self.client().await?.hold(command.spec()).events(sender);
+        let asking = async {
+            if command.waits_without_end() {
+                holding.until_granted().await.map(Outcome::Granted)
+            } else {
+                holding.await
+            }
+        };
+        let outcome = tokio::select! {
+            // Dropped, it leaves the queue.
+            _ = words.recv() => return told(id, "aborted", Value::Null),
+            outcome = asking => outcome?,
+        };
+        let guard = match outcome {
+            Outcome::Granted(guard) => Arc::new(guard),
+            Outcome::Busy(busy) => return tell_busy(id, &busy),
+        };
+        *running.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&guard));
+        let more = json!({
+            "token": guard.fencing_token(), "lease_id": guard.lease_id(), "lock_path": guard.lock_path(),
+        });
+        emit(id, "granted", more);
+        let word = tokio::select! {
+            // Rust cancels by dropping: the branch that is not taken is the code that was cancelled.
+            loss = guard.lost() => {
+                emit(id, "cancelled", Value::Null);
+                let reason = plain(loss.reason.as_str_name(), "LOSS_REASON_");
+                return told(id, "lost", json!({ "reason": reason, "detail": loss.detail }));
+            }
+            word = words.recv() => word,
+        };
+        running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+        release(guard).await?;
+        match word {
+            Some(Word::Fail) => told(id, "failed", json!({ "error": "boom" })),
+            Some(Word::Release | Word::Cancel) | None => told(id, "released", Value::Null),
+        }
+    }
+
+    /// Takes and releases a lock again and again.
+    async fn quick(&self, command: &Command) -> Result<(), Error> {
+        let client = self.client().await?;
+        let mut tokens = Vec::new();
+        for _ in 0..command.times {
+            match client.hold(command.spec()).await? {
+                Outcome::Granted(guard) => {
+                    tokens.push(guard.fencing_token());
+                    guard.release().await?;
+                }
+                Outcome::Busy(busy) => return tell_busy(&command.id, &busy),
+            }
+        }
+        emit(&command.id, "done", json!({ "tokens": tokens }));
+        Ok(())
+    }
+
+    /// Adds to the number in a file that only the newest token may write to.
+    async fn contend(&self, command: &Command) -> Result<(), Error> {
+        let client = self.client().await?;
+        let mut tokens = Vec::new();
+        let newest = format!("{}.token", command.file);
+        let read = |file: &str| -> u64 {
+            std::fs::read_to_string(file).unwrap_or_default().trim().parse().unwrap_or_default()
+        };
+        for _ in 0..command.times {
+            let spec = leasehold_client::LeaseSpec::new("contend", "");
+            let guard = client.hold(spec).until_granted().await?;
+            let token = guard.fencing_token();
+            let number = read(&command.file);
+            if read(&newest) >= token || !guard.is_valid() {
+                return Err(Error::Protocol("the lock is not held, or its token has not grown"));
+            }
+            let written = std::fs::write(&newest, token.to_string())
+                .and_then(|()| std::fs::write(&command.file, (number + 1).to_string()));
+            if written.is_err() {
+                return Err(Error::Protocol("the file cannot be written"));
+            }
+            guard.release().await?;
+            tokens.push(token);
+        }
+        emit(&command.id, "done", json!({ "tokens": tokens }));
+        Ok(())
+    }
+}
+
+/// Waits for the calls that use the guard, then gives the lock back.
+async fn release(mut guard: Arc<HoldGuard>) -> Result<(), Error> {
+    let guard = loop {
+        match Arc::try_unwrap(guard) {
+            Ok(guard) => break guard,
+            Err(shared) => guard = shared,
+        }
+        tokio::task::yield_now().await;
+    };
+    guard.release().await?;
+    Ok(())
+}
+
+/// The last event of a command.
+fn told(id: &str, event: &str, more: Value) -> Result<(), Error> {
+    emit(id, event, more);
+    Ok(())
+}
+
+fn tell_busy(id: &str, busy: &leasehold_client::proto::Busy) -> Result<(), Error> {
+    let record = busy.record.clone().unwrap_or_default();
+    told(id, "busy", json!({ "holder": record.holder, "token": record.fencing_token }))
+}
+
+async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {
+    while let Some(event) = events.recv().await {
+        match event {
+            HoldEvent::Waiting(waiting) => {
+                emit(&id, "waiting", json!({ "place": waiting.position }));
+            }
+            HoldEvent::AtRisk { cause, detail, .. } => {
+                emit(&id, "at_risk", json!({ "cause": cause, "detail": detail }));
+            }
+            HoldEvent::Recovered { .. } => emit(&id, "recovered", Value::Null),
+            HoldEvent::Draining { time_left } => {
+                let left = u64::try_from(time_left.as_millis()).unwrap_or(u64::MAX);
+                emit(&id, "draining", json!({ "time_left_ms": left }));
+            }
+            HoldEvent::Interrupted { detail } => {
+                emit(&id, "interrupted", json!({ "detail": detail }));
+            }
+            HoldEvent::Resumed { .. } => emit(&id, "resumed", Value::Null),
+            // Events of later versions, too.
+            HoldEvent::Renewed { .. } | HoldEvent::Lost(_) | _ => {}
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the scenarios drive that all clients share: JSON lines on stdin are commands, JSON lines on stdout are events.
+//! It uses the public interface of the client, and the generated stub to compare it with.
+
+mod commands;
+mod measure;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use leasehold_client::{Client, Error, HoldGuard, LeaseSpec, LockKey, Reason};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::AsyncBufReadExt as _;
+use tokio::sync::{OnceCell, mpsc};
+
+/// A line of stdin. Spans are in milliseconds; an absent one is unset.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Command {
+    id: String,
+    r#do: String,
+    function: String,
+    scope: String,
+    wait_ms: Option<i64>,
+    lease_ms: Option<u64>,
+    max_hold_ms: Option<u64>,
+    min_hold_ms: Option<u64>,
+    progress_timeout_ms: Option<u64>,
+    labels: BTreeMap<String, String>,
+    lease_id: String,
+    token: u64,
+    reason: String,
+    now: bool,
+    times: usize,
+    file: String,
+}
+
+impl Command {
+    fn key(&self) -> LockKey {
+        LockKey::new(&self.function, &self.scope)
+    }
+
+    fn waits_without_end(&self) -> bool {
+        self.wait_ms == Some(-1)
+    }
+
+    fn spec(&self) -> LeaseSpec {
+        let mut spec: LeaseSpec = self.key().into();
+        spec.labels = self.labels.clone();
+        if let Some(wait) = self.wait_ms.and_then(|wait| u64::try_from(wait).ok()) {
+            spec = spec.with_wait(Duration::from_millis(wait));
+        }
+        if let Some(lease) = self.lease_ms {
+            spec = spec.with_lease_duration(Duration::from_millis(lease));
+        }
+        if let Some(max_hold) = self.max_hold_ms {
+            spec = spec.with_max_hold(Duration::from_millis(max_hold));
+        }
+        if let Some(min_hold) = self.min_hold_ms {
+            spec = spec.with_min_hold(Duration::from_millis(min_hold));
+        }
+        if let Some(timeout) = self.progress_timeout_ms {
+            spec = spec.with_progress_timeout(Duration::from_millis(timeout));
+        }
+        spec
+    }
+}
+
+/// What is said to a command that runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Word {
+    Release,
+    Fail,
+    Cancel,
+}
+
+/// A command that others may speak to.
+#[derive(Clone, Debug)]
+struct Running {
+    words: mpsc::UnboundedSender<Word>,
+    hold: Arc<Mutex<Option<Arc<HoldGuard>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Driver {
+    client: OnceCell<Client>,
+    running: Mutex<HashMap<String, Running>>,
+}
+
+fn emit(id: &str, event: &str, more: Value) {
+    let mut line = json!({ "id": id, "event": event });
+    if let (Some(line), Value::Object(more)) = (line.as_object_mut(), more) {
+        line.extend(more);
+    }
+    let mut stdout = std::io::stdout().lock();
+    // Without a reader there is nobody left to do it for.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+/// Tells an error that ended a command.
+fn fail(id: &str, error: &Error) {
+    let refusal = if let Error::Refused(refusal) = error { Some(refusal) } else { None };
+    let fields: Vec<&str> = refusal.map_or_else(Vec::new, |refusal| {
+        refusal.violations.iter().map(|violation| violation.field.as_str()).collect()
+    });
+    let code =
+        error.code().map_or_else(|| "UNAVAILABLE".to_owned(), |code| name(&format!("{code:?}")));
+    let reason = error.reason().map(Reason::as_str).unwrap_or_default();
+    let more =
+        json!({ "code": code, "reason": reason, "message": error.to_string(), "fields": fields });
+    emit(id, "error", more);
+}
+
+/// `InvalidArgument` as the API writes it.
+fn name(code: &str) -> String {
+    let mut name = String::new();
+    for (at, letter) in code.char_indices() {
+        if at > 0 && letter.is_uppercase() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+/// An enum's name without what all its names begin with.
+fn plain<'a>(name: &'a str, prefix: &str) -> &'a str {
+    name.strip_prefix(prefix).unwrap_or(name)
+}
+
+impl Driver {
+    /// The one client of all commands.
+    async fn client(&self) -> Result<&Client, Error> {
+        self.client.get_or_try_init(Client::from_env).await
+    }
+
+    /// Passes a command on to the one that has its id.
+    fn tell(&self, command: &Command) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(running) = running.get(&command.id) else { return };
+        let hold = running.hold.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match (command.r#do.as_str(), hold) {
+            ("release", _) => drop(running.words.send(Word::Release)),
+            ("fail", _) => drop(running.words.send(Word::Fail)),
+            ("cancel", _) => drop(running.words.send(Word::Cancel)),
+            ("validity", Some(hold)) => {
+                let left = u64::try_from(hold.remaining().as_millis()).unwrap_or(u64::MAX);
+                let more = json!({ "valid": hold.is_valid(), "remaining_ms": left });
+                emit(&command.id, "validity", more);
+            }
+            ("progress", Some(hold)) => {
+                let id = command.id.clone();
+                tokio::spawn(async move {
+                    match hold.report_progress().await {
+                        Ok(()) => emit(&id, "progressed", Value::Null),
+                        Err(error) => fail(&id, &error),
+                    }
+                });
+            }
+            (_, _) => {}
+        }
+    }
+
+    fn start(self: &Arc<Self>, command: Command) {
+        if ["release", "fail", "cancel", "progress", "validity"].contains(&command.r#do.as_str()) {
+            return self.tell(&command);
+        }
+        let (words, told) = mpsc::unbounded_channel();
+        let running = Running { words, hold: Arc::default() };
+        let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(command.id.clone(), running.clone());
+        let driver = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = driver.run(&command, &running, told).await {
+                fail(&command.id, &error);
+            }
+        });
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let driver = Arc::new(Driver::default());
+    let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        driver.start(serde_json::from_str(&line)?);
+    }
+    // Reading goes on in a thread that nothing ends.
+    std::process::exit(0)
+}

@@ -1,0 +1,73 @@
+//! Hold and release through the client, beside the same through the generated stub.
+
+use std::time::Duration;
+
+use leasehold_client::proto::hold_lease_request::Start;
+use leasehold_client::proto::hold_lease_response::Event;
+use leasehold_client::proto::lease_service_client::LeaseServiceClient;
+use leasehold_client::proto::{HoldLeaseRequest, ReleaseLeaseRequest};
+use leasehold_client::{BootInstant, Client, Error, Outcome};
+use serde_json::json;
+use tonic::transport::Channel;
+
+use crate::{Command, emit};
+
+/// Holds of the one before it is the other's turn.
+const TURN: usize = 50;
+
+fn now() -> BootInstant {
+    let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(reading.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(reading.tv_nsec).unwrap_or_default();
+    BootInstant::from_boot(Duration::from_secs(seconds) + Duration::from_nanos(nanos))
+}
+
+pub(crate) async fn measure(client: &Client, command: &Command) -> Result<(), Error> {
+    let endpoint = std::env::var("LEASEHOLD_ENDPOINT").unwrap_or_default();
+    let channel = Client::builder(endpoint).channel().await?;
+    let mut stub = LeaseServiceClient::new(channel);
+    let (mut by_client, mut by_stub) = (Duration::ZERO, Duration::ZERO);
+    let mut done = 0;
+    while done < command.times {
+        let turn = TURN.min(command.times - done);
+        let began = now();
+        for _ in 0..turn {
+            let Outcome::Granted(guard) = client.hold(command.spec()).await? else {
+                return Err(Error::Protocol("the lock is busy"));
+            };
+            guard.release().await?;
+        }
+        let between = now();
+        for _ in 0..turn {
+            hold_by_stub(&mut stub, command).await?;
+        }
+        by_client += between.saturating_since(began);
+        by_stub += now().saturating_since(between);
+        done += turn;
+    }
+    let times = f64::from(u32::try_from(command.times).unwrap_or(u32::MAX));
+    let more = json!({
+        "client_per_second": times / by_client.as_secs_f64(), "stub_per_second": times / by_stub.as_secs_f64(),
+    });
+    emit(&command.id, "measured", more);
+    Ok(())
+}
+
+async fn hold_by_stub(
+    stub: &mut LeaseServiceClient<Channel>,
+    command: &Command,
+) -> Result<(), Error> {
+    let request = HoldLeaseRequest { start: Some(Start::Spec(command.spec())) };
+    let mut stream = stub.hold_lease(request).await?.into_inner();
+    while let Some(message) = stream.message().await? {
+        match message.event {
+            Some(Event::Granted(grant)) => {
+                let release = ReleaseLeaseRequest { lease_id: grant.lease_id };
+                stub.release_lease(release).await?;
+            }
+            Some(Event::Released(_)) => return Ok(()),
+            _ => {}
+        }
+    }
+    Err(Error::Protocol("the stream ended without Released"))
+}

@@ -1,0 +1,96 @@
+//! A sidecar for one driver or a few.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::driver::until;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+
+/// A `leasehold serve` on the embedded store.
+pub(crate) struct Sidecar {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Sidecar {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let child = spawn(&folder);
+        let sidecar = Self { folder, child };
+        sidecar.wait_until_up().await;
+        sidecar
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("unix://{}", self.folder.path().join("leasehold.sock").display())
+    }
+
+    /// The file of its locks.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.folder.path().join("locks.db")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it as a crash does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it anew at the same place.
+    pub(crate) async fn restart(&mut self) {
+        self.child = spawn(&self.folder);
+        self.wait_until_up().await;
+    }
+
+    async fn wait_until_up(&self) {
+        let probe = || {
+            let mut probe = Command::new(BINARY);
+            probe.env_remove("LEASEHOLD_CLIENTS").args(["probe", "--endpoint", &self.endpoint()]);
+            probe
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .unwrap()
+                .success()
+                .then_some(())
+        };
+        let log = || std::fs::read_to_string(self.folder.path().join("log")).unwrap();
+        until("the sidecar is up", log, probe).await;
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(folder: &tempfile::TempDir) -> Child {
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let log = File::options().create(true).append(true).open(at("log")).unwrap();
+    let mut command = Command::new(BINARY);
+    command.arg("serve");
+    for setting in [
+        format!("store.embedded.path={}", at("locks.db")),
+        format!("listen.unix={}", at("leasehold.sock")),
+        "listen.tcp=".to_owned(),
+        "admin.listen=".to_owned(),
+        "admin.allow_break=true".to_owned(),
+        // So that waiting without end is more than one wait.
+        "locks.wait_ceiling=60s".to_owned(),
+    ] {
+        command.args(["--set", &setting]);
+    }
+    // What chooses the languages is no setting.
+    command.env_remove("LEASEHOLD_CLIENTS");
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
+}
