@@ -41,7 +41,7 @@ final class Calls {
     Answer<T> answer = new Answer<>();
     try {
       LeaseServiceFutureStub stub =
-          connection.calls().withDeadlineAfter(Spans.nanos(patience), TimeUnit.NANOSECONDS);
+          connection.calls().withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
       answer.await(detached(() -> method.apply(stub)));
     } catch (RuntimeException refused) {
       answer.completeExceptionally(RefusedException.of(refused));

@@ -112,7 +112,7 @@ public final class ClientBuilder {
       connection.awaitReady(CONNECT_PATIENCE).ifPresent(why -> {
         throw new SidecarUnreachableException(endpoint, why);
       });
-      client = new LeaseholdClient(new ClientContext(connection, clock.get()));
+      client = new LeaseholdClient(new ClientContext(connection, clock.get(), loop));
       return client;
     } finally {
       if (client == null) {
@@ -145,6 +145,8 @@ public final class ClientBuilder {
       return loop ->
           common(NettyChannelBuilder.forAddress(address), loop)
               .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
+              // Unknown to such sockets, which netty warns of.
+              .withOption(ChannelOption.SO_KEEPALIVE, null)
               .overrideAuthority("localhost")
               .usePlaintext()
               .build();
@@ -174,10 +176,15 @@ public final class ClientBuilder {
     }
   }
 
-  /** No keep-alive of our own: an unanswered one would close the connection, which the sidecar on the same machine reads as the holder being gone (S13, S14). Nothing is tried again behind the caller's back. */
+  /**
+   * No keep-alive of our own: an unanswered one would close the connection, which the sidecar on the same machine reads as
+   * the holder being gone (S13, S14). Nothing is tried again behind the caller's back. What is called back never blocks, so
+   * it needs no thread but the connection's.
+   */
   private static NettyChannelBuilder common(NettyChannelBuilder builder, EventLoopGroup loop) {
     return builder
         .eventLoopGroup(loop)
+        .directExecutor()
         .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) CONNECT_PATIENCE.toMillis())
         .disableRetry();
   }

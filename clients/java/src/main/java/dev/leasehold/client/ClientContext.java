@@ -1,18 +1,19 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.LossReason;
+import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.time.Duration;
 
 /** What all holds of a client share: the connection, the clock, and threads. */
 final class ClientContext implements AutoCloseable {
@@ -20,8 +21,8 @@ final class ClientContext implements AutoCloseable {
   private final Calls calls;
   private final BootClock clock;
 
-  /** One thread, which never blocks: it watches the clock. */
-  private final ScheduledThreadPoolExecutor timers;
+  /** The connection's thread, which never blocks: it watches the clock, too. */
+  private final ScheduledExecutorService timers;
 
   /** For what the client's user runs. */
   private final ExecutorService workers = Executors.newCachedThreadPool(daemons("leasehold-worker"));
@@ -29,14 +30,11 @@ final class ClientContext implements AutoCloseable {
   private final Set<HoldState> holds = new HashSet<>();
   private boolean closed;
 
-  ClientContext(Connection connection, BootClock clock) {
+  ClientContext(Connection connection, BootClock clock, ScheduledExecutorService timers) {
     this.connection = connection;
     this.calls = new Calls(connection);
     this.clock = clock;
-    timers =
-        new ScheduledThreadPoolExecutor(
-            1, daemons("leasehold-clock"), new ThreadPoolExecutor.DiscardPolicy());
-    timers.setRemoveOnCancelPolicy(true);
+    this.timers = timers;
   }
 
   static ThreadFactory daemons(String name) {
@@ -65,8 +63,14 @@ final class ClientContext implements AutoCloseable {
     return workers;
   }
 
-  ScheduledFuture<?> after(Duration pause, Runnable task) {
-    return timers.schedule(task, Spans.nanos(pause), TimeUnit.NANOSECONDS);
+  /** Runs {@code task} later, unless the client is closed by then. */
+  Future<?> after(Duration pause, Runnable task) {
+    try {
+      return timers.schedule(task, pause.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (RejectedExecutionException closing) {
+      // Its holds are lost by then, and its callers told.
+      return CompletableFuture.completedFuture(null);
+    }
   }
 
   /** Counts a hold in: it is lost when the client is closed. */
@@ -93,7 +97,6 @@ final class ClientContext implements AutoCloseable {
       left = List.copyOf(holds);
     }
     left.forEach(ClientContext::loseToClosing);
-    timers.shutdownNow();
     connection.close();
     workers.shutdown();
   }

@@ -133,7 +133,7 @@ public final class Hold implements AutoCloseable {
    *     whether the lock was given back, and it will be free when its lease runs out
    */
   public CompletableFuture<ReleaseResult> releaseAsync() {
-    return releasing().copy();
+    return releasing().thenApplyAsync(result -> result, keeper.context().workers());
   }
 
   private synchronized CompletableFuture<ReleaseResult> releasing() {

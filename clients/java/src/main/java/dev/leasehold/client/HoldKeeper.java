@@ -47,8 +47,8 @@ final class HoldKeeper {
 
   private String resumeToken;
   private HoldStream stream;
-  private Future<?> clockTimer = CompletableFuture.completedFuture(null);
-  private Future<?> questionTimer = CompletableFuture.completedFuture(null);
+  private Future<?> timer = CompletableFuture.completedFuture(null);
+  private boolean asking;
   private boolean stopped;
 
   HoldKeeper(ClientContext context, HoldState state, Grant grant, HoldStream stream, HoldEvents events) {
@@ -87,8 +87,7 @@ final class HoldKeeper {
     events.tell(
         new HoldEvent.Granted(grant.getLockPath(), grant.getFencingToken(), state.validUntil()));
     current().read(this::onSignal);
-    watchClock();
-    askRegularly();
+    watch();
   }
 
   /** Ends the stream. The belief must have ended before (S13). */
@@ -96,8 +95,7 @@ final class HoldKeeper {
     HoldStream last;
     synchronized (this) {
       stopped = true;
-      clockTimer.cancel(false);
-      questionTimer.cancel(false);
+      timer.cancel(false);
       last = stream;
     }
     context.remove(state);
@@ -237,36 +235,48 @@ final class HoldKeeper {
     resumed.read(this::onSignal);
   }
 
-  /** Finds out when the hold is over. Reads the clock after every wake-up (S3). */
-  private void watchClock() {
+  /**
+   * Finds out when the hold is over, and asks for the validity where that is needed (S21). Reads the clock after every
+   * wake-up (S3).
+   */
+  private void watch() {
     Duration left = state.remaining();
     if (left.isZero()) {
       return;
     }
-    Future<?> next = context.after(Spans.shorter(left, NAP), this::watchClock);
+    Duration pause = Spans.shorter(left, NAP);
+    Optional<Duration> due = state.untilNextQuestion();
+    if (due.isPresent() && !asking()) {
+      if (due.get().isZero()) {
+        ask();
+      } else {
+        pause = Spans.shorter(due.get(), pause);
+      }
+    }
+    Future<?> next = context.after(pause, this::watch);
     synchronized (this) {
-      clockTimer = next;
+      timer = next;
       if (stopped) {
         next.cancel(false);
       }
     }
   }
 
-  /** S21: a client elsewhere asks for its validity from time to time. */
-  private void askRegularly() {
-    if (!state.isValid()) {
-      return;
-    }
-    Optional<Duration> due = state.untilNextQuestion();
-    if (due.isPresent() && due.get().isZero()) {
-      BootInstant sent = context.clock().earliest();
-      context
-          .calls()
-          .reportProgress(grant.getLeaseId(), true, ANSWER_PATIENCE)
-          .whenComplete((validity, error) -> answered(validity, error, sent));
-      return;
-    }
-    askAfter(due.map(left -> Spans.shorter(left, NAP)).orElse(NAP));
+  private synchronized boolean asking() {
+    return asking;
+  }
+
+  private synchronized void asking(boolean now) {
+    asking = now;
+  }
+
+  private void ask() {
+    asking(true);
+    BootInstant sent = context.clock().earliest();
+    context
+        .calls()
+        .reportProgress(grant.getLeaseId(), true, ANSWER_PATIENCE)
+        .whenComplete((validity, error) -> answered(validity, error, sent));
   }
 
   private void answered(Validity validity, Throwable error, BootInstant sent) {
@@ -276,15 +286,7 @@ final class HoldKeeper {
       // Anything but word of the loss is asked again, until the validity ends.
       Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
     }
-    askAfter(BETWEEN_QUESTIONS);
-  }
-
-  private void askAfter(Duration pause) {
-    synchronized (this) {
-      if (!stopped) {
-        questionTimer = context.after(pause, this::askRegularly);
-      }
-    }
+    context.after(BETWEEN_QUESTIONS, () -> asking(false));
   }
 
   /** A refusal that no try to resume will ever change (S16). */

@@ -153,7 +153,7 @@ public final class LeaseholdClient implements AutoCloseable {
    */
   public <T, E extends Exception> T withHold(LeaseRequest request, HoldBody<T, E> body)
       throws E, InterruptedException {
-    return withHold(request, event -> {}, body);
+    return withHold(request, Optional.empty(), body);
   }
 
   /**
@@ -173,6 +173,12 @@ public final class LeaseholdClient implements AutoCloseable {
    */
   public <T, E extends Exception> T withHold(
       LeaseRequest request, HoldListener listener, HoldBody<T, E> body)
+      throws E, InterruptedException {
+    return withHold(request, Optional.of(listener), body);
+  }
+
+  private <T, E extends Exception> T withHold(
+      LeaseRequest request, Optional<HoldListener> listener, HoldBody<T, E> body)
       throws E, InterruptedException {
     try (Hold hold = hold(request, listener)) {
       try {

@@ -1,7 +1,6 @@
 package dev.leasehold.client;
 
 import java.time.Duration;
-import java.util.concurrent.TimeUnit;
 
 /** Spans of time, to and from the wire. */
 final class Spans {
@@ -36,10 +35,5 @@ final class Spans {
 
   static Duration shorter(Duration one, Duration other) {
     return one.compareTo(other) <= 0 ? one : other;
-  }
-
-  /** Nanoseconds for a timer, rounded so that none is zero unless the span is. */
-  static long nanos(Duration span) {
-    return TimeUnit.NANOSECONDS.convert(span);
   }
 }
