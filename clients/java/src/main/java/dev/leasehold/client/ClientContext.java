@@ -28,6 +28,7 @@ final class ClientContext implements AutoCloseable {
   private final ExecutorService workers = Executors.newCachedThreadPool(daemons("leasehold-worker"));
 
   private final Set<HoldState> holds = new HashSet<>();
+  private Duration longestWait = LeaseRequest.LONGEST_WAIT;
   private boolean closed;
 
   ClientContext(Connection connection, BootClock clock, ScheduledExecutorService timers) {
@@ -70,6 +71,18 @@ final class ClientContext implements AutoCloseable {
     } catch (RejectedExecutionException closing) {
       // Its holds are lost by then, and its callers told.
       return CompletableFuture.completedFuture(null);
+    }
+  }
+
+  /** The longest wait that the sidecar is known to allow, or may. */
+  synchronized Duration longestWait() {
+    return longestWait;
+  }
+
+  /** The sidecar does not allow a wait of {@code refused}. */
+  synchronized void halveLongestWait(Duration refused) {
+    if (longestWait.equals(refused)) {
+      longestWait = refused.dividedBy(2);
     }
   }
 

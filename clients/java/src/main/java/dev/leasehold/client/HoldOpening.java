@@ -5,10 +5,12 @@ import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
+import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.Waiting;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -72,7 +74,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     BootInstant sent = context.clock().earliest();
     HoldStream asked =
         HoldStream.open(
-            context.connection(), HoldLeaseRequest.newBuilder().setSpec(request.toSpec()).build());
+            context.connection(), HoldLeaseRequest.newBuilder().setSpec(spec()).build());
     synchronized (this) {
       stream = asked;
     }
@@ -82,9 +84,22 @@ final class HoldOpening extends CompletableFuture<Hold> {
     }
   }
 
+  private LeaseSpec spec() {
+    if (!request.waitsWithoutEnd()) {
+      return request.toSpec();
+    }
+    return request.waitUpTo(context.longestWait()).toSpec();
+  }
+
   private void onSignal(HoldStream asked, Signal signal, BootInstant sent) {
     if (signal instanceof Signal.End end) {
-      fail(end.why());
+      if (request.waitsWithoutEnd() && waitTooLong(end.why())) {
+        // The operator has set a lower ceiling, which is not told in a form for programs.
+        context.halveLongestWait(Spans.fromWire(spec().getWait()));
+        ask();
+      } else {
+        fail(end.why());
+      }
     } else if (signal instanceof Signal.Message message) {
       HoldLeaseResponse response = message.response();
       switch (response.getEventCase()) {
@@ -105,6 +120,14 @@ final class HoldOpening extends CompletableFuture<Hold> {
         case RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
       }
     }
+  }
+
+  private static boolean waitTooLong(RefusedException refusal) {
+    return refusal.is(Reason.INVALID_FIELD)
+        && refusal.violations().stream()
+            .map(FieldViolation::field)
+            .toList()
+            .equals(List.of("spec.wait"));
   }
 
   private void tell(Waiting waiting) {

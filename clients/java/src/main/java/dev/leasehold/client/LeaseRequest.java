@@ -13,7 +13,7 @@ import java.util.function.Consumer;
  */
 public final class LeaseRequest {
   /** The longest wait that the API knows. */
-  private static final Duration LONGEST_WAIT = Duration.ofHours(24);
+  static final Duration LONGEST_WAIT = Duration.ofHours(24);
 
   private final LeaseSpec spec;
   private final boolean endless;

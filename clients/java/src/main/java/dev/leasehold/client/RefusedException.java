@@ -46,12 +46,13 @@ public final class RefusedException extends LeaseholdException {
   /** Understands what gRPC threw. */
   static RefusedException of(Throwable error) {
     Status status = Status.fromThrowable(error);
-    String said = Optional.ofNullable(status.getDescription()).orElse("");
-    // Without a description gRPC's cause is all there is to say: a refused connection, a failed handshake.
-    if (status.getCause() != null && (said.isEmpty() || said.equals("io exception"))) {
-      said = (said.isEmpty() ? "" : said + ": ") + status.getCause().getMessage();
-    }
     Details details = details(error);
+    String said = Optional.ofNullable(status.getDescription()).orElse("");
+    if (status.getCode() == Status.Code.UNAVAILABLE && details.info.isEmpty()) {
+      // No sidecar's words. Without the cause gRPC says little: "io exception".
+      String cause = status.getCause() == null ? "" : ": " + status.getCause().getMessage();
+      said = "the sidecar does not answer: " + said + cause;
+    }
     List<FieldViolation> violations =
         details.badRequest.stream()
             .flatMap(request -> request.getFieldViolationsList().stream())
