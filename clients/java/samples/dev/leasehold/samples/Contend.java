@@ -10,8 +10,9 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Adds one to the number in a file many times, under a lock, among others that do the same: {@code contend FILE TIMES}. No
- * increment may be lost, and FILE.token, the greatest fencing token that the file has seen, must grow.
+ * Adds one to the number in a file many times, under a lock, among others that do the same: {@code
+ * contend FILE TIMES}. No increment may be lost, and FILE.token, the greatest fencing token that
+ * the file has seen, must grow.
  */
 public final class Contend {
   private Contend() {}

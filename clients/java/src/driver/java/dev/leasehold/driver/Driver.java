@@ -24,7 +24,10 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Does what the standard input says, for scenarios that all clients share: a command a line, an event a line. */
+/**
+ * Does what the standard input says, for scenarios that all clients share: a command a line, an
+ * event a line.
+ */
 public final class Driver {
   /** A command's work. */
   private interface Work {
@@ -180,8 +183,7 @@ public final class Driver {
   }
 
   private void breakLock(Command command, LockSelector lock) throws InterruptedException {
-    BreakMode mode =
-        command.flag("now") ? BreakMode.BREAK_MODE_NOW : BreakMode.BREAK_MODE_RUN_OUT;
+    BreakMode mode = command.flag("now") ? BreakMode.BREAK_MODE_NOW : BreakMode.BREAK_MODE_RUN_OUT;
     BreakLockRequest request =
         BreakLockRequest.newBuilder()
             .setLock(lock)

@@ -33,10 +33,7 @@ final class Output {
   /** Writes why a command failed. */
   void failure(String id, Throwable error) {
     if (error instanceof LockBusyException busy) {
-      event(
-          id,
-          "busy",
-          Map.of("holder", busy.holder(), "token", busy.fencingToken().orElse(0)));
+      event(id, "busy", Map.of("holder", busy.holder(), "token", busy.fencingToken().orElse(0)));
     } else if (error instanceof RefusedException refusal) {
       List<String> fields = refusal.violations().stream().map(FieldViolation::field).toList();
       error(id, refusal.code().name(), refusal.reasonName().orElse(""), error, fields);
@@ -51,8 +48,6 @@ final class Output {
   private void error(String id, String code, String reason, Throwable error, List<String> fields) {
     String message = String.valueOf(error.getMessage());
     event(
-        id,
-        "error",
-        Map.of("code", code, "reason", reason, "message", message, "fields", fields));
+        id, "error", Map.of("code", code, "reason", reason, "message", message, "fields", fields));
   }
 }

@@ -5,11 +5,17 @@ import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
 
-/** What a client may believe (S21). Reads no clock: readings are arguments. Not safe for several threads. */
+/**
+ * What a client may believe (S21). Reads no clock: readings are arguments. Not safe for several
+ * threads.
+ */
 final class Belief {
   private BootInstant until = BootInstant.BOOT;
 
-  /** The moment from which {@code until} was counted: an older message than the newest one changes nothing. */
+  /**
+   * The moment from which {@code until} was counted: an older message than the newest one changes
+   * nothing.
+   */
   private BootInstant asOf = BootInstant.BOOT;
 
   /** The sidecar's own words, for a resume (S16); null if it said none. */
@@ -41,8 +47,8 @@ final class Belief {
   }
 
   /**
-   * Takes in a validity that was read at {@code now}, in an answer to a request sent at {@code sent}, if there was one.
-   * Whether the old belief still holds is for the caller to check before.
+   * Takes in a validity that was read at {@code now}, in an answer to a request sent at {@code
+   * sent}, if there was one. Whether the old belief still holds is for the caller to check before.
    */
   void takeIn(Validity validity, Optional<BootInstant> sent, BootInstant now, String bootId) {
     BootTime words = validity.hasValidUntil() ? validity.getValidUntil() : null;
@@ -69,7 +75,8 @@ final class Belief {
     if (validity.hasValidUntil() && !bootId.isEmpty() && words.getBootId().equals(bootId)) {
       BootInstant until = new BootInstant(Spans.fromWire(words.getSinceBoot()));
       BootInstant made = until.minus(validFor);
-      // A message made after it was read, or before it was asked for, was made by another clock after all: time
+      // A message made after it was read, or before it was asked for, was made by another clock
+      // after all: time
       // namespaces shift the boot clock and keep the boot id.
       boolean askedAfter = sent.isPresent() && made.isBefore(sent.get());
       if (!now.isBefore(made) && !askedAfter) {

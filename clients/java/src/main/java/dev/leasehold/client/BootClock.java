@@ -3,8 +3,8 @@ package dev.leasehold.client;
 /**
  * Where the time comes from: the machine, or a test.
  *
- * <p>A reading may be coarse. It is told as the two moments that the present lies between, and each use takes the one
- * that is safe for it.
+ * <p>A reading may be coarse. It is told as the two moments that the present lies between, and each
+ * use takes the one that is safe for it.
  */
 interface BootClock {
   /** The present moment or a little later: for asking whether something is over. */

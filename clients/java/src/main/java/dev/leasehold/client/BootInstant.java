@@ -3,8 +3,8 @@ package dev.leasehold.client;
 import java.time.Duration;
 
 /**
- * A moment on this machine's boot clock, which goes on counting while the machine sleeps: readings of it compare,
- * whatever the wall clock does.
+ * A moment on this machine's boot clock, which goes on counting while the machine sleeps: readings
+ * of it compare, whatever the wall clock does.
  *
  * @param sinceBoot the time from boot to this moment
  */

@@ -26,7 +26,9 @@ final class Calls {
   /** A call that asks no holder and waits for nothing is given up after this. */
   static final Duration PATIENCE = Duration.ofSeconds(30);
 
-  /** A release may wait until the lease can no longer be valid (S13), at most one lease duration. */
+  /**
+   * A release may wait until the lease can no longer be valid (S13), at most one lease duration.
+   */
   static final Duration RELEASE_PATIENCE = Duration.ofSeconds(90);
 
   private final Connection connection;
@@ -51,8 +53,7 @@ final class Calls {
 
   CompletableFuture<ReleaseResult> release(String leaseId) {
     ReleaseLeaseRequest request = ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).build();
-    return call(RELEASE_PATIENCE, stub -> stub.releaseLease(request))
-        .thenApply(Calls::resultOf);
+    return call(RELEASE_PATIENCE, stub -> stub.releaseLease(request)).thenApply(Calls::resultOf);
   }
 
   private static ReleaseResult resultOf(ReleaseLeaseResponse answer) {
@@ -62,9 +63,13 @@ final class Calls {
     return answer.getResult();
   }
 
-  CompletableFuture<Validity> reportProgress(String leaseId, boolean validityOnly, Duration patience) {
+  CompletableFuture<Validity> reportProgress(
+      String leaseId, boolean validityOnly, Duration patience) {
     ReportProgressRequest request =
-        ReportProgressRequest.newBuilder().setLeaseId(leaseId).setValidityOnly(validityOnly).build();
+        ReportProgressRequest.newBuilder()
+            .setLeaseId(leaseId)
+            .setValidityOnly(validityOnly)
+            .build();
     return call(patience, stub -> stub.reportProgress(request))
         .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
   }
@@ -87,8 +92,8 @@ final class Calls {
   }
 
   /**
-   * Starts a call outside of the caller's gRPC context: a server that holds a lock while it answers a call must not end
-   * the hold's stream, or its release, with that call's deadline (S14).
+   * Starts a call outside of the caller's gRPC context: a server that holds a lock while it answers
+   * a call must not end the hold's stream, or its release, with that call's deadline (S14).
    */
   static <T> T detached(Supplier<T> start) {
     Context context = Context.current().fork();
@@ -148,7 +153,9 @@ final class Calls {
       known.addSuppressed(new CalledFrom());
       return known;
     }
-    return cause instanceof RuntimeException unexpected ? unexpected : new IllegalStateException(cause);
+    return cause instanceof RuntimeException unexpected
+        ? unexpected
+        : new IllegalStateException(cause);
   }
 
   /** Where a call was waited for. */

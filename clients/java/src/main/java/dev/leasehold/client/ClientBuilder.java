@@ -109,9 +109,12 @@ public final class ClientBuilder {
             () -> loop.shutdownGracefully(0, CONNECT_PATIENCE.toSeconds(), TimeUnit.SECONDS));
     LeaseholdClient client = null;
     try {
-      connection.awaitReady(CONNECT_PATIENCE).ifPresent(why -> {
-        throw new SidecarUnreachableException(endpoint, why);
-      });
+      connection
+          .awaitReady(CONNECT_PATIENCE)
+          .ifPresent(
+              why -> {
+                throw new SidecarUnreachableException(endpoint, why);
+              });
       client = new LeaseholdClient(new ClientContext(connection, clock.get(), loop));
       return client;
     } finally {
@@ -177,9 +180,9 @@ public final class ClientBuilder {
   }
 
   /**
-   * No keep-alive of our own: an unanswered one would close the connection, which the sidecar on the same machine reads as
-   * the holder being gone (S13, S14). Nothing is tried again behind the caller's back. What is called back never blocks, so
-   * it needs no thread but the connection's.
+   * No keep-alive of our own: an unanswered one would close the connection, which the sidecar on
+   * the same machine reads as the holder being gone (S13, S14). Nothing is tried again behind the
+   * caller's back. What is called back never blocks, so it needs no thread but the connection's.
    */
   private static NettyChannelBuilder common(NettyChannelBuilder builder, EventLoopGroup loop) {
     return builder

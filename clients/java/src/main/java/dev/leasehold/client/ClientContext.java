@@ -25,7 +25,8 @@ final class ClientContext implements AutoCloseable {
   private final ScheduledExecutorService timers;
 
   /** For what the client's user runs. */
-  private final ExecutorService workers = Executors.newCachedThreadPool(daemons("leasehold-worker"));
+  private final ExecutorService workers =
+      Executors.newCachedThreadPool(daemons("leasehold-worker"));
 
   private final Set<HoldState> holds = new HashSet<>();
   private Duration longestWait = LeaseRequest.LONGEST_WAIT;

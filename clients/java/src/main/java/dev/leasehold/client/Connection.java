@@ -22,8 +22,8 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 
 /**
- * The way to a sidecar. A channel whose connection failed waits longer and longer before it tries again, and refuses
- * calls meanwhile; a call of ours is to try at once, so it gets a fresh channel.
+ * The way to a sidecar. A channel whose connection failed waits longer and longer before it tries
+ * again, and refuses calls meanwhile; a call of ours is to try at once, so it gets a fresh channel.
  */
 final class Connection implements AutoCloseable {
   private final Supplier<ManagedChannel> channels;

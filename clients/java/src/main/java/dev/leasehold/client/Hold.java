@@ -10,9 +10,9 @@ import java.util.concurrent.CompletableFuture;
 /**
  * A lock that is held, until it is closed or lost.
  *
- * <p>What it says is right also after the process, or the machine, was stopped and goes on: each question reads the boot
- * clock. Between the question and the deed the process may be stopped again, so let protected resources check
- * {@link #fencingToken()}.
+ * <p>What it says is right also after the process, or the machine, was stopped and goes on: each
+ * question reads the boot clock. Between the question and the deed the process may be stopped
+ * again, so let protected resources check {@link #fencingToken()}.
  *
  * <p>Safe for several threads.
  */
@@ -27,8 +27,8 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * Greater than every token granted for this lock before: send it with each write, and let the resource refuse smaller
-   * ones than it has seen (S5).
+   * Greater than every token granted for this lock before: send it with each write, and let the
+   * resource refuse smaller ones than it has seen (S5).
    *
    * @return 1 to 2^53 - 1
    */
@@ -55,8 +55,8 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * The end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether or not anything
-   * said so.
+   * The end of validity on this machine's boot clock, unless renewed. Past it the hold is lost,
+   * whether or not anything said so.
    *
    * @return the end of validity
    */
@@ -83,8 +83,9 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * Completes when the hold is lost: at the end of its validity at the latest, or a second after that where the machine
-   * slept. Never, if the holder ends it first. What is done with the future does nothing to the hold.
+   * Completes when the hold is lost: at the end of its validity at the latest, or a second after
+   * that where the machine slept. Never, if the holder ends it first. What is done with the future
+   * does nothing to the hold.
    *
    * @return the loss to come
    */
@@ -95,7 +96,8 @@ public final class Hold implements AutoCloseable {
   /**
    * Says that the job is getting on, which restarts the progress timeout.
    *
-   * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the hold is lost, too
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the hold is
+   *     lost, too
    * @throws InterruptedException when the thread is interrupted, as it is when the hold is lost
    */
   public void reportProgress() throws InterruptedException {
@@ -107,7 +109,8 @@ public final class Hold implements AutoCloseable {
    * Sets a new bound of the whole hold, counted from now.
    *
    * @param maxHold how long the hold may still last
-   * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the hold is lost, too
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the hold is
+   *     lost, too
    * @throws InterruptedException when the thread is interrupted, as it is when the hold is lost
    */
   public void extend(Duration maxHold) throws InterruptedException {
@@ -126,11 +129,12 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * Gives the lock back. The hold is not valid from the first moment of this call on (S13), so stop acting before. May be
-   * repeated.
+   * Gives the lock back. The hold is not valid from the first moment of this call on (S13), so stop
+   * acting before. May be repeated.
    *
-   * @return completes when the store has it, or with outcome ALREADY_LOST; with a {@link RefusedException} it is not known
-   *     whether the lock was given back, and it will be free when its lease runs out
+   * @return completes when the store has it, or with outcome ALREADY_LOST; with a {@link
+   *     RefusedException} it is not known whether the lock was given back, and it will be free when
+   *     its lease runs out
    */
   public CompletableFuture<ReleaseResult> releaseAsync() {
     return releasing().thenApplyAsync(result -> result, keeper.context().workers());
@@ -162,11 +166,13 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * Gives the lock back and waits until the store has it, whatever interrupts the thread; what did is passed on
-   * afterwards. The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
+   * Gives the lock back and waits until the store has it, whatever interrupts the thread; what did
+   * is passed on afterwards. The hold is not valid from the first moment of this call on (S13), so
+   * stop acting before. May be repeated.
    *
    * @return what became of the hold; ALREADY_LOST is no error here
-   * @throws RefusedException when it is not known whether the lock was given back: it will be free when its lease runs out
+   * @throws RefusedException when it is not known whether the lock was given back: it will be free
+   *     when its lease runs out
    */
   public ReleaseResult release() {
     CompletableFuture<ReleaseResult> result = releasing();
@@ -175,11 +181,12 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * Gives the lock back as {@link #release()} does, and says so if it was lost before: then what was done under it may
-   * have been done by two.
+   * Gives the lock back as {@link #release()} does, and says so if it was lost before: then what
+   * was done under it may have been done by two.
    *
    * @throws HoldLostException when the hold was lost before it was released
-   * @throws RefusedException when it is not known whether the lock was given back: it will be free when its lease runs out
+   * @throws RefusedException when it is not known whether the lock was given back: it will be free
+   *     when its lease runs out
    */
   @Override
   public void close() {
@@ -190,7 +197,9 @@ public final class Hold implements AutoCloseable {
     }
   }
 
-  /** Says of a block that ended by {@code thrown} that it ended by the loss, if the hold is lost. */
+  /**
+   * Says of a block that ended by {@code thrown} that it ended by the loss, if the hold is lost.
+   */
   void rethrowIfLost(Exception thrown) {
     release();
     Optional<Loss> loss = state.loss();
@@ -205,7 +214,9 @@ public final class Hold implements AutoCloseable {
     keeper.stop();
   }
 
-  /** The current thread runs under the lock from now on, and is interrupted when the hold is lost. */
+  /**
+   * The current thread runs under the lock from now on, and is interrupted when the hold is lost.
+   */
   void interruptOnLoss() {
     keeper.interrupt().enter();
   }

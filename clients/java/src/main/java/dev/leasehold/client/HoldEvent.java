@@ -53,7 +53,8 @@ public sealed interface HoldEvent {
   record Draining(Duration timeLeft) implements HoldEvent {}
 
   /**
-   * The stream to the sidecar broke; the hold goes on until its validity ends, and is being resumed.
+   * The stream to the sidecar broke; the hold goes on until its validity ends, and is being
+   * resumed.
    *
    * @param detail what happened, for people
    */

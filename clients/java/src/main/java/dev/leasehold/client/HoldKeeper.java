@@ -15,7 +15,9 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 
-/** Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away. */
+/**
+ * Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
+ */
 final class HoldKeeper {
   /** No timer is longer while a hold is believed in: timers stop while the machine sleeps (S3). */
   private static final Duration NAP = Duration.ofSeconds(1);
@@ -51,7 +53,8 @@ final class HoldKeeper {
   private boolean asking;
   private boolean stopped;
 
-  HoldKeeper(ClientContext context, HoldState state, Grant grant, HoldStream stream, HoldEvents events) {
+  HoldKeeper(
+      ClientContext context, HoldState state, Grant grant, HoldStream stream, HoldEvents events) {
     this.context = context;
     this.state = state;
     this.grant = grant;
@@ -151,8 +154,7 @@ final class HoldKeeper {
         }
       }
       case DRAINING ->
-          events.tell(
-              new HoldEvent.Draining(Spans.fromWire(response.getDraining().getTimeLeft())));
+          events.tell(new HoldEvent.Draining(Spans.fromWire(response.getDraining().getTimeLeft())));
       case LOST -> {
         return Optional.of(Loss.of(response.getLost()));
       }
@@ -172,8 +174,8 @@ final class HoldKeeper {
   }
 
   /**
-   * S16. Tries until it has worked or the hold is over. A try is never cut short while the hold is believed in, because
-   * the sidecar would read that as its end (S14).
+   * S16. Tries until it has worked or the hold is over. A try is never cut short while the hold is
+   * believed in, because the sidecar would read that as its end (S14).
    */
   private void resume(Duration pause) {
     if (!state.isValid()) {
@@ -236,8 +238,8 @@ final class HoldKeeper {
   }
 
   /**
-   * Finds out when the hold is over, and asks for the validity where that is needed (S21). Reads the clock after every
-   * wake-up (S3).
+   * Finds out when the hold is over, and asks for the validity where that is needed (S21). Reads
+   * the clock after every wake-up (S3).
    */
   private void watch() {
     Duration left = state.remaining();

@@ -38,7 +38,10 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   static HoldOpening open(
-      ClientContext context, LeaseRequest request, Optional<HoldListener> listener, Executor completer) {
+      ClientContext context,
+      LeaseRequest request,
+      Optional<HoldListener> listener,
+      Executor completer) {
     HoldEvents events = new HoldEvents(listener, context.workers());
     HoldOpening opening = new HoldOpening(context, request, events, completer);
     opening.ask();
@@ -144,8 +147,8 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   /**
-   * S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may have
-   * used it up. Then the validity is asked for anew.
+   * S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request,
+   * and a wait may have used it up. Then the validity is asked for anew.
    */
   private void granted(Grant grant, BootInstant sent) {
     HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);

@@ -35,7 +35,10 @@ final class HoldState {
     return belief.until();
   }
 
-  /** The time left; zero if the hold is over. Being past validity is being lost, whoever finds out first (S21). */
+  /**
+   * The time left; zero if the hold is over. Being past validity is being lost, whoever finds out
+   * first (S21).
+   */
   Duration remaining() {
     Duration left;
     synchronized (this) {
@@ -67,7 +70,10 @@ final class HoldState {
     return belief.told();
   }
 
-  /** The time until the sidecar should be asked for the validity, when a third of it is over; empty where its words are enough (S21). */
+  /**
+   * The time until the sidecar should be asked for the validity, when a third of it is over; empty
+   * where its words are enough (S21).
+   */
   synchronized Optional<Duration> untilNextQuestion() {
     if (!belief.mustAsk()) {
       return Optional.empty();

@@ -11,8 +11,8 @@ import java.util.Queue;
 import java.util.function.Consumer;
 
 /**
- * One HoldLease call: its messages and its end, in their order and one at a time, for whoever reads at the time. They
- * are kept while nobody does.
+ * One HoldLease call: its messages and its end, in their order and one at a time, for whoever reads
+ * at the time. They are kept while nobody does.
  */
 final class HoldStream {
   /** What a stream brings: a message, or its end. */
@@ -58,7 +58,10 @@ final class HoldStream {
     reader = Optional.empty();
   }
 
-  /** Ends the call, which tells the sidecar that the hold is over (S14): the belief must have ended before (S13). */
+  /**
+   * Ends the call, which tells the sidecar that the hold is over (S14): the belief must have ended
+   * before (S13).
+   */
   void cancel() {
     ClientCallStreamObserver<HoldLeaseRequest> started;
     synchronized (this) {
@@ -104,7 +107,8 @@ final class HoldStream {
     }
   }
 
-  private final class Observer implements ClientResponseObserver<HoldLeaseRequest, HoldLeaseResponse> {
+  private final class Observer
+      implements ClientResponseObserver<HoldLeaseRequest, HoldLeaseResponse> {
     @Override
     public void beforeStart(ClientCallStreamObserver<HoldLeaseRequest> starting) {
       synchronized (HoldStream.this) {

@@ -11,7 +11,8 @@ import java.util.Optional;
  * @param hostId the host id in that path
  * @param fencingToken greater than every token granted for this lock before (S5)
  * @param leaseId names this hold in other calls; who knows it can end the hold, so do not log it
- * @param validUntil until when the holder may act, unless renewed: ask {@code reportProgress} from time to time
+ * @param validUntil until when the holder may act, unless renewed: ask {@code reportProgress} from
+ *     time to time
  */
 public record LeaseGrant(
     String lockPath, String hostId, long fencingToken, String leaseId, BootInstant validUntil) {

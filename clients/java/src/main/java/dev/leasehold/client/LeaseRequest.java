@@ -7,7 +7,8 @@ import java.util.Map;
 import java.util.function.Consumer;
 
 /**
- * What is asked for when a lock is taken: immutable, made by {@link #of}, and changed by making another.
+ * What is asked for when a lock is taken: immutable, made by {@link #of}, and changed by making
+ * another.
  *
  * <p>Ranges are checked by the sidecar, which refuses with {@link Reason#INVALID_FIELD}.
  */
@@ -114,8 +115,8 @@ public final class LeaseRequest {
   }
 
   /**
-   * The duration of the lease in the store: it bounds how long the lock stays taken after a crash, and how long an outage
-   * of the store a hold survives.
+   * The duration of the lease in the store: it bounds how long the lock stays taken after a crash,
+   * and how long an outage of the store a hold survives.
    *
    * @param leaseDuration whole seconds, 15 s to 60 s; default 60 s
    * @return a request like this one, so changed
@@ -125,9 +126,11 @@ public final class LeaseRequest {
   }
 
   /**
-   * How long the hold may last in all; at its end it is lost (MAX_HOLD_REACHED) unless it was extended.
+   * How long the hold may last in all; at its end it is lost (MAX_HOLD_REACHED) unless it was
+   * extended.
    *
-   * @param maxHold more than 0; for {@code acquire} at most 24 h and by default 10 min, for {@code hold} by default without bound
+   * @param maxHold more than 0; for {@code acquire} at most 24 h and by default 10 min, for {@code
+   *     hold} by default without bound
    * @return a request like this one, so changed
    */
   public LeaseRequest maxHold(Duration maxHold) {
@@ -135,7 +138,8 @@ public final class LeaseRequest {
   }
 
   /**
-   * How long the lock stays taken at least, counted from the grant, also when it was released before.
+   * How long the lock stays taken at least, counted from the grant, also when it was released
+   * before.
    *
    * @param minHold 0 to 24 h, and not over {@code maxHold}; default 0
    * @return a request like this one, so changed
@@ -165,8 +169,8 @@ public final class LeaseRequest {
   }
 
   /**
-   * Makes {@code acquire} repeatable: a call with the id of an earlier one for the same lock gives the same grant as long as
-   * that hold lives.
+   * Makes {@code acquire} repeatable: a call with the id of an earlier one for the same lock gives
+   * the same grant as long as that hold lives.
    *
    * @param requestId at most 128 bytes, fresh and random for each hold
    * @return a request like this one, so changed

@@ -26,12 +26,13 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
 /**
- * A connection to a sidecar, which is made again when it breaks. Safe for several threads, and best shared by all of a
- * process.
+ * A connection to a sidecar, which is made again when it breaks. Safe for several threads, and best
+ * shared by all of a process.
  *
- * <p>Calls throw {@link RefusedException} when the sidecar answers with an error or the connection breaks, and {@link
- * InterruptedException} when the thread is interrupted while it waits, which gives the call up. Nothing is tried again by
- * itself, except that a hold whose stream breaks is resumed.
+ * <p>Calls throw {@link RefusedException} when the sidecar answers with an error or the connection
+ * breaks, and {@link InterruptedException} when the thread is interrupted while it waits, which
+ * gives the call up. Nothing is tried again by itself, except that a hold whose stream breaks is
+ * resumed.
  */
 public final class LeaseholdClient implements AutoCloseable {
   /** Where a sidecar listens unless told otherwise. */
@@ -47,7 +48,8 @@ public final class LeaseholdClient implements AutoCloseable {
   }
 
   /**
-   * Connects to where {@code LEASEHOLD_ENDPOINT} says, or to {@link #DEFAULT_ENDPOINT} if it is unset or empty.
+   * Connects to where {@code LEASEHOLD_ENDPOINT} says, or to {@link #DEFAULT_ENDPOINT} if it is
+   * unset or empty.
    *
    * @return the client
    * @throws EndpointException when the endpoint makes no sense
@@ -83,15 +85,16 @@ public final class LeaseholdClient implements AutoCloseable {
   }
 
   /**
-   * Takes a lock, and keeps it until it is closed: use it in try-with-resources. This thread is interrupted when the lock
-   * is lost before that.
+   * Takes a lock, and keeps it until it is closed: use it in try-with-resources. This thread is
+   * interrupted when the lock is lost before that.
    *
    * @param request what is asked for
    * @return the hold
    * @throws LockBusyException when the lock was not to be had within the wait asked for
    * @throws HoldLostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
-   * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and holds nothing
+   * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
+   *     holds nothing
    */
   public Hold hold(LeaseRequest request) throws InterruptedException {
     return hold(request, Optional.empty());
@@ -106,7 +109,8 @@ public final class LeaseholdClient implements AutoCloseable {
    * @throws LockBusyException when the lock was not to be had within the wait asked for
    * @throws HoldLostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
-   * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and holds nothing
+   * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
+   *     holds nothing
    */
   public Hold hold(LeaseRequest request, HoldListener listener) throws InterruptedException {
     return hold(request, Optional.of(listener));
@@ -127,11 +131,13 @@ public final class LeaseholdClient implements AutoCloseable {
   }
 
   /**
-   * Takes a lock without waiting for it here. No thread is interrupted when it is lost: listen, or ask {@link Hold#lost()}.
+   * Takes a lock without waiting for it here. No thread is interrupted when it is lost: listen, or
+   * ask {@link Hold#lost()}.
    *
    * @param request what is asked for
    * @param listener hears of all that happens, from waiting on
-   * @return the hold to come, or what {@link #hold(LeaseRequest)} throws; cancelled, it leaves the queue
+   * @return the hold to come, or what {@link #hold(LeaseRequest)} throws; cancelled, it leaves the
+   *     queue
    */
   public CompletableFuture<Hold> holdAsync(LeaseRequest request, HoldListener listener) {
     return HoldOpening.open(context, request, Optional.of(listener), context.workers());
@@ -147,7 +153,8 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return what {@code body} gives
    * @throws E when {@code body} fails under the lock; the lock is given back by then
    * @throws LockBusyException when the lock was not to be had within the wait asked for
-   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave or threw
+   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave
+   *     or threw
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
@@ -167,7 +174,8 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return what {@code body} gives
    * @throws E when {@code body} fails under the lock; the lock is given back by then
    * @throws LockBusyException when the lock was not to be had within the wait asked for
-   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave or threw
+   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave
+   *     or threw
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
@@ -191,8 +199,8 @@ public final class LeaseholdClient implements AutoCloseable {
   }
 
   /**
-   * Takes a lock by a unary call: the sidecar renews it until {@link #release}, its {@code maxHold} or shutdown, whether or
-   * not this process lives. Prefer {@link #hold(LeaseRequest)}.
+   * Takes a lock by a unary call: the sidecar renews it until {@link #release}, its {@code maxHold}
+   * or shutdown, whether or not this process lives. Prefer {@link #hold(LeaseRequest)}.
    *
    * @param request what is asked for; a wait without end is one of 24 h here
    * @return the grant
@@ -219,7 +227,8 @@ public final class LeaseholdClient implements AutoCloseable {
    *
    * @param leaseId from the grant
    * @return what became of the hold
-   * @throws InterruptedException when the thread is interrupted; the release may have reached the sidecar
+   * @throws InterruptedException when the thread is interrupted; the release may have reached the
+   *     sidecar
    */
   public ReleaseResult release(String leaseId) throws InterruptedException {
     return Calls.await(context.calls().release(leaseId));
@@ -317,7 +326,8 @@ public final class LeaseholdClient implements AutoCloseable {
   }
 
   /**
-   * What a fencing token is, compared with the newest of its lock: for a protected resource that keeps none of its own.
+   * What a fencing token is, compared with the newest of its lock: for a protected resource that
+   * keeps none of its own.
    *
    * @param lock which lock
    * @param fencingToken the token to check
@@ -359,7 +369,10 @@ public final class LeaseholdClient implements AutoCloseable {
     return Calls.await(context.calls().call(Calls.PATIENCE, method));
   }
 
-  /** Ends all that this client does. A hold that is still believed in is lost at that moment, and given back. */
+  /**
+   * Ends all that this client does. A hold that is still believed in is lost at that moment, and
+   * given back.
+   */
   @Override
   public void close() {
     context.close();

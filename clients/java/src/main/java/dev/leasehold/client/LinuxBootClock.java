@@ -9,8 +9,8 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * Linux's boot clock (S3), read from /proc/uptime: the JDK's clocks stop while the machine sleeps, or follow the wall
- * clock. The only class here that reads a clock.
+ * Linux's boot clock (S3), read from /proc/uptime: the JDK's clocks stop while the machine sleeps,
+ * or follow the wall clock. The only class here that reads a clock.
  */
 final class LinuxBootClock implements BootClock {
   private static final Path UPTIME = Path.of("/proc/uptime");
@@ -36,7 +36,9 @@ final class LinuxBootClock implements BootClock {
       uptime = new RandomAccessFile(UPTIME.toFile(), "r");
     } catch (IOException error) {
       throw new UnsupportedOperationException(
-          "this machine has no " + UPTIME + ", and without a clock that counts while the machine sleeps"
+          "this machine has no "
+              + UPTIME
+              + ", and without a clock that counts while the machine sleeps"
               + " nobody can know whether a lock is still held: run on Linux",
           error);
     }
@@ -87,7 +89,8 @@ final class LinuxBootClock implements BootClock {
     try {
       long seconds = Long.parseLong(text, 0, point, 10);
       long hundredths = Long.parseLong(text, point + 1, end, 10);
-      return Optional.of(new BootInstant(Duration.ofSeconds(seconds, hundredths * GRAIN.toNanos())));
+      return Optional.of(
+          new BootInstant(Duration.ofSeconds(seconds, hundredths * GRAIN.toNanos())));
     } catch (NumberFormatException nonsense) {
       return Optional.empty();
     }

@@ -6,10 +6,13 @@ import dev.leasehold.v1.LockRecord;
 import java.time.Duration;
 import java.util.OptionalLong;
 
-/** The lock was not to be had within the wait asked for: an answer of the sidecar's, and no fault. */
+/**
+ * The lock was not to be had within the wait asked for: an answer of the sidecar's, and no fault.
+ */
 public final class LockBusyException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
+  /** The sidecar's answer. */
   private final Busy busy;
 
   LockBusyException(Busy busy) {
@@ -46,7 +49,9 @@ public final class LockBusyException extends LeaseholdException {
    */
   public OptionalLong fencingToken() {
     LockRecord record = busy.getRecord();
-    return record.hasFencingToken() ? OptionalLong.of(record.getFencingToken()) : OptionalLong.empty();
+    return record.hasFencingToken()
+        ? OptionalLong.of(record.getFencingToken())
+        : OptionalLong.empty();
   }
 
   /**

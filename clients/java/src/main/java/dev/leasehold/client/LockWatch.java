@@ -56,7 +56,8 @@ public final class LockWatch implements AutoCloseable {
     call.cancel("the watch was closed", null);
   }
 
-  private final class Observer implements ClientResponseObserver<WatchLockRequest, WatchLockResponse> {
+  private final class Observer
+      implements ClientResponseObserver<WatchLockRequest, WatchLockResponse> {
     @Override
     public void beforeStart(ClientCallStreamObserver<WatchLockRequest> starting) {
       synchronized (LockWatch.this) {

@@ -12,7 +12,8 @@ public final class Locks {
    * The key of a lock.
    *
    * @param function what the lock is for: a job, a function, a resource
-   * @param scope the part that splits the function's lock: a tenant, an order, a shard; may be empty
+   * @param scope the part that splits the function's lock: a tenant, an order, a shard; may be
+   *     empty
    * @return the key
    */
   public static LockKey key(String function, String scope) {
@@ -53,7 +54,8 @@ public final class Locks {
   /**
    * The lock at this path.
    *
-   * @param lockPath the path as a hold or a record tells it: container, slash, name in the container
+   * @param lockPath the path as a hold or a record tells it: container, slash, name in the
+   *     container
    * @return the selector
    */
   public static LockSelector at(String lockPath) {

@@ -8,7 +8,8 @@ import java.util.Optional;
 /**
  * Why a hold is over, though its holder did not end it.
  *
- * @param reason why; {@code LOSS_REASON_UNSPECIFIED} or {@code UNRECOGNIZED} for a reason that this client does not know
+ * @param reason why; {@code LOSS_REASON_UNSPECIFIED} or {@code UNRECOGNIZED} for a reason that this
+ *     client does not know
  * @param detail the same for people
  * @param breakNote who broke the lock and why, where it was broken and that is known
  */
@@ -20,7 +21,8 @@ public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNo
   }
 
   static Loss of(Lost lost) {
-    Optional<BreakNote> note = lost.hasBreakNote() ? Optional.of(lost.getBreakNote()) : Optional.empty();
+    Optional<BreakNote> note =
+        lost.hasBreakNote() ? Optional.of(lost.getBreakNote()) : Optional.empty();
     return new Loss(lost.getReason(), lost.getDetail(), note);
   }
 

@@ -1,6 +1,9 @@
 package dev.leasehold.client;
 
-/** Interrupts the thread that runs under a lock when the lock is lost, and never after it has left the block. */
+/**
+ * Interrupts the thread that runs under a lock when the lock is lost, and never after it has left
+ * the block.
+ */
 final class LossInterrupt {
   private Thread running;
   private boolean lost;

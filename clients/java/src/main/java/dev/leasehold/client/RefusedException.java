@@ -21,21 +21,37 @@ public final class RefusedException extends LeaseholdException {
   /** The domain of the reasons in google.rpc.ErrorInfo. */
   private static final String DOMAIN = "leasehold.dev";
 
+  /** The gRPC code. */
   private final Status.Code code;
+
+  /** What was said, without the fields. */
   private final String sidecarMessage;
+
+  /** The reason on the wire; null if none was given. */
   private final String reasonName;
+
+  /** Why the hold is over; null if that was not said. */
   private final String lossReason;
-  private final List<FieldViolation> violations;
+
+  /** Null only in an exception that was serialized. */
+  private final transient List<FieldViolation> violations;
+
+  /** When to try again; null if that was not said. */
   private final Duration retryAfter;
 
   private RefusedException(
-      Throwable cause, Status.Code code, String said, Details details, List<FieldViolation> violations) {
+      Throwable cause,
+      Status.Code code,
+      String said,
+      Details details,
+      List<FieldViolation> violations) {
     super(describe(code, said, violations), cause);
     this.code = code;
     this.sidecarMessage = said;
     this.violations = violations;
     this.reasonName = details.info.map(ErrorInfo::getReason).orElse(null);
-    this.lossReason = details.info.map(info -> info.getMetadataMap().get("loss_reason")).orElse(null);
+    this.lossReason =
+        details.info.map(info -> info.getMetadataMap().get("loss_reason")).orElse(null);
     this.retryAfter =
         details.retry.map(retry -> Spans.fromWire(retry.getRetryDelay())).orElse(null);
   }
@@ -107,8 +123,9 @@ public final class RefusedException extends LeaseholdException {
   /**
    * The reason that the sidecar gave.
    *
-   * @return the reason; empty if the error did not come from a sidecar, as when a connection breaks, and for a reason
-   *     that this version of the client does not know (see {@link #reasonName()})
+   * @return the reason; empty if the error did not come from a sidecar, as when a connection
+   *     breaks, and for a reason that this version of the client does not know (see {@link
+   *     #reasonName()})
    */
   public Optional<Reason> reason() {
     return reasonName().flatMap(Reason::parse);
@@ -143,7 +160,7 @@ public final class RefusedException extends LeaseholdException {
    * @return the fields
    */
   public List<FieldViolation> violations() {
-    return violations;
+    return violations == null ? List.of() : violations;
   }
 
   /**

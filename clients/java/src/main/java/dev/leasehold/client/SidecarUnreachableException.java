@@ -6,7 +6,8 @@ public final class SidecarUnreachableException extends LeaseholdException {
 
   SidecarUnreachableException(String endpoint, Throwable cause) {
     super(
-        "no sidecar answers at " + endpoint
+        "no sidecar answers at "
+            + endpoint
             + "; start one with `leasehold serve`, or say where it is with LEASEHOLD_ENDPOINT",
         cause);
   }

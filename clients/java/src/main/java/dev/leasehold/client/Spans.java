@@ -5,7 +5,7 @@ import java.time.Duration;
 /** Spans of time, to and from the wire. */
 final class Spans {
   /** The longest span that protobuf allows, about 10,000 years. */
-  static final Duration LONGEST = Duration.ofSeconds(315_576_000_000L);
+  static final Duration LONGEST = Duration.ofDays(3_652_500);
 
   private Spans() {}
 

@@ -67,7 +67,7 @@ final class Bench implements AutoCloseable {
   }
 
   @Override
-  public void close() throws IOException, InterruptedException {
+  public void close() throws IOException {
     client.close();
     sidecar.close();
   }

@@ -37,8 +37,7 @@ class ConnectTest {
     for (String endpoint :
         new String[] {"http://127.0.0.1:" + free, "unix:///nowhere/leasehold.sock"}) {
       SidecarUnreachableException error =
-          assertThrows(
-              SidecarUnreachableException.class, () -> LeaseholdClient.connect(endpoint));
+          assertThrows(SidecarUnreachableException.class, () -> LeaseholdClient.connect(endpoint));
       String message = error.getMessage();
       assertTrue(message.contains(endpoint) && message.contains("leasehold serve"), message);
     }
@@ -50,8 +49,7 @@ class ConnectTest {
         useless(LeaseholdClient.builder("http://127.0.0.1:1").caCertificate(NO_PEM))
             .contains("only https"));
     assertTrue(
-        useless(LeaseholdClient.builder("https://127.0.0.1:1"))
-            .contains("certificate authority"));
+        useless(LeaseholdClient.builder("https://127.0.0.1:1")).contains("certificate authority"));
     assertTrue(
         useless(LeaseholdClient.builder("https://127.0.0.1:1").caCertificate(NO_PEM))
             .contains("certificates cannot be used"));
@@ -72,8 +70,7 @@ class ConnectTest {
       bench.sidecar.kill();
       // Each is tried at once, and fails: nothing is put off for longer and longer.
       for (int failed = 0; failed < 5; failed++) {
-        RefusedException error =
-            assertThrows(RefusedException.class, bench.client::listLocks);
+        RefusedException error = assertThrows(RefusedException.class, bench.client::listLocks);
         assertTrue(error.getMessage().contains("does not answer"), error.getMessage());
       }
       bench.sidecar.start();

@@ -82,10 +82,19 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   }
 
   /** What unary calls are answered with. */
-  volatile Function<ReportProgressRequest, Validity> report = request -> fails();
+  volatile Function<ReportProgressRequest, Validity> report =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
 
-  volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire = request -> fails();
-  volatile Function<ListLocksRequest, ListLocksResponse> list = request -> fails();
+  volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+  volatile Function<ListLocksRequest, ListLocksResponse> list =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
   volatile List<WatchLockResponse> records = List.of();
   volatile Runnable onRelease = () -> {};
 
@@ -99,10 +108,6 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   FakeSidecar() throws IOException {
     folder = Files.createTempDirectory("leasehold");
     start();
-  }
-
-  private static <T> T fails() {
-    throw new AssertionError("the test does not say what to answer");
   }
 
   String endpoint() {
@@ -127,8 +132,12 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   }
 
   /** Ends as a killed process does. */
-  void kill() throws IOException, InterruptedException {
-    server.shutdownNow().awaitTermination();
+  void kill() throws IOException {
+    try {
+      server.shutdownNow().awaitTermination();
+    } catch (InterruptedException interrupted) {
+      throw new AssertionError("the server was not waited for", interrupted);
+    }
     Files.deleteIfExists(socket());
   }
 
@@ -218,7 +227,7 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   }
 
   @Override
-  public void close() throws IOException, InterruptedException {
+  public void close() throws IOException {
     kill();
     Files.deleteIfExists(folder);
     loops.shutdownGracefully(0, 1, TimeUnit.SECONDS);

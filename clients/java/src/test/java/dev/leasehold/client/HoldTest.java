@@ -81,10 +81,7 @@ class HoldTest {
         Draining.newBuilder().setTimeLeft(Spans.toWire(Duration.ofSeconds(20))).build();
     held.call().tell(HoldLeaseResponse.newBuilder().setDraining(draining).build());
     Lost lost =
-        Lost.newBuilder()
-            .setReason(LossReason.LOSS_REASON_SHUTDOWN)
-            .setDetail("drained")
-            .build();
+        Lost.newBuilder().setReason(LossReason.LOSS_REASON_SHUTDOWN).setDetail("drained").build();
     held.call().tell(HoldLeaseResponse.newBuilder().setLost(lost).build());
     assertEquals("STORE_UNAVAILABLE", bench.next(HoldEvent.AtRisk.class).cause());
     assertEquals(at(1_060), bench.next(HoldEvent.Recovered.class).validUntil());
@@ -117,7 +114,8 @@ class HoldTest {
   @Test
   void s4ARenewalThatWaitedInTheSocketRevivesNothing() throws Exception {
     Held held = bench.held();
-    // As after a pause of the process: the clock has passed the validity, and the renewal is read only now.
+    // As after a pause of the process: the clock has passed the validity, and the renewal is read
+    // only now.
     bench.clock.advance(60);
     held.call().tell(Messages.renewed(validity(OURS, 1_100, 58)));
     bench.next(HoldEvent.Lost.class);

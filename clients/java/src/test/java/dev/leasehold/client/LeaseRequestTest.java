@@ -38,7 +38,7 @@ class LeaseRequestTest {
     assertEquals(LockMode.LOCK_MODE_LISTENER, spec.getKey().getMode());
     assertEquals("host-1", spec.getKey().getHostId());
     assertEquals("Keeper-A", spec.getKey().getHostType());
-    assertEquals(500_000_000, spec.getWait().getNanos());
+    assertEquals(Duration.ofMillis(1_500), Spans.fromWire(spec.getWait()));
     assertEquals(15, spec.getLeaseDuration().getSeconds());
     assertEquals(120, spec.getMaxHold().getSeconds());
     assertEquals(3, spec.getMinHold().getSeconds());

@@ -49,8 +49,7 @@ class LeaseholdClientTest {
               case "3" -> last;
               default -> throw new AssertionError(request);
             };
-    List<String> paths =
-        bench.client.listLocks().stream().map(LockRecord::getLockPath).toList();
+    List<String> paths = bench.client.listLocks().stream().map(LockRecord::getLockPath).toList();
     assertEquals(List.of("a", "b"), paths);
   }
 

@@ -57,7 +57,11 @@ final class Messages {
 
   /** An error as a sidecar sends it. */
   static StatusRuntimeException error(
-      io.grpc.Status.Code code, String message, String reason, Map<String, String> metadata, Message... more) {
+      io.grpc.Status.Code code,
+      String message,
+      String reason,
+      Map<String, String> metadata,
+      Message... more) {
     ErrorInfo info =
         ErrorInfo.newBuilder()
             .setDomain("leasehold.dev")

@@ -50,8 +50,7 @@ class RefusedExceptionTest {
         RetryInfo.newBuilder().setRetryDelay(Spans.toWire(Duration.ofSeconds(3))).build();
     RefusedException refusal =
         RefusedException.of(
-            Messages.error(
-                Status.Code.UNAVAILABLE, "later", "STORE_THROTTLED", Map.of(), details));
+            Messages.error(Status.Code.UNAVAILABLE, "later", "STORE_THROTTLED", Map.of(), details));
     assertEquals(Optional.of(Duration.ofSeconds(3)), refusal.retryAfter());
   }
 

@@ -119,8 +119,7 @@ class ResumeTest {
     Held held = bench.held();
     held.call().fail(Messages.unavailable());
     HoldCall call = bench.sidecar.hold();
-    call.tell(
-        Messages.granted(Messages.grantHere().toBuilder().setFencingToken(65_537).build()));
+    call.tell(Messages.granted(Messages.grantHere().toBuilder().setFencingToken(65_537).build()));
     assertEquals(LossReason.LOSS_REASON_TAKEN, soon(held.hold().lost()).reason());
     call.awaitEnd();
   }

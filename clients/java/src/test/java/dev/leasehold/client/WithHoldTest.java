@@ -9,13 +9,13 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.rpc.BadRequest;
 import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.Waiting;
 import io.grpc.Status;
-import com.google.rpc.BadRequest;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -181,8 +181,7 @@ class WithHoldTest {
             .setHolder("pod-7")
             .setFencingToken(65_536)
             .build();
-    call.tell(
-        HoldLeaseResponse.newBuilder().setBusy(Busy.newBuilder().setRecord(record)).build());
+    call.tell(HoldLeaseResponse.newBuilder().setBusy(Busy.newBuilder().setRecord(record)).build());
     LockBusyException busy = assertInstanceOf(LockBusyException.class, failure(result));
     assertEquals("pod-7", busy.holder());
     assertEquals(65_536, busy.fencingToken().orElseThrow());
@@ -216,9 +215,7 @@ class WithHoldTest {
   void aWaitWithoutEndAsksAgainAndStaysUnderTheCeiling() throws Exception {
     Future<Long> result =
         threads.submit(
-            () ->
-                bench.client.withHold(
-                    LeaseRequest.of("f").waitWithoutEnd(), Hold::fencingToken));
+            () -> bench.client.withHold(LeaseRequest.of("f").waitWithoutEnd(), Hold::fencingToken));
     List<Long> hours = new ArrayList<>();
     BadRequest badWait =
         BadRequest.newBuilder()
