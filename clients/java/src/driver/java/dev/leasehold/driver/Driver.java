@@ -100,13 +100,9 @@ public final class Driver {
   }
 
   private void hold(Command command) {
-    try {
-      HoldCommand hold = new HoldCommand(command, client(), output);
-      holds.put(command.id(), hold);
-      background(command.id(), hold::run);
-    } catch (Exception error) {
-      output.failure(command.id(), error);
-    }
+    HoldCommand hold = new HoldCommand(command, output);
+    holds.put(command.id(), hold);
+    background(command.id(), () -> hold.run(client()));
   }
 
   private void cancel(String id) {

@@ -9,7 +9,7 @@ import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 
 /** A hold by the block form, which stays in its block until it is told otherwise. */
-final class HoldCommand implements Runnable {
+final class HoldCommand {
   /** What ends a block on {@code fail}. */
   private static final class Boom extends Exception {
     private static final long serialVersionUID = 1L;
@@ -20,22 +20,20 @@ final class HoldCommand implements Runnable {
   }
 
   private final Command command;
-  private final LeaseholdClient client;
   private final Output output;
   private final CountDownLatch told = new CountDownLatch(1);
   private volatile boolean fails;
   private volatile Hold held;
-  private volatile Thread thread;
+  private Thread waiting;
+  private boolean cancelled;
 
-  HoldCommand(Command command, LeaseholdClient client, Output output) {
+  HoldCommand(Command command, Output output) {
     this.command = command;
-    this.client = client;
     this.output = output;
   }
 
-  @Override
-  public void run() {
-    thread = Thread.currentThread();
+  void run(LeaseholdClient client) {
+    start();
     String id = command.id();
     try {
       client.withHold(command.request(), this::tell, this::stay);
@@ -97,9 +95,16 @@ final class HoldCommand implements Runnable {
     told.countDown();
   }
 
+  private synchronized void start() {
+    waiting = Thread.currentThread();
+    if (cancelled) {
+      waiting.interrupt();
+    }
+  }
+
   /** Cancels the waiting call. */
-  void cancel() {
-    Thread waiting = thread;
+  synchronized void cancel() {
+    cancelled = true;
     if (waiting != null) {
       waiting.interrupt();
     }

@@ -25,6 +25,12 @@ import javax.net.ssl.SSLException;
 public final class ClientBuilder {
   private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(5);
 
+  /** How long the connection's thread must have been idle before it ends. */
+  private static final Duration QUIET = Duration.ofMillis(100);
+
+  private static final String FORMS =
+      "it must be unix:///path, http://host:port or https://host:port";
+
   private final String endpoint;
   private Optional<byte[]> authority = Optional.empty();
   private Optional<byte[]> certificate = Optional.empty();
@@ -95,6 +101,8 @@ public final class ClientBuilder {
    * @throws EndpointException when the endpoint or what goes with it makes no sense
    * @throws SidecarUnreachableException when nobody answers there
    * @throws InterruptedException when the thread is interrupted
+   * @throws UnsupportedOperationException where there is no clock that counts while the machine
+   *     sleeps: elsewhere than on Linux
    */
   public LeaseholdClient connect() throws InterruptedException {
     checkToken();
@@ -106,7 +114,9 @@ public final class ClientBuilder {
         new Connection(
             () -> target.channel(loop),
             token,
-            () -> loop.shutdownGracefully(0, CONNECT_PATIENCE.toSeconds(), TimeUnit.SECONDS));
+            () ->
+                loop.shutdownGracefully(
+                    QUIET.toMillis(), CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
     LeaseholdClient client = null;
     try {
       connection
@@ -137,25 +147,40 @@ public final class ClientBuilder {
   }
 
   private Target target() {
-    URI uri = parse();
-    String scheme = Optional.ofNullable(uri.getScheme()).orElse("");
-    boolean secure = scheme.equals("https");
+    boolean secure = endpoint.startsWith("https://");
     if (!secure && (authority.isPresent() || certificate.isPresent())) {
       throw useless("certificates were given, and only https:// makes use of them");
     }
-    if (scheme.equals("unix") && uri.getAuthority() == null && uri.getPath().length() > 1) {
-      UnixDomainSocketAddress address = UnixDomainSocketAddress.of(uri.getPath());
-      return loop ->
-          common(NettyChannelBuilder.forAddress(address), loop)
-              .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
-              // Unknown to such sockets, which netty warns of.
-              .withOption(ChannelOption.SO_KEEPALIVE, null)
-              .overrideAuthority("localhost")
-              .usePlaintext()
-              .build();
+    if (endpoint.startsWith("unix:///") && endpoint.length() > "unix:///".length()) {
+      return overSocket(endpoint.substring("unix://".length()));
     }
-    if (!(secure || scheme.equals("http")) || uri.getHost() == null || uri.getPath().length() > 1) {
-      throw useless("it must be unix:///path, http://host:port or https://host:port");
+    if (secure || endpoint.startsWith("http://")) {
+      return overNetwork(secure);
+    }
+    throw useless(FORMS);
+  }
+
+  private static Target overSocket(String path) {
+    UnixDomainSocketAddress address = UnixDomainSocketAddress.of(path);
+    return loop ->
+        common(NettyChannelBuilder.forAddress(address), loop)
+            .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
+            // Unknown to such sockets, which netty warns of.
+            .withOption(ChannelOption.SO_KEEPALIVE, null)
+            .overrideAuthority("localhost")
+            .usePlaintext()
+            .build();
+  }
+
+  private Target overNetwork(boolean secure) {
+    URI uri;
+    try {
+      uri = new URI(endpoint);
+    } catch (URISyntaxException error) {
+      throw useless(FORMS);
+    }
+    if (uri.getHost() == null || uri.getPath().length() > 1) {
+      throw useless(FORMS);
     }
     String host = uri.getHost().replaceAll("[\\[\\]]", "");
     int standard = secure ? 443 : 80;
@@ -169,14 +194,6 @@ public final class ClientBuilder {
       tls.ifPresentOrElse(builder::sslContext, builder::usePlaintext);
       return builder.build();
     };
-  }
-
-  private URI parse() {
-    try {
-      return new URI(endpoint);
-    } catch (URISyntaxException error) {
-      throw useless("it must be unix:///path, http://host:port or https://host:port");
-    }
   }
 
   /**

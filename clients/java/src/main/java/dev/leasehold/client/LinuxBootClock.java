@@ -10,7 +10,7 @@ import java.util.Optional;
 
 /**
  * Linux's boot clock (S3), read from /proc/uptime: the JDK's clocks stop while the machine sleeps,
- * or follow the wall clock. The only class here that reads a clock.
+ * or follow the wall clock. The only class here that tells how long a hold lasts.
  */
 final class LinuxBootClock implements BootClock {
   private static final Path UPTIME = Path.of("/proc/uptime");

@@ -101,8 +101,12 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
   private final List<String> asked = new ArrayList<>();
   private final Path folder;
-  private final EventLoopGroup loops =
-      new MultiThreadIoEventLoopGroup(2, NioIoHandler.newFactory());
+
+  /** Of all tests: it must outlive the last answer. */
+  private static final EventLoopGroup LOOPS =
+      new MultiThreadIoEventLoopGroup(
+          2, ClientContext.daemons("fake-sidecar"), NioIoHandler.newFactory());
+
   private Server server;
 
   FakeSidecar() throws IOException {
@@ -122,8 +126,8 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     server =
         NettyServerBuilder.forAddress(UnixDomainSocketAddress.of(socket()))
             .channelType(NioServerDomainSocketChannel.class)
-            .bossEventLoopGroup(loops)
-            .workerEventLoopGroup(loops)
+            .bossEventLoopGroup(LOOPS)
+            .workerEventLoopGroup(LOOPS)
             // Unknown to such sockets, which netty warns of.
             .withChildOption(ChannelOption.SO_KEEPALIVE, null)
             .addService(this)
@@ -230,6 +234,5 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   public void close() throws IOException {
     kill();
     Files.deleteIfExists(folder);
-    loops.shutdownGracefully(0, 1, TimeUnit.SECONDS);
   }
 }
