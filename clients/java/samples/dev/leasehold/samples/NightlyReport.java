@@ -1,0 +1,68 @@
+package dev.leasehold.samples;
+
+import dev.leasehold.client.Hold;
+import dev.leasehold.client.HoldEvent;
+import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseholdClient;
+import dev.leasehold.client.LockBusyException;
+import java.time.Duration;
+
+/** What the README shows. */
+public final class NightlyReport {
+  private NightlyReport() {}
+
+  /**
+   * Runs the sample.
+   *
+   * @param arguments none
+   * @throws InterruptedException when the lock is lost
+   */
+  public static void main(String[] arguments) throws InterruptedException {
+    LeaseRequest request = LeaseRequest.of("nightly-report").waitUpTo(Duration.ofSeconds(30));
+    try (LeaseholdClient client = LeaseholdClient.fromEnvironment();
+        Hold hold = client.hold(request)) {
+      writeReport(hold.fencingToken());
+    } catch (LockBusyException busy) {
+      System.out.println("somebody else is at it: " + busy.holder());
+    }
+  }
+
+  /**
+   * The same by a callback.
+   *
+   * @param client the client
+   * @return how many lines were written
+   * @throws InterruptedException when the thread is interrupted, other than for the loss
+   */
+  public static int byCallback(LeaseholdClient client) throws InterruptedException {
+    LeaseRequest request = LeaseRequest.of("nightly-report").waitWithoutEnd();
+    return client.withHold(request, hold -> writeReport(hold.fencingToken()));
+  }
+
+  /**
+   * The same, with an ear for what happens.
+   *
+   * @param client the client
+   * @throws InterruptedException when the lock is lost
+   */
+  public static void listening(LeaseholdClient client) throws InterruptedException {
+    LeaseRequest request = LeaseRequest.of("nightly-report").progressTimeout(Duration.ofMinutes(5));
+    try (Hold hold = client.hold(request, NightlyReport::hear)) {
+      for (int part = 0; part < 10 && hold.isValid(); part++) {
+        writeReport(hold.fencingToken());
+        hold.reportProgress();
+      }
+    }
+  }
+
+  private static void hear(HoldEvent event) {
+    if (event instanceof HoldEvent.AtRisk atRisk) {
+      System.err.println("renewals fail: " + atRisk.detail());
+    }
+  }
+
+  private static int writeReport(long fencingToken) throws InterruptedException {
+    System.out.println("written under token " + fencingToken);
+    return 1;
+  }
+}

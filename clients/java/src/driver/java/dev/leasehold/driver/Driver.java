@@ -1,0 +1,216 @@
+package dev.leasehold.driver;
+
+import com.google.gson.JsonParser;
+import dev.leasehold.client.Hold;
+import dev.leasehold.client.LeaseGrant;
+import dev.leasehold.client.LeaseRequest;
+import dev.leasehold.client.LeaseholdClient;
+import dev.leasehold.client.LockWatch;
+import dev.leasehold.client.Locks;
+import dev.leasehold.client.RefusedException;
+import dev.leasehold.samples.Contend;
+import dev.leasehold.v1.BreakLockRequest;
+import dev.leasehold.v1.BreakMode;
+import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.LockSelector;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * Does what the standard input says, for scenarios that all clients share: a command a line, an
+ * event a line.
+ */
+public final class Driver {
+  /** A command's work. */
+  private interface Work {
+    void run() throws Exception;
+  }
+
+  private final Output output = new Output();
+  private final Map<String, HoldCommand> holds = new ConcurrentHashMap<>();
+  private final Map<String, LockWatch> watches = new ConcurrentHashMap<>();
+  private LeaseholdClient client;
+
+  private Driver() {}
+
+  /**
+   * Runs until the standard input ends.
+   *
+   * @param arguments none
+   * @throws IOException when the standard input cannot be read
+   */
+  public static void main(String[] arguments) throws IOException {
+    new Driver().run();
+    System.exit(0);
+  }
+
+  private void run() throws IOException {
+    BufferedReader lines =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      if (!line.isBlank()) {
+        start(new Command(JsonParser.parseString(line).getAsJsonObject()));
+      }
+    }
+  }
+
+  private void start(Command command) {
+    String id = command.id();
+    HoldCommand hold = holds.get(id);
+    switch (command.what()) {
+      case "hold" -> hold(command);
+      case "release" -> hold.leave(false);
+      case "fail" -> hold.leave(true);
+      case "cancel" -> cancel(id);
+      case "progress" -> background(id, () -> progress(id, hold));
+      case "validity" -> validity(id, hold);
+      default -> background(id, () -> call(command));
+    }
+  }
+
+  /** The client, connected by the first command that needs it. */
+  private synchronized LeaseholdClient client() throws InterruptedException {
+    if (client == null) {
+      client = LeaseholdClient.fromEnvironment();
+    }
+    return client;
+  }
+
+  private void background(String id, Work work) {
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                work.run();
+              } catch (Exception error) {
+                output.failure(id, error);
+              }
+            },
+            "command-" + id);
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private void hold(Command command) {
+    HoldCommand hold = new HoldCommand(command, output);
+    holds.put(command.id(), hold);
+    background(command.id(), () -> hold.run(client()));
+  }
+
+  private void cancel(String id) {
+    Optional.ofNullable(watches.remove(id)).ifPresent(LockWatch::close);
+    Optional.ofNullable(holds.get(id)).ifPresent(HoldCommand::cancel);
+  }
+
+  private void progress(String id, HoldCommand hold) throws InterruptedException {
+    hold.held().orElseThrow().reportProgress();
+    output.event(id, "progressed");
+  }
+
+  private void validity(String id, HoldCommand hold) {
+    Optional<Hold> held = hold.held();
+    long left = held.map(Hold::remaining).map(java.time.Duration::toMillis).orElse(0L);
+    boolean valid = held.map(Hold::isValid).orElse(false);
+    output.event(id, "validity", Map.of("valid", valid, "remaining_ms", left));
+  }
+
+  private void call(Command command) throws Exception {
+    String id = command.id();
+    LockSelector lock = Locks.named(command.key());
+    switch (command.what()) {
+      case "acquire" -> {
+        LeaseGrant grant = client().acquire(command.request());
+        output.event(
+            id,
+            "granted",
+            Map.of(
+                "token", grant.fencingToken(),
+                "lease_id", grant.leaseId(),
+                "lock_path", grant.lockPath()));
+      }
+      case "release_lease" -> {
+        String outcome = client().release(command.text("lease_id")).getOutcome().name();
+        output.event(id, "released", Map.of("outcome", withoutPrefix("RELEASE_OUTCOME_", outcome)));
+      }
+      case "extend" -> {
+        client().extend(command.text("lease_id"), command.millis("max_hold_ms").orElseThrow());
+        output.event(id, "extended");
+      }
+      case "resolve" -> {
+        String path = client().resolvePath(command.key()).getLockPath();
+        output.event(id, "resolved", Map.of("lock_path", path));
+      }
+      case "list" -> {
+        List<String> paths = client().listLocks().stream().map(LockRecord::getLockPath).toList();
+        output.event(id, "listed", Map.of("paths", paths));
+      }
+      case "check" -> {
+        String status = client().checkToken(lock, command.number("token")).getStatus().name();
+        output.event(id, "checked", Map.of("status", withoutPrefix("TOKEN_STATUS_", status)));
+      }
+      case "break" -> breakLock(command, lock);
+      case "watch" -> watch(id, lock);
+      case "quick" -> quick(command);
+      case "measure" ->
+          output.event(
+              id,
+              "measured",
+              new Measure(client(), LeaseholdClient.DEFAULT_ENDPOINT)
+                  .run(command.text("function"), (int) command.number("times")));
+      case "contend" -> {
+        Path file = Path.of(command.text("file"));
+        List<Long> tokens = Contend.contend(client(), file, (int) command.number("times"));
+        output.event(id, "done", Map.of("tokens", tokens));
+      }
+      default -> throw new IllegalArgumentException("no such command: " + command.what());
+    }
+  }
+
+  private static String withoutPrefix(String prefix, String name) {
+    return name.startsWith(prefix) ? name.substring(prefix.length()) : name;
+  }
+
+  private void breakLock(Command command, LockSelector lock) throws InterruptedException {
+    BreakMode mode = command.flag("now") ? BreakMode.BREAK_MODE_NOW : BreakMode.BREAK_MODE_RUN_OUT;
+    BreakLockRequest request =
+        BreakLockRequest.newBuilder()
+            .setLock(lock)
+            .setReason(command.text("reason"))
+            .setMode(mode)
+            .build();
+    String outcome = client().breakLock(request).getOutcome().name();
+    output.event(
+        command.id(), "broken", Map.of("outcome", withoutPrefix("BREAK_OUTCOME_", outcome)));
+  }
+
+  private void watch(String id, LockSelector lock) throws InterruptedException {
+    try (LockWatch watch = client().watchLock(lock)) {
+      watches.put(id, watch);
+      for (Optional<LockRecord> next = watch.next(); next.isPresent(); next = watch.next()) {
+        String state = next.get().getState().name();
+        output.event(id, "watched", Map.of("state", withoutPrefix("LOCK_STATE_", state)));
+      }
+    } catch (RefusedException ended) {
+      if (watches.containsKey(id)) {
+        throw ended;
+      }
+    }
+  }
+
+  private void quick(Command command) throws InterruptedException {
+    List<Long> tokens = new ArrayList<>();
+    LeaseRequest request = LeaseRequest.of(command.text("function"));
+    for (long done = 0; done < command.number("times"); done++) {
+      tokens.add(client().withHold(request, Hold::fencingToken));
+    }
+    output.event(command.id(), "done", Map.of("tokens", tokens));
+  }
+}

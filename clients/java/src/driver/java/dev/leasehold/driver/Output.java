@@ -1,0 +1,53 @@
+package dev.leasehold.driver;
+
+import com.google.gson.Gson;
+import com.google.gson.JsonObject;
+import dev.leasehold.client.FieldViolation;
+import dev.leasehold.client.LeaseholdException;
+import dev.leasehold.client.LockBusyException;
+import dev.leasehold.client.RefusedException;
+import dev.leasehold.client.SidecarUnreachableException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Map;
+
+/** Writes events to the standard output, a line each. */
+final class Output {
+  private final Gson gson = new Gson();
+  private final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+
+  /** Writes one event of a command. */
+  synchronized void event(String id, String event, Map<String, ?> more) {
+    JsonObject line = new JsonObject();
+    line.addProperty("id", id);
+    line.addProperty("event", event);
+    more.forEach((name, value) -> line.add(name, gson.toJsonTree(value)));
+    out.println(gson.toJson(line));
+  }
+
+  void event(String id, String event) {
+    event(id, event, Map.of());
+  }
+
+  /** Writes why a command failed. */
+  void failure(String id, Throwable error) {
+    if (error instanceof LockBusyException busy) {
+      event(id, "busy", Map.of("holder", busy.holder(), "token", busy.fencingToken().orElse(0)));
+    } else if (error instanceof RefusedException refusal) {
+      List<String> fields = refusal.violations().stream().map(FieldViolation::field).toList();
+      error(id, refusal.code().name(), refusal.reasonName().orElse(""), error, fields);
+    } else if (error instanceof SidecarUnreachableException) {
+      error(id, "UNAVAILABLE", "", error, List.of());
+    } else {
+      boolean known = error instanceof LeaseholdException;
+      error(id, known ? error.getClass().getSimpleName() : "UNKNOWN", "", error, List.of());
+    }
+  }
+
+  private void error(String id, String code, String reason, Throwable error, List<String> fields) {
+    String message = String.valueOf(error.getMessage());
+    event(
+        id, "error", Map.of("code", code, "reason", reason, "message", message, "fields", fields));
+  }
+}

@@ -1,0 +1,195 @@
+package dev.leasehold.client;
+
+import com.google.common.util.concurrent.FutureCallback;
+import com.google.common.util.concurrent.Futures;
+import com.google.common.util.concurrent.ListenableFuture;
+import com.google.common.util.concurrent.MoreExecutors;
+import dev.leasehold.v1.ExtendLeaseRequest;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
+import dev.leasehold.v1.ReleaseLeaseRequest;
+import dev.leasehold.v1.ReleaseLeaseResponse;
+import dev.leasehold.v1.ReleaseResult;
+import dev.leasehold.v1.ReportProgressRequest;
+import dev.leasehold.v1.Validity;
+import io.grpc.Context;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.function.Supplier;
+
+/** Unary calls as futures, and how to wait for them. */
+final class Calls {
+  /** A call that asks no holder and waits for nothing is given up after this. */
+  static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  /**
+   * A release may wait until the lease can no longer be valid (S13), at most one lease duration.
+   */
+  static final Duration RELEASE_PATIENCE = Duration.ofSeconds(90);
+
+  private final Connection connection;
+
+  Calls(Connection connection) {
+    this.connection = connection;
+  }
+
+  /** One call. What the caller cancels, the future does. */
+  <T> CompletableFuture<T> call(
+      Duration patience, Function<LeaseServiceFutureStub, ListenableFuture<T>> method) {
+    Answer<T> answer = new Answer<>();
+    try {
+      LeaseServiceFutureStub stub =
+          connection.calls().withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
+      answer.await(detached(() -> method.apply(stub)));
+    } catch (RuntimeException refused) {
+      answer.completeExceptionally(RefusedException.of(refused));
+    }
+    return answer;
+  }
+
+  CompletableFuture<ReleaseResult> release(String leaseId) {
+    ReleaseLeaseRequest request = ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).build();
+    return call(RELEASE_PATIENCE, stub -> stub.releaseLease(request)).thenApply(Calls::resultOf);
+  }
+
+  private static ReleaseResult resultOf(ReleaseLeaseResponse answer) {
+    if (!answer.hasResult()) {
+      throw new ProtocolException("a release was answered without a result");
+    }
+    return answer.getResult();
+  }
+
+  CompletableFuture<Validity> reportProgress(
+      String leaseId, boolean validityOnly, Duration patience) {
+    ReportProgressRequest request =
+        ReportProgressRequest.newBuilder()
+            .setLeaseId(leaseId)
+            .setValidityOnly(validityOnly)
+            .build();
+    return call(patience, stub -> stub.reportProgress(request))
+        .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
+  }
+
+  CompletableFuture<Validity> extend(String leaseId, Duration maxHold) {
+    ExtendLeaseRequest request =
+        ExtendLeaseRequest.newBuilder()
+            .setLeaseId(leaseId)
+            .setMaxHold(Spans.toWire(maxHold))
+            .build();
+    return call(PATIENCE, stub -> stub.extendLease(request))
+        .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
+  }
+
+  private static Validity told(boolean present, Validity validity) {
+    if (!present) {
+      throw new ProtocolException("a hold was told about without its validity");
+    }
+    return validity;
+  }
+
+  /**
+   * Starts a call outside of the caller's gRPC context: a server that holds a lock while it answers
+   * a call must not end the hold's stream, or its release, with that call's deadline (S14).
+   */
+  static <T> T detached(Supplier<T> start) {
+    Context context = Context.current().fork();
+    Context before = context.attach();
+    try {
+      return start.get();
+    } finally {
+      context.detach(before);
+    }
+  }
+
+  /** Waits; gives the work up when the thread is interrupted. */
+  static <T> T await(Future<T> future) throws InterruptedException {
+    try {
+      return future.get();
+    } catch (InterruptedException interrupted) {
+      future.cancel(true);
+      throw interrupted;
+    } catch (ExecutionException error) {
+      throw unwrapped(error);
+    }
+  }
+
+  /** Waits, whatever interrupts the thread, which is told of it afterwards. */
+  static <T> T awaitUninterruptibly(Future<T> future) {
+    boolean interrupted = false;
+    try {
+      while (true) {
+        try {
+          return future.get();
+        } catch (InterruptedException later) {
+          interrupted = true;
+        }
+      }
+    } catch (ExecutionException error) {
+      throw unwrapped(error);
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  /** What happened, without what futures wrap around it. */
+  static Throwable cause(Throwable error) {
+    boolean wrapped = error instanceof CompletionException || error instanceof ExecutionException;
+    return wrapped && error.getCause() != null ? cause(error.getCause()) : error;
+  }
+
+  private static RuntimeException unwrapped(ExecutionException error) {
+    Throwable cause = cause(error);
+    if (cause instanceof Error grave) {
+      throw grave;
+    }
+    if (cause instanceof LeaseholdException known) {
+      // Made on another thread: the caller's own trace says which call it was.
+      known.addSuppressed(new CalledFrom());
+      return known;
+    }
+    return cause instanceof RuntimeException unexpected
+        ? unexpected
+        : new IllegalStateException(cause);
+  }
+
+  /** Where a call was waited for. */
+  private static final class CalledFrom extends Exception {
+    private static final long serialVersionUID = 1L;
+
+    CalledFrom() {
+      super("called from here");
+    }
+  }
+
+  /** A future that gives its call up when it is cancelled. */
+  private static final class Answer<T> extends CompletableFuture<T> {
+    void await(ListenableFuture<T> call) {
+      Futures.addCallback(
+          call,
+          new FutureCallback<T>() {
+            @Override
+            public void onSuccess(T result) {
+              complete(result);
+            }
+
+            @Override
+            public void onFailure(Throwable error) {
+              completeExceptionally(RefusedException.of(error));
+            }
+          },
+          MoreExecutors.directExecutor());
+      whenComplete(
+          (result, error) -> {
+            if (isCancelled()) {
+              call.cancel(true);
+            }
+          });
+    }
+  }
+}

@@ -1,0 +1,121 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.LossReason;
+import java.time.Duration;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** What all holds of a client share: the connection, the clock, and threads. */
+final class ClientContext implements AutoCloseable {
+  private final Connection connection;
+  private final Calls calls;
+  private final BootClock clock;
+
+  /** The connection's thread, which never blocks: it watches the clock, too. */
+  private final ScheduledExecutorService timers;
+
+  /** For what the client's user runs. */
+  private final ExecutorService workers =
+      Executors.newCachedThreadPool(daemons("leasehold-worker"));
+
+  private final Set<HoldState> holds = new HashSet<>();
+  private Duration longestWait = LeaseRequest.LONGEST_WAIT;
+  private boolean closed;
+
+  ClientContext(Connection connection, BootClock clock, ScheduledExecutorService timers) {
+    this.connection = connection;
+    this.calls = new Calls(connection);
+    this.clock = clock;
+    this.timers = timers;
+  }
+
+  static ThreadFactory daemons(String name) {
+    AtomicInteger count = new AtomicInteger();
+    return task -> {
+      Thread thread = new Thread(task, name + "-" + count.incrementAndGet());
+      thread.setDaemon(true);
+      return thread;
+    };
+  }
+
+  Connection connection() {
+    return connection;
+  }
+
+  Calls calls() {
+    return calls;
+  }
+
+  BootClock clock() {
+    return clock;
+  }
+
+  /** Runs what may block. */
+  ExecutorService workers() {
+    return workers;
+  }
+
+  /** Runs {@code task} later, unless the client is closed by then. */
+  Future<?> after(Duration pause, Runnable task) {
+    try {
+      return timers.schedule(task, pause.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (RejectedExecutionException closing) {
+      // Its holds are lost by then, and its callers told.
+      return CompletableFuture.completedFuture(null);
+    }
+  }
+
+  /** The longest wait that the sidecar is known to allow, or may. */
+  synchronized Duration longestWait() {
+    return longestWait;
+  }
+
+  /** The sidecar does not allow a wait of {@code refused}. */
+  synchronized void halveLongestWait(Duration refused) {
+    if (longestWait.equals(refused)) {
+      longestWait = refused.dividedBy(2);
+    }
+  }
+
+  /** Counts a hold in: it is lost when the client is closed. */
+  void add(HoldState hold) {
+    synchronized (this) {
+      if (!closed) {
+        holds.add(hold);
+        return;
+      }
+    }
+    loseToClosing(hold);
+  }
+
+  synchronized void remove(HoldState hold) {
+    holds.remove(hold);
+  }
+
+  /** Ends what is believed, and then the connection (S13). */
+  @Override
+  public void close() {
+    List<HoldState> left;
+    synchronized (this) {
+      closed = true;
+      left = List.copyOf(holds);
+    }
+    left.forEach(ClientContext::loseToClosing);
+    connection.close();
+    workers.shutdown();
+  }
+
+  private static void loseToClosing(HoldState hold) {
+    hold.lose(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "the client was closed"));
+  }
+}

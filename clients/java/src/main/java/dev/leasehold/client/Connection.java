@@ -1,0 +1,128 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.LeaseServiceGrpc;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceStub;
+import dev.leasehold.v1.ResolvePathRequest;
+import io.grpc.ClientInterceptor;
+import io.grpc.ClientInterceptors;
+import io.grpc.ConnectivityState;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.stub.MetadataUtils;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
+
+/**
+ * The way to a sidecar. A channel whose connection failed waits longer and longer before it tries
+ * again, and refuses calls meanwhile; a call of ours is to try at once, so it gets a fresh channel.
+ */
+final class Connection implements AutoCloseable {
+  private final Supplier<ManagedChannel> channels;
+  private final Runnable whenClosed;
+  private final Optional<ClientInterceptor> authorization;
+
+  private ManagedChannel current;
+
+  /** Replaced, with calls on them that may still go on. */
+  private final List<ManagedChannel> replaced = new ArrayList<>();
+
+  private boolean closed;
+
+  Connection(Supplier<ManagedChannel> channels, Optional<String> bearerToken, Runnable whenClosed) {
+    this.channels = channels;
+    this.whenClosed = whenClosed;
+    this.authorization = bearerToken.map(Connection::bearer);
+    this.current = channels.get();
+  }
+
+  private static ClientInterceptor bearer(String token) {
+    Metadata headers = new Metadata();
+    headers.put(
+        Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER), "Bearer " + token);
+    return MetadataUtils.newAttachHeadersInterceptor(headers);
+  }
+
+  /** Waits for a connection; what happened, if there is none. */
+  Optional<Throwable> awaitReady(Duration patience) throws InterruptedException {
+    ManagedChannel channel = live();
+    long deadline = System.nanoTime() + patience.toNanos();
+    while (true) {
+      ConnectivityState state = channel.getState(true);
+      if (state == ConnectivityState.READY) {
+        return Optional.empty();
+      }
+      if (state == ConnectivityState.TRANSIENT_FAILURE) {
+        return whyNot(channel);
+      }
+      CountDownLatch changed = new CountDownLatch(1);
+      channel.notifyWhenStateChanged(state, changed::countDown);
+      if (!changed.await(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)) {
+        return Optional.of(new TimeoutException("no answer within " + patience.toSeconds() + " s"));
+      }
+    }
+  }
+
+  /** A channel tells what is wrong with it to calls only: any call will do. */
+  private static Optional<Throwable> whyNot(ManagedChannel channel) {
+    try {
+      LeaseServiceGrpc.newBlockingStub(channel)
+          .withDeadlineAfter(1, TimeUnit.SECONDS)
+          .resolvePath(ResolvePathRequest.getDefaultInstance());
+      return Optional.empty();
+    } catch (StatusRuntimeException error) {
+      RefusedException refusal = RefusedException.of(error);
+      // By now somebody may be there, and answer.
+      return refusal.reasonName().isPresent() ? Optional.empty() : Optional.of(refusal);
+    }
+  }
+
+  LeaseServiceStub streams() {
+    return LeaseServiceGrpc.newStub(channel());
+  }
+
+  LeaseServiceFutureStub calls() {
+    return LeaseServiceGrpc.newFutureStub(channel());
+  }
+
+  private io.grpc.Channel channel() {
+    ManagedChannel channel = live();
+    return authorization
+        .map(interceptor -> ClientInterceptors.intercept(channel, interceptor))
+        .orElse(channel);
+  }
+
+  private synchronized ManagedChannel live() {
+    if (closed) {
+      throw Status.CANCELLED.withDescription("the client was closed").asRuntimeException();
+    }
+    if (current.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+      replaced.removeIf(ManagedChannel::isTerminated);
+      replaced.add(current.shutdown());
+      current = channels.get();
+    }
+    return current;
+  }
+
+  /** Ends all calls. */
+  @Override
+  public void close() {
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      closed = true;
+      replaced.add(current);
+    }
+    replaced.forEach(ManagedChannel::shutdownNow);
+    whenClosed.run();
+  }
+}

@@ -1,0 +1,14 @@
+package dev.leasehold.client;
+
+/** The endpoint, or what goes with it, makes no sense. Not worth repeating. */
+public final class EndpointException extends LeaseholdException {
+  private static final long serialVersionUID = 1L;
+
+  EndpointException(String endpoint, String problem) {
+    this(endpoint, problem, null);
+  }
+
+  EndpointException(String endpoint, String problem, Throwable cause) {
+    super("the endpoint \"" + endpoint + "\" cannot be used: " + problem, cause);
+  }
+}

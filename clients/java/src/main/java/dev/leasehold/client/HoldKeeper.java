@@ -1,0 +1,303 @@
+package dev.leasehold.client;
+
+import dev.leasehold.client.HoldStream.Signal;
+import dev.leasehold.v1.Grant;
+import dev.leasehold.v1.HoldLeaseRequest;
+import dev.leasehold.v1.HoldLeaseResponse;
+import dev.leasehold.v1.LossReason;
+import dev.leasehold.v1.Resume;
+import dev.leasehold.v1.Validity;
+import io.grpc.Status;
+import java.time.Duration;
+import java.util.EnumSet;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Future;
+
+/**
+ * Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
+ */
+final class HoldKeeper {
+  /** No timer is longer while a hold is believed in: timers stop while the machine sleeps (S3). */
+  private static final Duration NAP = Duration.ofSeconds(1);
+
+  /** The pause after the first failed try to resume; doubled up to {@link #NAP}. */
+  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
+
+  /** How long an answer about the validity is waited for before it is asked again. */
+  private static final Duration ANSWER_PATIENCE = Duration.ofSeconds(5);
+
+  private static final Duration BETWEEN_QUESTIONS = Duration.ofMillis(200);
+
+  /** Codes that say that no try to resume will ever work; anything else may pass (S16). */
+  private static final Set<Status.Code> HOPELESS =
+      EnumSet.of(
+          Status.Code.INVALID_ARGUMENT,
+          Status.Code.NOT_FOUND,
+          Status.Code.FAILED_PRECONDITION,
+          Status.Code.ABORTED,
+          Status.Code.DATA_LOSS,
+          Status.Code.UNIMPLEMENTED);
+
+  private final ClientContext context;
+  private final HoldState state;
+  private final Grant grant;
+  private final HoldEvents events;
+  private final LossInterrupt interrupt = new LossInterrupt();
+  private final CompletableFuture<Loss> lost = new CompletableFuture<>();
+
+  private String resumeToken;
+  private HoldStream stream;
+  private Future<?> timer = CompletableFuture.completedFuture(null);
+  private boolean asking;
+  private boolean stopped;
+
+  HoldKeeper(
+      ClientContext context, HoldState state, Grant grant, HoldStream stream, HoldEvents events) {
+    this.context = context;
+    this.state = state;
+    this.grant = grant;
+    this.stream = stream;
+    this.events = events;
+    this.resumeToken = grant.getResumeToken();
+  }
+
+  HoldState state() {
+    return state;
+  }
+
+  Grant grant() {
+    return grant;
+  }
+
+  LossInterrupt interrupt() {
+    return interrupt;
+  }
+
+  /** Completed with the loss, on a thread that may be blocked. */
+  CompletableFuture<Loss> lost() {
+    return lost;
+  }
+
+  ClientContext context() {
+    return context;
+  }
+
+  void start() {
+    context.add(state);
+    state.whenLost(this::tellLoss);
+    events.tell(
+        new HoldEvent.Granted(grant.getLockPath(), grant.getFencingToken(), state.validUntil()));
+    current().read(this::onSignal);
+    watch();
+  }
+
+  /** Ends the stream. The belief must have ended before (S13). */
+  void stop() {
+    HoldStream last;
+    synchronized (this) {
+      stopped = true;
+      timer.cancel(false);
+      last = stream;
+    }
+    context.remove(state);
+    last.cancel();
+  }
+
+  private void tellLoss(Loss loss) {
+    interrupt.fire();
+    stop();
+    events.tell(new HoldEvent.Lost(loss));
+    context.workers().execute(() -> lost.complete(loss));
+  }
+
+  private synchronized HoldStream current() {
+    return stream;
+  }
+
+  private void onSignal(Signal signal) {
+    if (!state.isValid()) {
+      return;
+    }
+    if (signal instanceof Signal.Message message) {
+      takeIn(message.response()).ifPresent(state::lose);
+    } else if (signal instanceof Signal.End end) {
+      Optional<Loss> refusal = finalRefusal(end.why());
+      if (refusal.isPresent()) {
+        state.lose(refusal.get());
+        return;
+      }
+      events.tell(new HoldEvent.Interrupted(end.why().getMessage()));
+      resume(FIRST_PAUSE);
+    }
+  }
+
+  /** Takes in an event, and tells it if the hold goes on; the loss, if the event is one. */
+  private Optional<Loss> takeIn(HoldLeaseResponse response) {
+    switch (response.getEventCase()) {
+      case RENEWED -> {
+        if (heard(response.getRenewed().hasValidity(), response.getRenewed().getValidity())) {
+          events.tell(new HoldEvent.Renewed(state.validUntil()));
+        }
+      }
+      case AT_RISK -> {
+        dev.leasehold.v1.AtRisk atRisk = response.getAtRisk();
+        if (heard(atRisk.hasValidity(), atRisk.getValidity())) {
+          events.tell(
+              new HoldEvent.AtRisk(state.validUntil(), atRisk.getCause(), atRisk.getDetail()));
+        }
+      }
+      case RECOVERED -> {
+        if (heard(response.getRecovered().hasValidity(), response.getRecovered().getValidity())) {
+          events.tell(new HoldEvent.Recovered(state.validUntil()));
+        }
+      }
+      case DRAINING ->
+          events.tell(new HoldEvent.Draining(Spans.fromWire(response.getDraining().getTimeLeft())));
+      case LOST -> {
+        return Optional.of(Loss.of(response.getLost()));
+      }
+      case RELEASED -> {
+        return Optional.of(
+            new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "it was released by its lease id"));
+      }
+      // Said before a grant only, or newer than this client.
+      case WAITING, GRANTED, BUSY, EVENT_NOT_SET -> {}
+    }
+    return Optional.empty();
+  }
+
+  /** Takes in a validity that answers no request of ours. Says whether the hold goes on. */
+  private boolean heard(boolean present, Validity validity) {
+    return !present || state.takeIn(validity, Optional.empty());
+  }
+
+  /**
+   * S16. Tries until it has worked or the hold is over. A try is never cut short while the hold is
+   * believed in, because the sidecar would read that as its end (S14).
+   */
+  private void resume(Duration pause) {
+    if (!state.isValid()) {
+      return;
+    }
+    BootInstant sent = context.clock().earliest();
+    Resume.Builder resume = Resume.newBuilder();
+    synchronized (this) {
+      resume.setResumeToken(resumeToken);
+    }
+    state.told().ifPresent(resume::setToldValidUntil);
+    HoldStream attempt =
+        HoldStream.open(
+            context.connection(), HoldLeaseRequest.newBuilder().setResume(resume).build());
+    boolean late;
+    synchronized (this) {
+      late = stopped;
+      stream = attempt;
+    }
+    if (late) {
+      attempt.cancel();
+      return;
+    }
+    attempt.read(signal -> onAnswer(signal, sent, pause));
+  }
+
+  private void onAnswer(Signal signal, BootInstant sent, Duration pause) {
+    if (signal instanceof Signal.Message message) {
+      switch (message.response().getEventCase()) {
+        case GRANTED -> resumed(message.response().getGranted(), sent);
+        case LOST -> state.lose(Loss.of(message.response().getLost()));
+        case WAITING, BUSY, RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
+      }
+    } else if (signal instanceof Signal.End end) {
+      Optional<Loss> refusal = finalRefusal(end.why());
+      if (refusal.isPresent()) {
+        state.lose(refusal.get());
+        return;
+      }
+      context.after(pause, () -> resume(Spans.shorter(pause.multipliedBy(2), NAP)));
+    }
+  }
+
+  private void resumed(Grant again, BootInstant sent) {
+    if (again.getFencingToken() != grant.getFencingToken()) {
+      String detail = "the sidecar resumed another hold than this one";
+      state.lose(new Loss(LossReason.LOSS_REASON_TAKEN, detail));
+      return;
+    }
+    if (!state.takeIn(again.getValidity(), Optional.of(sent))) {
+      return;
+    }
+    HoldStream resumed;
+    synchronized (this) {
+      resumeToken = again.getResumeToken();
+      resumed = stream;
+    }
+    events.tell(new HoldEvent.Resumed(state.validUntil()));
+    resumed.read(this::onSignal);
+  }
+
+  /**
+   * Finds out when the hold is over, and asks for the validity where that is needed (S21). Reads
+   * the clock after every wake-up (S3).
+   */
+  private void watch() {
+    Duration left = state.remaining();
+    if (left.isZero()) {
+      return;
+    }
+    Duration pause = Spans.shorter(left, NAP);
+    Optional<Duration> due = state.untilNextQuestion();
+    if (due.isPresent() && !asking()) {
+      if (due.get().isZero()) {
+        ask();
+      } else {
+        pause = Spans.shorter(due.get(), pause);
+      }
+    }
+    Future<?> next = context.after(pause, this::watch);
+    synchronized (this) {
+      timer = next;
+      if (stopped) {
+        next.cancel(false);
+      }
+    }
+  }
+
+  private synchronized boolean asking() {
+    return asking;
+  }
+
+  private synchronized void asking(boolean now) {
+    asking = now;
+  }
+
+  private void ask() {
+    asking(true);
+    BootInstant sent = context.clock().earliest();
+    context
+        .calls()
+        .reportProgress(grant.getLeaseId(), true, ANSWER_PATIENCE)
+        .whenComplete((validity, error) -> answered(validity, error, sent));
+  }
+
+  private void answered(Validity validity, Throwable error, BootInstant sent) {
+    if (error == null) {
+      state.takeIn(validity, Optional.of(sent));
+    } else {
+      // Anything but word of the loss is asked again, until the validity ends.
+      Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
+    }
+    context.after(BETWEEN_QUESTIONS, () -> asking(false));
+  }
+
+  /** A refusal that no try to resume will ever change (S16). */
+  static Optional<Loss> finalRefusal(RefusedException refusal) {
+    if (!HOPELESS.contains(refusal.code()) || refusal.is(Reason.STREAM_BEHIND)) {
+      return Optional.empty();
+    }
+    String detail = "the sidecar will not resume it: " + refusal.getMessage();
+    return Loss.toldBy(refusal)
+        .or(() -> Optional.of(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, detail)));
+  }
+}

@@ -1,0 +1,26 @@
+package dev.leasehold.client;
+
+/** The hold was lost before its holder ended it: what was done since may have been done by two. */
+public final class HoldLostException extends LeaseholdException {
+  private static final long serialVersionUID = 1L;
+
+  private final transient Loss loss;
+
+  HoldLostException(Loss loss) {
+    this(loss, null);
+  }
+
+  HoldLostException(Loss loss, Throwable cause) {
+    super("the hold was lost: " + loss, cause);
+    this.loss = loss;
+  }
+
+  /**
+   * Why it was lost.
+   *
+   * @return why; null only in an exception that was serialized
+   */
+  public Loss loss() {
+    return loss;
+  }
+}

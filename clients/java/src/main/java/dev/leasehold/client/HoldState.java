@@ -1,0 +1,141 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.BootTime;
+import dev.leasehold.v1.LossReason;
+import dev.leasehold.v1.Validity;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.function.Consumer;
+
+/** A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4). */
+final class HoldState {
+  private final BootClock clock;
+  private final Belief belief = new Belief();
+  private Consumer<Loss> whenLost = loss -> {};
+  private boolean over;
+  private Loss loss;
+  private boolean lossTold;
+
+  /** A hold that was granted by {@code validity}, in answer to a request sent at {@code sent}. */
+  HoldState(BootClock clock, Validity validity, BootInstant sent) {
+    this.clock = clock;
+    belief.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+  }
+
+  /** Calls {@code listener} when the hold is lost, at once if it is; once, and under no lock. */
+  void whenLost(Consumer<Loss> listener) {
+    synchronized (this) {
+      whenLost = listener;
+      lossTold = false;
+    }
+    tellLoss();
+  }
+
+  synchronized BootInstant validUntil() {
+    return belief.until();
+  }
+
+  /**
+   * The time left; zero if the hold is over. Being past validity is being lost, whoever finds out
+   * first (S21).
+   */
+  Duration remaining() {
+    Duration left;
+    synchronized (this) {
+      left = left();
+    }
+    tellLoss();
+    return left;
+  }
+
+  boolean isValid() {
+    return !remaining().isZero();
+  }
+
+  /** Takes in what the sidecar says, unless the hold is over (S4). Says whether it goes on. */
+  boolean takeIn(Validity validity, Optional<BootInstant> sent) {
+    boolean goesOn = false;
+    synchronized (this) {
+      if (!left().isZero()) {
+        belief.takeIn(validity, sent, clock.latest(), clock.bootId());
+        goesOn = !left().isZero();
+      }
+    }
+    tellLoss();
+    return goesOn;
+  }
+
+  /** The latest grant's or renewal's end, in the sidecar's words (S16). */
+  synchronized Optional<BootTime> told() {
+    return belief.told();
+  }
+
+  /**
+   * The time until the sidecar should be asked for the validity, when a third of it is over; empty
+   * where its words are enough (S21).
+   */
+  synchronized Optional<Duration> untilNextQuestion() {
+    if (!belief.mustAsk()) {
+      return Optional.empty();
+    }
+    Duration third = belief.until().since(belief.asOf()).dividedBy(3);
+    return Optional.of(belief.asOf().plus(third).since(clock.latest()));
+  }
+
+  /** The hold is lost, unless it is over already. */
+  void lose(Loss why) {
+    synchronized (this) {
+      end(why);
+    }
+    tellLoss();
+  }
+
+  /** The holder ends its belief (S13). False if it was over already. */
+  boolean end() {
+    boolean believed;
+    synchronized (this) {
+      believed = !left().isZero();
+      end(null);
+    }
+    tellLoss();
+    return believed;
+  }
+
+  synchronized boolean isOver() {
+    return over;
+  }
+
+  synchronized Optional<Loss> loss() {
+    return Optional.ofNullable(loss);
+  }
+
+  private Duration left() {
+    if (over) {
+      return Duration.ZERO;
+    }
+    Duration left = belief.until().since(clock.latest());
+    if (left.isZero()) {
+      end(new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal"));
+    }
+    return left;
+  }
+
+  private void end(Loss why) {
+    if (!over) {
+      over = true;
+      loss = why;
+    }
+  }
+
+  private void tellLoss() {
+    Consumer<Loss> listener;
+    synchronized (this) {
+      if (loss == null || lossTold) {
+        return;
+      }
+      lossTold = true;
+      listener = whenLost;
+    }
+    listener.accept(loss);
+  }
+}

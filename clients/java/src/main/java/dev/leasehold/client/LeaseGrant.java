@@ -1,0 +1,41 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.Grant;
+import dev.leasehold.v1.Validity;
+import java.util.Optional;
+
+/**
+ * A lock that was taken by a unary call. The sidecar renews it; nothing here is told of its loss.
+ *
+ * @param lockPath the path of the lock
+ * @param hostId the host id in that path
+ * @param fencingToken greater than every token granted for this lock before (S5)
+ * @param leaseId names this hold in other calls; who knows it can end the hold, so do not log it
+ * @param validUntil until when the holder may act, unless renewed: ask {@code reportProgress} from
+ *     time to time
+ */
+public record LeaseGrant(
+    String lockPath, String hostId, long fencingToken, String leaseId, BootInstant validUntil) {
+
+  static LeaseGrant of(Grant grant, BootInstant sent, BootClock clock) {
+    return new LeaseGrant(
+        grant.getLockPath(),
+        grant.getHostId(),
+        grant.getFencingToken(),
+        grant.getLeaseId(),
+        until(grant.getValidity(), sent, clock));
+  }
+
+  /** The end of a validity that answers a request sent at {@code sent}. */
+  static BootInstant until(Validity validity, BootInstant sent, BootClock clock) {
+    Belief belief = new Belief();
+    belief.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    return belief.until();
+  }
+
+  /** Without the lease id, which is a secret (S20). */
+  @Override
+  public String toString() {
+    return "LeaseGrant[" + lockPath + ", token " + fencingToken + "]";
+  }
+}

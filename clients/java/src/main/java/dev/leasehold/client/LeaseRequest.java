@@ -1,0 +1,215 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.LeaseSpec;
+import dev.leasehold.v1.LockKey;
+import java.time.Duration;
+import java.util.Map;
+import java.util.function.Consumer;
+
+/**
+ * What is asked for when a lock is taken: immutable, made by {@link #of}, and changed by making
+ * another.
+ *
+ * <p>Ranges are checked by the sidecar, which refuses with {@link Reason#INVALID_FIELD}.
+ */
+public final class LeaseRequest {
+  /** The longest wait that the API knows. */
+  static final Duration LONGEST_WAIT = Duration.ofHours(24);
+
+  private final LeaseSpec spec;
+  private final boolean endless;
+
+  private LeaseRequest(LeaseSpec spec, boolean endless) {
+    this.spec = spec;
+    this.endless = endless;
+  }
+
+  /**
+   * Asks for the lock of a function; one try, everything else by default.
+   *
+   * @param function what the lock is for: a job, a function, a resource
+   * @return the request
+   */
+  public static LeaseRequest of(String function) {
+    return of(Locks.key(function, ""));
+  }
+
+  /**
+   * Asks for the lock of a part of a function; one try, everything else by default.
+   *
+   * @param function what the lock is for: a job, a function, a resource
+   * @param scope the part: a tenant, an order, a shard; may be empty
+   * @return the request
+   */
+  public static LeaseRequest of(String function, String scope) {
+    return of(Locks.key(function, scope));
+  }
+
+  /**
+   * Asks for a lock by its key, which may carry a mode and overrides of host id and host type.
+   *
+   * @param key the lock's name
+   * @return the request
+   */
+  public static LeaseRequest of(LockKey key) {
+    return new LeaseRequest(LeaseSpec.newBuilder().setKey(key).build(), false);
+  }
+
+  /**
+   * Waits until the lock is had, however long that takes.
+   *
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest waitWithoutEnd() {
+    return new LeaseRequest(waitUpTo(LONGEST_WAIT).spec, true);
+  }
+
+  /**
+   * Free pairs for people and tools, shown in the lock's record. Not for secrets.
+   *
+   * @param labels at most 16, 1,024 bytes in all; they replace earlier ones
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest labels(Map<String, String> labels) {
+    return with(spec -> spec.clearLabels().putAllLabels(labels));
+  }
+
+  /**
+   * As the lock of a listener instead of a function: the same name has two independent locks.
+   *
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest listener() {
+    return with(spec -> spec.setKey(Locks.listener(spec.getKey())));
+  }
+
+  /**
+   * Overrides the sidecar's host id, where the operator allows it.
+   *
+   * @param hostId small letters, digits and single dashes, at most 32 characters
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest hostId(String hostId) {
+    return with(spec -> spec.getKeyBuilder().setHostId(hostId));
+  }
+
+  /**
+   * Overrides the sidecar's host type, where the operator allows it.
+   *
+   * @param hostType 1 to 256 bytes
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest hostType(String hostType) {
+    return with(spec -> spec.getKeyBuilder().setHostType(hostType));
+  }
+
+  /**
+   * Waits so long while the lock is busy.
+   *
+   * @param wait 0 to 24 h; 0, which is the default, is one try
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest waitUpTo(Duration wait) {
+    LeaseSpec waiting = spec.toBuilder().setWait(Spans.toWire(wait)).build();
+    return new LeaseRequest(waiting, false);
+  }
+
+  /**
+   * The duration of the lease in the store: it bounds how long the lock stays taken after a crash,
+   * and how long an outage of the store a hold survives.
+   *
+   * @param leaseDuration whole seconds, 15 s to 60 s; default 60 s
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest leaseDuration(Duration leaseDuration) {
+    return with(spec -> spec.setLeaseDuration(Spans.toWire(leaseDuration)));
+  }
+
+  /**
+   * How long the hold may last in all; at its end it is lost (MAX_HOLD_REACHED) unless it was
+   * extended.
+   *
+   * @param maxHold more than 0; for {@code acquire} at most 24 h and by default 10 min, for {@code
+   *     hold} by default without bound
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest maxHold(Duration maxHold) {
+    return with(spec -> spec.setMaxHold(Spans.toWire(maxHold)));
+  }
+
+  /**
+   * How long the lock stays taken at least, counted from the grant, also when it was released
+   * before.
+   *
+   * @param minHold 0 to 24 h, and not over {@code maxHold}; default 0
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest minHold(Duration minHold) {
+    return with(spec -> spec.setMinHold(Spans.toWire(minHold)));
+  }
+
+  /**
+   * Loses the hold (NO_PROGRESS) when progress was not reported for so long.
+   *
+   * @param progressTimeout 1 s to 24 h; by default progress is not watched
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest progressTimeout(Duration progressTimeout) {
+    return with(spec -> spec.setProgressTimeout(Spans.toWire(progressTimeout)));
+  }
+
+  /**
+   * Whether the sidecar renews the lease.
+   *
+   * @param autoRenew false for a hold of one lease duration and no more; default true
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest autoRenew(boolean autoRenew) {
+    return with(spec -> spec.setAutoRenew(autoRenew));
+  }
+
+  /**
+   * Makes {@code acquire} repeatable: a call with the id of an earlier one for the same lock gives
+   * the same grant as long as that hold lives.
+   *
+   * @param requestId at most 128 bytes, fresh and random for each hold
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest requestId(String requestId) {
+    return with(spec -> spec.setRequestId(requestId));
+  }
+
+  /**
+   * Who is asking, for people to read in the lock's record.
+   *
+   * @param holder at most 256 bytes; default the name of the sidecar's pod or host
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest holder(String holder) {
+    return with(spec -> spec.setHolder(holder));
+  }
+
+  /**
+   * The message that is sent.
+   *
+   * @return the message
+   */
+  public LeaseSpec toSpec() {
+    return spec;
+  }
+
+  boolean waitsWithoutEnd() {
+    return endless;
+  }
+
+  private LeaseRequest with(Consumer<LeaseSpec.Builder> change) {
+    LeaseSpec.Builder changed = spec.toBuilder();
+    change.accept(changed);
+    return new LeaseRequest(changed.build(), endless);
+  }
+
+  @Override
+  public String toString() {
+    return "LeaseRequest[" + spec.getKey().getFunction() + ", " + spec.getKey().getScope() + "]";
+  }
+}

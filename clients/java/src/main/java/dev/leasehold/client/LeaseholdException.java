@@ -1,0 +1,22 @@
+package dev.leasehold.client;
+
+/**
+ * Why a call came to nothing. Decide by the class, and by code and reason, never by the message.
+ */
+public abstract sealed class LeaseholdException extends RuntimeException
+    permits EndpointException,
+        HoldLostException,
+        LockBusyException,
+        ProtocolException,
+        RefusedException,
+        SidecarUnreachableException {
+  private static final long serialVersionUID = 1L;
+
+  LeaseholdException(String message, Throwable cause) {
+    super(message, cause);
+  }
+
+  LeaseholdException(String message) {
+    super(message);
+  }
+}

@@ -1,0 +1,98 @@
+package dev.leasehold.client;
+
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Optional;
+
+/**
+ * Linux's boot clock (S3), read from /proc/uptime: the JDK's clocks stop while the machine sleeps,
+ * or follow the wall clock. The only class here that tells how long a hold lasts.
+ */
+final class LinuxBootClock implements BootClock {
+  private static final Path UPTIME = Path.of("/proc/uptime");
+  private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
+
+  /** The kernel cuts the reading to hundredths of a second. */
+  private static final Duration GRAIN = Duration.ofMillis(10);
+
+  private final String bootId;
+
+  /** Kept open. Not a FileChannel: an interrupted reader would close that for everybody. */
+  private final RandomAccessFile uptime;
+
+  private final byte[] buffer = new byte[64];
+
+  /**
+   * Opens the clock.
+   *
+   * @throws UnsupportedOperationException where there is none
+   */
+  LinuxBootClock() {
+    try {
+      uptime = new RandomAccessFile(UPTIME.toFile(), "r");
+    } catch (IOException error) {
+      throw new UnsupportedOperationException(
+          "this machine has no "
+              + UPTIME
+              + ", and without a clock that counts while the machine sleeps"
+              + " nobody can know whether a lock is still held: run on Linux",
+          error);
+    }
+    bootId = readBootId();
+  }
+
+  private static String readBootId() {
+    try {
+      return Files.readString(BOOT_ID).trim();
+    } catch (IOException unreadable) {
+      return "";
+    }
+  }
+
+  @Override
+  public BootInstant latest() {
+    // Were it unreadable, the latest of all moments would only end holds.
+    return read().map(reading -> reading.plus(GRAIN)).orElse(new BootInstant(Spans.LONGEST));
+  }
+
+  @Override
+  public BootInstant earliest() {
+    return read().orElse(BootInstant.BOOT);
+  }
+
+  @Override
+  public String bootId() {
+    return bootId;
+  }
+
+  private synchronized Optional<BootInstant> read() {
+    try {
+      uptime.seek(0);
+      int length = Math.max(uptime.read(buffer), 0);
+      return parse(new String(buffer, 0, length, StandardCharsets.US_ASCII));
+    } catch (IOException unreadable) {
+      return Optional.empty();
+    }
+  }
+
+  /** Reads {@code 1234.56 …}: whole seconds and hundredths. */
+  static Optional<BootInstant> parse(String text) {
+    int point = text.indexOf('.');
+    int end = text.indexOf(' ');
+    if (point < 0 || end != point + 3) {
+      return Optional.empty();
+    }
+    try {
+      long seconds = Long.parseLong(text, 0, point, 10);
+      long hundredths = Long.parseLong(text, point + 1, end, 10);
+      return Optional.of(
+          new BootInstant(Duration.ofSeconds(seconds, hundredths * GRAIN.toNanos())));
+    } catch (NumberFormatException nonsense) {
+      return Optional.empty();
+    }
+  }
+}

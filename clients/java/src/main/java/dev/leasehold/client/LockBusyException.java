@@ -1,0 +1,83 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.Busy;
+import dev.leasehold.v1.BusyReason;
+import dev.leasehold.v1.LockRecord;
+import java.time.Duration;
+import java.util.OptionalLong;
+
+/**
+ * The lock was not to be had within the wait asked for: an answer of the sidecar's, and no fault.
+ */
+public final class LockBusyException extends LeaseholdException {
+  private static final long serialVersionUID = 1L;
+
+  /** The sidecar's answer. */
+  private final Busy busy;
+
+  LockBusyException(Busy busy) {
+    super(describe(busy));
+    this.busy = busy;
+  }
+
+  private static String describe(Busy busy) {
+    LockRecord record = busy.getRecord();
+    String path = record.getLockPath();
+    if (busy.getReason() == BusyReason.BUSY_REASON_RESTING) {
+      return "the lock " + path + " rests because of its last holder's min_hold";
+    }
+    if (busy.getReason() == BusyReason.BUSY_REASON_BREAKING) {
+      return "the lock " + path + " was broken, and its old lease has not run out yet";
+    }
+    String holder = record.getHolder();
+    return "the lock " + path + " is held by " + (holder.isEmpty() ? "somebody else" : holder);
+  }
+
+  /**
+   * Who has the lock.
+   *
+   * @return free text; empty if unknown
+   */
+  public String holder() {
+    return busy.getRecord().getHolder();
+  }
+
+  /**
+   * The fencing token of the lock's newest grant.
+   *
+   * @return the token, if it is known
+   */
+  public OptionalLong fencingToken() {
+    LockRecord record = busy.getRecord();
+    return record.hasFencingToken()
+        ? OptionalLong.of(record.getFencingToken())
+        : OptionalLong.empty();
+  }
+
+  /**
+   * Why the lock is busy.
+   *
+   * @return the reason; one that this client does not know means that it is held
+   */
+  public BusyReason reason() {
+    return busy.getReason();
+  }
+
+  /**
+   * When it makes sense to ask again.
+   *
+   * @return the time from now
+   */
+  public Duration retryAfter() {
+    return Spans.fromWire(busy.getRetryAfter());
+  }
+
+  /**
+   * The lock's record.
+   *
+   * @return the record, as far as it is known
+   */
+  public LockRecord record() {
+    return busy.getRecord();
+  }
+}

@@ -1,0 +1,58 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.BreakNote;
+import dev.leasehold.v1.LossReason;
+import dev.leasehold.v1.Lost;
+import java.util.Optional;
+
+/**
+ * Why a hold is over, though its holder did not end it.
+ *
+ * @param reason why; {@code LOSS_REASON_UNSPECIFIED} or {@code UNRECOGNIZED} for a reason that this
+ *     client does not know
+ * @param detail the same for people
+ * @param breakNote who broke the lock and why, where it was broken and that is known
+ */
+public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNote) {
+  private static final String PREFIX = "LOSS_REASON_";
+
+  Loss(LossReason reason, String detail) {
+    this(reason, detail, Optional.empty());
+  }
+
+  static Loss of(Lost lost) {
+    Optional<BreakNote> note =
+        lost.hasBreakNote() ? Optional.of(lost.getBreakNote()) : Optional.empty();
+    return new Loss(lost.getReason(), lost.getDetail(), note);
+  }
+
+  /** The loss that an answer tells of, if it does. */
+  static Optional<Loss> toldBy(Throwable error) {
+    if (!(error instanceof RefusedException refusal) || !refusal.is(Reason.HOLD_LOST)) {
+      return Optional.empty();
+    }
+    String name = PREFIX + refusal.lossReason().orElse("UNSPECIFIED");
+    LossReason reason = LossReason.LOSS_REASON_UNSPECIFIED;
+    for (LossReason known : LossReason.values()) {
+      if (known.name().equals(name)) {
+        reason = known;
+      }
+    }
+    return Optional.of(new Loss(reason, refusal.sidecarMessage()));
+  }
+
+  /**
+   * The reason's name in the API.
+   *
+   * @return {@code EXPIRED} and so on
+   */
+  public String reasonName() {
+    String name = reason.name();
+    return name.startsWith(PREFIX) ? name.substring(PREFIX.length()) : name;
+  }
+
+  @Override
+  public String toString() {
+    return detail.isEmpty() ? reasonName() : reasonName() + ": " + detail;
+  }
+}

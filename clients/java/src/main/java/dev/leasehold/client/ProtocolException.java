@@ -1,0 +1,10 @@
+package dev.leasehold.client;
+
+/** The sidecar answered what no sidecar of this API may, so it is a newer or a broken one. */
+public final class ProtocolException extends LeaseholdException {
+  private static final long serialVersionUID = 1L;
+
+  ProtocolException(String problem) {
+    super("the sidecar's answer makes no sense: " + problem);
+  }
+}

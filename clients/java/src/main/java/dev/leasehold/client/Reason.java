@@ -1,0 +1,55 @@
+package dev.leasehold.client;
+
+import java.util.Optional;
+
+/** Why the sidecar refused: stable names, listed at LeaseService in the API. */
+public enum Reason {
+  /** A field is missing or out of its range: see {@link RefusedException#violations()}. */
+  INVALID_FIELD,
+  /** No hold of this sidecar has this lease id, or it was forgotten. */
+  UNKNOWN_LEASE,
+  /** The lock to be broken does not exist in the store. */
+  UNKNOWN_LOCK,
+  /** The hold is over: see {@link RefusedException#lossReason()}. */
+  HOLD_LOST,
+  /** The operator has not enabled breaking. */
+  BREAK_NOT_ENABLED,
+  /** The container does not exist and the sidecar may not make it. */
+  CONTAINER_MISSING,
+  /** The operator forbids host id and host type in requests. */
+  OVERRIDE_FORBIDDEN,
+  /** The store refuses the sidecar's credentials. */
+  STORE_DENIED,
+  /** The bearer token is missing or wrong. */
+  UNAUTHENTICATED,
+  /** The user of this process is not among those whom the socket lets in. */
+  USER_NOT_ALLOWED,
+  /** The store could not be reached in time. */
+  STORE_UNAVAILABLE,
+  /** The store asks for patience. */
+  STORE_THROTTLED,
+  /** The sidecar is going away. */
+  SHUTTING_DOWN,
+  /** The store is damaged, full or misconfigured. */
+  STORE_FAILED,
+  /** The store fell back to an older copy of the lock. */
+  TOKEN_NOT_GROWING,
+  /** The sidecar has as many holds as it may. */
+  TOO_MANY_HOLDS,
+  /** The sidecar has as many waiters as it may. */
+  TOO_MANY_WAITERS,
+  /** Another stream has resumed the hold. */
+  SUPERSEDED,
+  /** This client did not read its events in time; the hold may be resumed. */
+  STREAM_BEHIND;
+
+  /** The reason of that name; empty for one that this version of the client does not know. */
+  static Optional<Reason> parse(String name) {
+    for (Reason reason : values()) {
+      if (reason.name().equals(name)) {
+        return Optional.of(reason);
+      }
+    }
+    return Optional.empty();
+  }
+}

@@ -1,0 +1,183 @@
+package dev.leasehold.client;
+
+import com.google.protobuf.Any;
+import com.google.protobuf.InvalidProtocolBufferException;
+import com.google.protobuf.Message;
+import com.google.rpc.BadRequest;
+import com.google.rpc.ErrorInfo;
+import com.google.rpc.RetryInfo;
+import io.grpc.Status;
+import io.grpc.StatusException;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.StatusProto;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+
+/** The sidecar answered with an error, or the connection broke. */
+public final class RefusedException extends LeaseholdException {
+  private static final long serialVersionUID = 1L;
+
+  /** The domain of the reasons in google.rpc.ErrorInfo. */
+  private static final String DOMAIN = "leasehold.dev";
+
+  /** The gRPC code. */
+  private final Status.Code code;
+
+  /** What was said, without the fields. */
+  private final String sidecarMessage;
+
+  /** The reason on the wire; null if none was given. */
+  private final String reasonName;
+
+  /** Why the hold is over; null if that was not said. */
+  private final String lossReason;
+
+  /** Null only in an exception that was serialized. */
+  private final transient List<FieldViolation> violations;
+
+  /** When to try again; null if that was not said. */
+  private final Duration retryAfter;
+
+  private RefusedException(
+      Throwable cause,
+      Status.Code code,
+      String said,
+      Details details,
+      List<FieldViolation> violations) {
+    super(describe(code, said, violations), cause);
+    this.code = code;
+    this.sidecarMessage = said;
+    this.violations = violations;
+    this.reasonName = details.info.map(ErrorInfo::getReason).orElse(null);
+    this.lossReason =
+        details.info.map(info -> info.getMetadataMap().get("loss_reason")).orElse(null);
+    this.retryAfter =
+        details.retry.map(retry -> Spans.fromWire(retry.getRetryDelay())).orElse(null);
+  }
+
+  private record Details(
+      Optional<ErrorInfo> info, Optional<BadRequest> badRequest, Optional<RetryInfo> retry) {}
+
+  /** Understands what gRPC threw. */
+  static RefusedException of(Throwable error) {
+    Status status = Status.fromThrowable(error);
+    Details details = details(error);
+    String said = Optional.ofNullable(status.getDescription()).orElse("");
+    if (status.getCode() == Status.Code.UNAVAILABLE && details.info.isEmpty()) {
+      // No sidecar's words. Without the cause gRPC says little: "io exception".
+      String cause = status.getCause() == null ? "" : ": " + status.getCause().getMessage();
+      said = "the sidecar does not answer: " + said + cause;
+    }
+    List<FieldViolation> violations =
+        details.badRequest.stream()
+            .flatMap(request -> request.getFieldViolationsList().stream())
+            .map(violation -> new FieldViolation(violation.getField(), violation.getDescription()))
+            .toList();
+    return new RefusedException(error, status.getCode(), said, details, violations);
+  }
+
+  private static Details details(Throwable error) {
+    boolean byGrpc = error instanceof StatusRuntimeException || error instanceof StatusException;
+    com.google.rpc.Status status = byGrpc ? StatusProto.fromThrowable(error) : null;
+    List<Any> details = status == null ? List.of() : status.getDetailsList();
+    return new Details(
+        first(details, ErrorInfo.class).filter(info -> info.getDomain().equals(DOMAIN)),
+        first(details, BadRequest.class),
+        first(details, RetryInfo.class));
+  }
+
+  private static <T extends Message> Optional<T> first(List<Any> details, Class<T> wanted) {
+    for (Any detail : details) {
+      if (detail.is(wanted)) {
+        try {
+          return Optional.of(detail.unpack(wanted));
+        } catch (InvalidProtocolBufferException garbled) {
+          return Optional.empty();
+        }
+      }
+    }
+    return Optional.empty();
+  }
+
+  private static String describe(Status.Code code, String said, List<FieldViolation> violations) {
+    StringBuilder text = new StringBuilder(said.isEmpty() ? code.name() : said);
+    // The message names the first field at the most; the others must not stay unseen.
+    for (FieldViolation violation : violations) {
+      if (!said.contains(violation.field())) {
+        text.append("; ").append(violation.field()).append(": ").append(violation.description());
+      }
+    }
+    return text.toString();
+  }
+
+  /**
+   * The gRPC code.
+   *
+   * @return the code
+   */
+  public Status.Code code() {
+    return code;
+  }
+
+  /**
+   * The reason that the sidecar gave.
+   *
+   * @return the reason; empty if the error did not come from a sidecar, as when a connection
+   *     breaks, and for a reason that this version of the client does not know (see {@link
+   *     #reasonName()})
+   */
+  public Optional<Reason> reason() {
+    return reasonName().flatMap(Reason::parse);
+  }
+
+  /**
+   * The reason that the sidecar gave, as it is on the wire.
+   *
+   * @return its name; empty if the error did not come from a sidecar
+   */
+  public Optional<String> reasonName() {
+    return Optional.ofNullable(reasonName);
+  }
+
+  /** Whether the sidecar gave this reason. */
+  boolean is(Reason reason) {
+    return reason.name().equals(reasonName);
+  }
+
+  /**
+   * What the sidecar said, without the fields that {@link #getMessage()} adds.
+   *
+   * @return text for people; empty if nothing was said
+   */
+  public String sidecarMessage() {
+    return sidecarMessage;
+  }
+
+  /**
+   * The fields that were wrong, with {@link Reason#INVALID_FIELD}.
+   *
+   * @return the fields
+   */
+  public List<FieldViolation> violations() {
+    return violations == null ? List.of() : violations;
+  }
+
+  /**
+   * When it makes sense to try again.
+   *
+   * @return the time from the answer on, if it was said
+   */
+  public Optional<Duration> retryAfter() {
+    return Optional.ofNullable(retryAfter);
+  }
+
+  /**
+   * Why the hold is over, with {@link Reason#HOLD_LOST}.
+   *
+   * @return {@code EXPIRED} and so on, or {@code RELEASED}
+   */
+  public Optional<String> lossReason() {
+    return Optional.ofNullable(lossReason);
+  }
+}

@@ -1,0 +1,74 @@
+package dev.leasehold.client;
+
+import static dev.leasehold.client.FakeSidecar.PATIENCE_SECONDS;
+
+import dev.leasehold.v1.Grant;
+import java.io.IOException;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+
+/** A fake sidecar, a clock that stands still, and a client of theirs. */
+final class Bench implements AutoCloseable {
+  final FakeSidecar sidecar = new FakeSidecar();
+  final ManualClock clock = new ManualClock();
+  final LeaseholdClient client;
+  private final BlockingQueue<HoldEvent> events = new LinkedBlockingQueue<>();
+
+  Bench() throws IOException, InterruptedException {
+    client = LeaseholdClient.builder(sidecar.endpoint()).clock(clock).connect();
+  }
+
+  /** A hold and the call that granted it. */
+  record Held(Hold hold, FakeSidecar.HoldCall call) {}
+
+  CompletableFuture<Hold> ask() {
+    return client.holdAsync(LeaseRequest.of("f", "s"), events::add);
+  }
+
+  Held held(Grant grant) throws Exception {
+    CompletableFuture<Hold> asked = ask();
+    FakeSidecar.HoldCall call = sidecar.hold();
+    call.tell(Messages.granted(grant));
+    Hold hold = soon(asked);
+    next(HoldEvent.Granted.class);
+    return new Held(hold, call);
+  }
+
+  /** A hold of 58 s, made at 1,000 s. */
+  Held held() throws Exception {
+    return held(Messages.grantHere());
+  }
+
+  /** The next event, which must be of that kind. */
+  <T extends HoldEvent> T next(Class<T> kind) throws InterruptedException {
+    HoldEvent event = events.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+    if (!kind.isInstance(event)) {
+      throw new AssertionError("expected " + kind.getSimpleName() + ", got " + event);
+    }
+    return kind.cast(event);
+  }
+
+  static <T> T soon(CompletableFuture<T> future) throws Exception {
+    return future.get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+  }
+
+  /** Waits until the condition holds. */
+  static void eventually(String what, BooleanSupplier condition) throws InterruptedException {
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
+    while (!condition.getAsBoolean()) {
+      if (System.nanoTime() > deadline) {
+        throw new AssertionError("never: " + what);
+      }
+      Thread.sleep(5);
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    client.close();
+    sidecar.close();
+  }
+}

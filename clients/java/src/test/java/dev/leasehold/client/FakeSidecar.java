@@ -1,0 +1,238 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.AcquireLeaseRequest;
+import dev.leasehold.v1.AcquireLeaseResponse;
+import dev.leasehold.v1.ExtendLeaseRequest;
+import dev.leasehold.v1.ExtendLeaseResponse;
+import dev.leasehold.v1.HoldLeaseRequest;
+import dev.leasehold.v1.HoldLeaseResponse;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceImplBase;
+import dev.leasehold.v1.ListLocksRequest;
+import dev.leasehold.v1.ListLocksResponse;
+import dev.leasehold.v1.ReleaseLeaseRequest;
+import dev.leasehold.v1.ReleaseLeaseResponse;
+import dev.leasehold.v1.ReleaseOutcome;
+import dev.leasehold.v1.ReleaseResult;
+import dev.leasehold.v1.ReportProgressRequest;
+import dev.leasehold.v1.ReportProgressResponse;
+import dev.leasehold.v1.Validity;
+import dev.leasehold.v1.WatchLockRequest;
+import dev.leasehold.v1.WatchLockResponse;
+import io.grpc.Server;
+import io.grpc.StatusRuntimeException;
+import io.grpc.netty.NettyServerBuilder;
+import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.StreamObserver;
+import io.netty.channel.ChannelOption;
+import io.netty.channel.EventLoopGroup;
+import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.nio.NioIoHandler;
+import io.netty.channel.socket.nio.NioServerDomainSocketChannel;
+import java.io.IOException;
+import java.net.UnixDomainSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+
+/** A sidecar in process, on a Unix socket of its own, that does what a test says. */
+final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
+  /** How long a test waits for what must come. */
+  static final long PATIENCE_SECONDS = 20;
+
+  /** A HoldLease call that the test answers. */
+  static final class HoldCall {
+    final HoldLeaseRequest request;
+    private final ServerCallStreamObserver<HoldLeaseResponse> events;
+    private final CountDownLatch ended = new CountDownLatch(1);
+
+    HoldCall(HoldLeaseRequest request, ServerCallStreamObserver<HoldLeaseResponse> events) {
+      this.request = request;
+      this.events = events;
+      events.setOnCancelHandler(ended::countDown);
+    }
+
+    void tell(HoldLeaseResponse event) {
+      events.onNext(event);
+    }
+
+    void fail(StatusRuntimeException status) {
+      events.onError(status);
+    }
+
+    void complete() {
+      events.onCompleted();
+    }
+
+    /** Waits until the client has ended the stream. */
+    void awaitEnd() throws InterruptedException {
+      if (!ended.await(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+        throw new AssertionError("the client does not end the stream");
+      }
+    }
+
+    boolean isOpen() {
+      return ended.getCount() > 0;
+    }
+  }
+
+  /** What unary calls are answered with. */
+  volatile Function<ReportProgressRequest, Validity> report =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+
+  volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+  volatile Function<ListLocksRequest, ListLocksResponse> list =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+  volatile List<WatchLockResponse> records = List.of();
+  volatile Runnable onRelease = () -> {};
+
+  private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
+  private final List<String> asked = new ArrayList<>();
+  private final Path folder;
+
+  /** Of all tests: it must outlive the last answer. */
+  private static final EventLoopGroup LOOPS =
+      new MultiThreadIoEventLoopGroup(
+          2, ClientContext.daemons("fake-sidecar"), NioIoHandler.newFactory());
+
+  private Server server;
+
+  FakeSidecar() throws IOException {
+    folder = Files.createTempDirectory("leasehold");
+    start();
+  }
+
+  String endpoint() {
+    return "unix://" + socket();
+  }
+
+  private Path socket() {
+    return folder.resolve("sidecar.sock");
+  }
+
+  void start() throws IOException {
+    server =
+        NettyServerBuilder.forAddress(UnixDomainSocketAddress.of(socket()))
+            .channelType(NioServerDomainSocketChannel.class)
+            .bossEventLoopGroup(LOOPS)
+            .workerEventLoopGroup(LOOPS)
+            // Unknown to such sockets, which netty warns of.
+            .withChildOption(ChannelOption.SO_KEEPALIVE, null)
+            .addService(this)
+            .build()
+            .start();
+  }
+
+  /** Ends as a killed process does. */
+  void kill() throws IOException {
+    try {
+      server.shutdownNow().awaitTermination();
+    } catch (InterruptedException interrupted) {
+      throw new AssertionError("the server was not waited for", interrupted);
+    }
+    Files.deleteIfExists(socket());
+  }
+
+  /** The next HoldLease call. */
+  HoldCall hold() throws InterruptedException {
+    HoldCall call = holds.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+    if (call == null) {
+      throw new AssertionError("no HoldLease call comes");
+    }
+    return call;
+  }
+
+  /** Whether there is a HoldLease call that the test has not seen. */
+  boolean isAskedToHold() {
+    return !holds.isEmpty();
+  }
+
+  /** The unary calls about holds. */
+  List<String> asked() {
+    synchronized (asked) {
+      return List.copyOf(asked);
+    }
+  }
+
+  private void note(String call) {
+    synchronized (asked) {
+      asked.add(call);
+    }
+  }
+
+  @Override
+  public void holdLease(HoldLeaseRequest request, StreamObserver<HoldLeaseResponse> events) {
+    holds.add(new HoldCall(request, (ServerCallStreamObserver<HoldLeaseResponse>) events));
+  }
+
+  @Override
+  public void releaseLease(
+      ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
+    note("release " + request.getLeaseId());
+    onRelease.run();
+    ReleaseResult result =
+        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
+    answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(result).build());
+  }
+
+  @Override
+  public void reportProgress(
+      ReportProgressRequest request, StreamObserver<ReportProgressResponse> answer) {
+    note("report validity_only=" + request.getValidityOnly());
+    answer(
+        answer,
+        () -> ReportProgressResponse.newBuilder().setValidity(report.apply(request)).build());
+  }
+
+  @Override
+  public void extendLease(ExtendLeaseRequest request, StreamObserver<ExtendLeaseResponse> answer) {
+    note("extend " + request.getMaxHold().getSeconds());
+    Validity validity = Messages.validity(ManualClock.OURS, 1_090, 90);
+    answer(answer, () -> ExtendLeaseResponse.newBuilder().setValidity(validity).build());
+  }
+
+  @Override
+  public void acquireLease(
+      AcquireLeaseRequest request, StreamObserver<AcquireLeaseResponse> answer) {
+    answer(answer, () -> acquire.apply(request));
+  }
+
+  @Override
+  public void listLocks(ListLocksRequest request, StreamObserver<ListLocksResponse> answer) {
+    answer(answer, () -> list.apply(request));
+  }
+
+  @Override
+  public void watchLock(WatchLockRequest request, StreamObserver<WatchLockResponse> answer) {
+    records.forEach(answer::onNext);
+    answer.onCompleted();
+  }
+
+  private static <T> void answer(
+      StreamObserver<T> observer, java.util.function.Supplier<T> answer) {
+    try {
+      observer.onNext(answer.get());
+      observer.onCompleted();
+    } catch (StatusRuntimeException error) {
+      observer.onError(error);
+    }
+  }
+
+  @Override
+  public void close() throws IOException {
+    kill();
+    Files.deleteIfExists(folder);
+  }
+}

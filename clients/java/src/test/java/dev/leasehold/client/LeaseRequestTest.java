@@ -1,0 +1,67 @@
+package dev.leasehold.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.leasehold.v1.LeaseSpec;
+import dev.leasehold.v1.LockMode;
+import java.time.Duration;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+class LeaseRequestTest {
+  @Test
+  void whatIsNotSaidIsNotSent() {
+    LeaseSpec spec = LeaseRequest.of("f").toSpec();
+    assertEquals(LeaseSpec.newBuilder().setKey(Locks.key("f", "")).build(), spec);
+  }
+
+  @Test
+  void whatIsSaidIsSent() {
+    LeaseSpec spec =
+        LeaseRequest.of("f", "s")
+            .listener()
+            .hostId("host-1")
+            .hostType("Keeper-A")
+            .waitUpTo(Duration.ofMillis(1_500))
+            .leaseDuration(Duration.ofSeconds(15))
+            .maxHold(Duration.ofMinutes(2))
+            .minHold(Duration.ofSeconds(3))
+            .progressTimeout(Duration.ofSeconds(4))
+            .autoRenew(false)
+            .requestId("id")
+            .holder("me")
+            .labels(Map.of("team", "red"))
+            .toSpec();
+    assertEquals("s", spec.getKey().getScope());
+    assertEquals(LockMode.LOCK_MODE_LISTENER, spec.getKey().getMode());
+    assertEquals("host-1", spec.getKey().getHostId());
+    assertEquals("Keeper-A", spec.getKey().getHostType());
+    assertEquals(Duration.ofMillis(1_500), Spans.fromWire(spec.getWait()));
+    assertEquals(15, spec.getLeaseDuration().getSeconds());
+    assertEquals(120, spec.getMaxHold().getSeconds());
+    assertEquals(3, spec.getMinHold().getSeconds());
+    assertEquals(4, spec.getProgressTimeout().getSeconds());
+    assertTrue(spec.hasAutoRenew() && !spec.getAutoRenew());
+    assertEquals("id", spec.getRequestId());
+    assertEquals("me", spec.getHolder());
+    assertEquals(Map.of("team", "red"), spec.getLabelsMap());
+  }
+
+  @Test
+  void aRequestIsNotChangedByMakingAnother() {
+    LeaseRequest one = LeaseRequest.of("f");
+    assertTrue(one.waitWithoutEnd().waitsWithoutEnd());
+    assertFalse(one.waitsWithoutEnd());
+    assertFalse(one.waitWithoutEnd().waitUpTo(Duration.ZERO).waitsWithoutEnd());
+  }
+
+  @Test
+  void spansSurviveTheWire() {
+    Duration whole = Duration.ofSeconds(58, 300_000_000);
+    assertEquals(whole, Spans.fromWire(Spans.toWire(whole)));
+    Duration longest = Duration.ofSeconds(Long.MAX_VALUE);
+    assertEquals(Spans.LONGEST, Spans.fromWire(Spans.toWire(longest)));
+  }
+}

@@ -1,0 +1,36 @@
+package dev.leasehold.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import org.junit.jupiter.api.Test;
+
+class ReadmeTest {
+  private static final Pattern BLOCK = Pattern.compile("```java\n(.*?)```", Pattern.DOTALL);
+
+  private static List<String> blocks() throws IOException {
+    String readme = Files.readString(Path.of("README.md"));
+    return BLOCK.matcher(readme).results().map((MatchResult found) -> found.group(1)).toList();
+  }
+
+  @Test
+  void itsCodeIsThatOfASampleThatCompiles() throws IOException {
+    String sample = Files.readString(Path.of("samples/dev/leasehold/samples/NightlyReport.java"));
+    List<String> blocks = blocks();
+    assertEquals(3, blocks.size());
+    for (String block : blocks) {
+      assertTrue(sample.contains(block), block);
+    }
+  }
+
+  @Test
+  void aLockIsHeldInUnderTenLines() throws IOException {
+    assertTrue(blocks().get(0).lines().count() < 10);
+  }
+}

@@ -1,0 +1,172 @@
+package dev.leasehold.client;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceImplBase;
+import dev.leasehold.v1.ResolvePathRequest;
+import dev.leasehold.v1.ResolvePathResponse;
+import io.grpc.Grpc;
+import io.grpc.Metadata;
+import io.grpc.Server;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
+import io.grpc.TlsServerCredentials;
+import io.grpc.stub.StreamObserver;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.KeyStore;
+import java.util.Base64;
+import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+@Timeout(60)
+class TlsTest {
+  private static final String PASSWORD = "password";
+
+  /** A certificate that vouches for itself. */
+  private record Identity(String certificatePem, String keyPem) {
+    static Identity make(Path folder, String name, String alternative) throws Exception {
+      Path store = folder.resolve(name + ".p12");
+      List<String> command =
+          List.of(
+              Path.of(System.getProperty("java.home"), "bin", "keytool").toString(),
+              "-genkeypair",
+              "-alias",
+              name,
+              "-keyalg",
+              "EC",
+              "-dname",
+              "CN=" + name,
+              "-ext",
+              "san=" + alternative,
+              "-storetype",
+              "PKCS12",
+              "-keystore",
+              store.toString(),
+              "-storepass",
+              PASSWORD);
+      Process keytool = new ProcessBuilder(command).redirectErrorStream(true).start();
+      String said = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertEquals(0, keytool.waitFor(), said);
+      KeyStore keys = KeyStore.getInstance("PKCS12");
+      try (InputStream stream = Files.newInputStream(store)) {
+        keys.load(stream, PASSWORD.toCharArray());
+      }
+      return new Identity(
+          pem("CERTIFICATE", keys.getCertificate(name).getEncoded()),
+          pem("PRIVATE KEY", keys.getKey(name, PASSWORD.toCharArray()).getEncoded()));
+    }
+
+    private static String pem(String kind, byte[] der) {
+      String text = Base64.getMimeEncoder().encodeToString(der);
+      return "-----BEGIN " + kind + "-----\n" + text + "\n-----END " + kind + "-----\n";
+    }
+
+    byte[] certificate() {
+      return certificatePem.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    byte[] key() {
+      return keyPem.getBytes(StandardCharsets.US_ASCII);
+    }
+  }
+
+  private final Queue<String> authorizations = new ConcurrentLinkedQueue<>();
+  private Identity sidecar;
+  private Identity holder;
+  private Server server;
+
+  private final class Recorder implements ServerInterceptor {
+    @Override
+    public <Q, A> ServerCall.Listener<Q> interceptCall(
+        ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
+      Metadata.Key<String> key = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+      authorizations.add(String.valueOf(headers.get(key)));
+      return next.startCall(call, headers);
+    }
+  }
+
+  private static final class Resolver extends LeaseServiceImplBase {
+    @Override
+    public void resolvePath(
+        ResolvePathRequest request, StreamObserver<ResolvePathResponse> answer) {
+      answer.onNext(ResolvePathResponse.newBuilder().setLockPath("locks/p").build());
+      answer.onCompleted();
+    }
+  }
+
+  @BeforeEach
+  void open(@TempDir Path folder) throws Exception {
+    sidecar = Identity.make(folder, "sidecar", "IP:127.0.0.1");
+    holder = Identity.make(folder, "holder", "DNS:holder");
+    TlsServerCredentials.Builder credentials =
+        TlsServerCredentials.newBuilder()
+            .keyManager(stream(sidecar.certificate()), stream(sidecar.key()))
+            .trustManager(stream(holder.certificate()))
+            .clientAuth(TlsServerCredentials.ClientAuth.REQUIRE);
+    server =
+        Grpc.newServerBuilderForPort(0, credentials.build())
+            .addService(new Resolver())
+            .intercept(new Recorder())
+            .build()
+            .start();
+  }
+
+  private static InputStream stream(byte[] content) {
+    return new ByteArrayInputStream(content);
+  }
+
+  @AfterEach
+  void close() throws InterruptedException {
+    assertTrue(server.shutdownNow().awaitTermination(20, TimeUnit.SECONDS));
+  }
+
+  private ClientBuilder builder(String host) {
+    return LeaseholdClient.builder("https://" + host + ":" + server.getPort())
+        .caCertificate(sidecar.certificate());
+  }
+
+  @Test
+  void bothSidesShowTheirCertificatesAndTheTokenIsSent() throws Exception {
+    try (LeaseholdClient client =
+        builder("127.0.0.1")
+            .clientCertificate(holder.certificate(), holder.key())
+            .bearerToken("secret\n")
+            .connect()) {
+      assertEquals("locks/p", client.resolvePath(Locks.key("f", "")).getLockPath());
+    }
+    assertEquals(List.of("Bearer secret"), List.copyOf(authorizations));
+  }
+
+  @Test
+  void aSidecarOfAnotherAuthorityIsNotTalkedTo() {
+    ClientBuilder builder =
+        builder("127.0.0.1")
+            .caCertificate(holder.certificate())
+            .clientCertificate(holder.certificate(), holder.key());
+    assertThrows(SidecarUnreachableException.class, builder::connect);
+  }
+
+  @Test
+  void aSidecarOfAnotherNameIsNotTalkedTo() throws IOException {
+    ClientBuilder builder =
+        builder("127.0.0.1")
+            .serverName("elsewhere")
+            .clientCertificate(holder.certificate(), holder.key());
+    assertThrows(SidecarUnreachableException.class, builder::connect);
+  }
+}

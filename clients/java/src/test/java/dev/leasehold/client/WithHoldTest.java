@@ -1,0 +1,244 @@
+package dev.leasehold.client;
+
+import static dev.leasehold.client.ManualClock.OURS;
+import static dev.leasehold.client.Messages.validity;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.rpc.BadRequest;
+import dev.leasehold.client.FakeSidecar.HoldCall;
+import dev.leasehold.v1.Busy;
+import dev.leasehold.v1.HoldLeaseResponse;
+import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.Waiting;
+import io.grpc.Status;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** The blocking forms, whose thread is interrupted. */
+@Timeout(60)
+class WithHoldTest {
+  private final ExecutorService threads = Executors.newCachedThreadPool();
+  private final CountDownLatch inside = new CountDownLatch(1);
+  private Bench bench;
+
+  @BeforeEach
+  void open() throws Exception {
+    bench = new Bench();
+  }
+
+  @AfterEach
+  void close() throws Exception {
+    threads.shutdownNow();
+    bench.close();
+  }
+
+  private static <T> T soon(Future<T> future) throws Exception {
+    return future.get(FakeSidecar.PATIENCE_SECONDS, TimeUnit.SECONDS);
+  }
+
+  private static Throwable failure(Future<?> future) {
+    return assertThrows(ExecutionException.class, () -> soon(future)).getCause();
+  }
+
+  private <T> Future<T> under(HoldBody<T, Exception> body) {
+    return threads.submit(() -> bench.client.withHold(LeaseRequest.of("f"), body));
+  }
+
+  private HoldCall grant() throws InterruptedException {
+    HoldCall call = bench.sidecar.hold();
+    call.tell(Messages.granted(Messages.grantHere()));
+    return call;
+  }
+
+  private Void sleep(Hold hold) throws InterruptedException {
+    inside.countDown();
+    new CountDownLatch(1).await();
+    return null;
+  }
+
+  @Test
+  void aBodyGivesItsResultAndTheLockIsGivenBack() throws Exception {
+    Future<Long> result = under(Hold::fencingToken);
+    HoldCall call = grant();
+    assertEquals(65_536, soon(result));
+    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+    call.awaitEnd();
+  }
+
+  @Test
+  void aBodyThatThrowsGivesTheLockBackFirst() throws Exception {
+    IOException boom = new IOException("boom");
+    Future<Void> result =
+        under(
+            hold -> {
+              throw boom;
+            });
+    grant();
+    assertSame(boom, failure(result));
+    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+  }
+
+  @Test
+  void s4ALossInterruptsTheBodyAtOnceAndIsWhatTheCallerSees() throws Exception {
+    Future<Void> result = under(this::sleep);
+    grant();
+    inside.await();
+    bench.clock.advance(58);
+    HoldLostException lost = assertInstanceOf(HoldLostException.class, failure(result));
+    assertInstanceOf(InterruptedException.class, lost.getCause());
+  }
+
+  @Test
+  void aBodyThatDoesNotNoticeTheLossFailsAllTheSame() throws Exception {
+    Future<String> result =
+        under(
+            hold -> {
+              bench.clock.advance(58);
+              return "done";
+            });
+    grant();
+    assertInstanceOf(HoldLostException.class, failure(result));
+  }
+
+  @Test
+  void noInterruptOutlivesTheBlock() throws Exception {
+    Callable<Boolean> work =
+        () -> {
+          try (Hold hold = bench.client.hold(LeaseRequest.of("f"))) {
+            bench.clock.advance(58);
+            // It finds out, and interrupts this thread.
+            assertFalse(hold.isValid());
+            assertTrue(Thread.currentThread().isInterrupted());
+          } catch (HoldLostException expected) {
+            return Thread.currentThread().isInterrupted();
+          }
+          throw new AssertionError("the loss was not told");
+        };
+    Future<Boolean> interruptedAfterwards = threads.submit(work);
+    grant();
+    assertFalse(soon(interruptedAfterwards));
+  }
+
+  @Test
+  void anInterruptOfAnotherIsPassedOnAndTheLockGivenBack() throws Exception {
+    CompletableFuture<Thread> thread = new CompletableFuture<>();
+    Future<Void> result =
+        under(
+            hold -> {
+              thread.complete(Thread.currentThread());
+              return sleep(hold);
+            });
+    grant();
+    inside.await();
+    soon(thread).interrupt();
+    assertInstanceOf(InterruptedException.class, failure(result));
+    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+  }
+
+  @Test
+  void s13AReleaseIsWaitedForWhateverInterrupts() throws Exception {
+    Callable<Boolean> work =
+        () -> {
+          Hold hold = bench.client.hold(LeaseRequest.of("f"));
+          Thread.currentThread().interrupt();
+          hold.close();
+          return Thread.interrupted();
+        };
+    Future<Boolean> stillInterrupted = threads.submit(work);
+    grant();
+    assertTrue(soon(stillInterrupted));
+    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+  }
+
+  @Test
+  void busyIsToldWithTheHolder() throws Exception {
+    Future<Void> result = under(this::sleep);
+    HoldCall call = bench.sidecar.hold();
+    call.tell(HoldLeaseResponse.newBuilder().setWaiting(Waiting.getDefaultInstance()).build());
+    LockRecord record =
+        LockRecord.newBuilder()
+            .setLockPath("locks/p")
+            .setHolder("pod-7")
+            .setFencingToken(65_536)
+            .build();
+    call.tell(HoldLeaseResponse.newBuilder().setBusy(Busy.newBuilder().setRecord(record)).build());
+    LockBusyException busy = assertInstanceOf(LockBusyException.class, failure(result));
+    assertEquals("pod-7", busy.holder());
+    assertEquals(65_536, busy.fencingToken().orElseThrow());
+    assertEquals("the lock locks/p is held by pod-7", busy.getMessage());
+  }
+
+  @Test
+  void s12ACallerThatIsInterruptedLeavesTheQueue() throws Exception {
+    CompletableFuture<Thread> thread = new CompletableFuture<>();
+    Future<Hold> result =
+        threads.submit(
+            () -> {
+              thread.complete(Thread.currentThread());
+              return bench.client.hold(LeaseRequest.of("f").waitWithoutEnd());
+            });
+    HoldCall call = bench.sidecar.hold();
+    soon(thread).interrupt();
+    assertInstanceOf(InterruptedException.class, failure(result));
+    call.awaitEnd();
+  }
+
+  @Test
+  void s12AFutureThatIsCancelledLeavesTheQueue() throws Exception {
+    CompletableFuture<Hold> asked = bench.ask();
+    HoldCall call = bench.sidecar.hold();
+    asked.cancel(true);
+    call.awaitEnd();
+  }
+
+  @Test
+  void aWaitWithoutEndAsksAgainAndStaysUnderTheCeiling() throws Exception {
+    Future<Long> result =
+        threads.submit(
+            () -> bench.client.withHold(LeaseRequest.of("f").waitWithoutEnd(), Hold::fencingToken));
+    List<Long> hours = new ArrayList<>();
+    BadRequest badWait =
+        BadRequest.newBuilder()
+            .addFieldViolations(
+                BadRequest.FieldViolation.newBuilder()
+                    .setField("spec.wait")
+                    .setDescription("0s to 10h is allowed"))
+            .build();
+    for (int refused = 0; refused < 2; refused++) {
+      HoldCall call = bench.sidecar.hold();
+      hours.add(Spans.fromWire(call.request.getSpec().getWait()).toHours());
+      call.fail(
+          Messages.error(
+              Status.Code.INVALID_ARGUMENT, "spec.wait", "INVALID_FIELD", Map.of(), badWait));
+    }
+    HoldCall call = bench.sidecar.hold();
+    hours.add(Spans.fromWire(call.request.getSpec().getWait()).toHours());
+    Busy busy = Busy.newBuilder().setRetryAfter(Spans.toWire(Duration.ofMillis(1))).build();
+    call.tell(HoldLeaseResponse.newBuilder().setBusy(busy).build());
+    call = bench.sidecar.hold();
+    hours.add(Spans.fromWire(call.request.getSpec().getWait()).toHours());
+    call.tell(Messages.granted(Messages.grant(validity(OURS, 1_058, 58))));
+    assertEquals(65_536, soon(result));
+    assertEquals(List.of(24L, 12L, 6L, 6L), hours);
+  }
+}
