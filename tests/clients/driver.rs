@@ -1,6 +1,7 @@
 //! A client's driver: a process that takes commands and tells events, a line of JSON each.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -31,14 +32,9 @@ impl Driver {
         let program =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language).join("driver");
         let mut command = Command::new(&program);
-        // A build of its own must not take this test's package for its own.
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
-            if is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR" {
-                command.env_remove(&name);
-            }
-        }
+        cargos_variables().iter().for_each(|name| {
+            command.env_remove(name);
+        });
         command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.spawn();
@@ -145,6 +141,18 @@ impl Drop for Driver {
             let _ = kill_process_group(process, Signal::KILL);
         }
     }
+}
+
+/// The variables that would let a build of its own take this test's package for its own.
+pub(crate) fn cargos_variables() -> Vec<OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names
+        .filter(|name| {
+            let text = name.to_string_lossy();
+            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
+            is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR"
+        })
+        .collect()
 }
 
 /// Waits until `look` finds something.

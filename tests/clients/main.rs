@@ -2,16 +2,12 @@
 //!
 //! `LEASEHOLD_CLIENTS=go,python` runs those only.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "a test that fails says where"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod contention;
 mod driver;
+mod newcomer;
+mod samples;
 mod scenarios;
 mod sidecar;
 mod table;

@@ -1,29 +1,32 @@
 //! Adds one to the number in a file many times, under a lock, among others that do the same:
-//! `cargo run --example contend -- FILE TIMES`. No increment may be lost.
+//! `cargo run --example contend -- FILE TIMES`. `FILE.token` keeps the newest fencing token; no increment may be lost.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use leasehold_client::{Client, LeaseSpec};
 
-use leasehold_client::{Client, LeaseSpec, Outcome};
+/// The number in a file; zero if there is none.
+fn number(file: &str) -> u64 {
+    std::fs::read_to_string(file).unwrap_or_default().trim().parse().unwrap_or_default()
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let file = PathBuf::from(arguments.next().ok_or("say which file")?);
+    let file = arguments.next().ok_or("say which file")?;
     let times: u32 = arguments.next().ok_or("say how many times")?.parse()?;
+    let newest = format!("{file}.token");
 
     let client = Client::from_env().await?;
-    let spec = LeaseSpec::new("contend", "").with_wait(Duration::from_secs(300));
     for _ in 0..times {
-        let Outcome::Granted(guard) = client.hold(spec.clone()).await? else {
-            return Err("the lock was not had within the wait".into());
-        };
-        let number: u64 =
-            std::fs::read_to_string(&file).unwrap_or_default().trim().parse().unwrap_or_default();
+        let guard = client.hold(LeaseSpec::new("contend", "")).until_granted().await?;
+        let token = guard.fencing_token();
+        if number(&newest) >= token {
+            return Err(format!("{newest} has a greater token than {token}").into());
+        }
         if !guard.is_valid() {
             return Err("the lock was lost".into());
         }
-        std::fs::write(&file, format!("{}\n", number + 1))?;
+        std::fs::write(&newest, token.to_string())?;
+        std::fs::write(&file, (number(&file) + 1).to_string())?;
         guard.release().await?;
     }
     Ok(())

@@ -1,0 +1,105 @@
+//! The samples `hold`, `contend` and `run`, the same in each language.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use crate::driver::cargos_variables;
+use crate::sidecar::Sidecar;
+
+/// How a sample is run: a program and its first arguments, in the client's folder.
+fn sample(language: &str, name: &str) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let client = root.join("clients").join(language);
+    let examples = PathBuf::from(env!("CARGO_BIN_EXE_leasehold")).with_file_name("examples");
+    let words: Vec<String> = match language {
+        "go" => vec![client.join(".tools/samples").join(name).display().to_string()],
+        "java" => vec![client.join("samples").join(name).display().to_string()],
+        "python" => vec![
+            client.join(".venv/bin/python").display().to_string(),
+            format!("samples/{name}.py"),
+        ],
+        "rust" => vec![examples.join(name).display().to_string()],
+        "typescript" => vec!["node".to_owned(), format!("dist/samples/{name}.js")],
+        other => panic!("how are {other}'s samples run?"),
+    };
+    let (program, first) = words.split_first().unwrap();
+    let mut command = Command::new(program);
+    cargos_variables().iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command.args(first).current_dir(client).stdin(Stdio::null()).process_group(0);
+    command.kill_on_drop(true);
+    command
+}
+
+/// Builds what samples need; the client's driver does so, and ends with its input.
+async fn prepare(language: &str) {
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language);
+    let mut commands = vec![Command::new(client.join("driver"))];
+    if language == "go" {
+        let mut build = Command::new("go");
+        build.args(["build", "-o", ".tools/samples/", "./samples/..."]).current_dir(&client);
+        commands.push(build);
+    }
+    for mut command in commands {
+        cargos_variables().iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().await.unwrap();
+        assert!(status.success(), "{language}: {command:?}");
+    }
+}
+
+/// Runs a sample to its end; its exit code.
+async fn code(language: &str, endpoint: &str, name: &str, arguments: &[&str]) -> i32 {
+    let mut command = sample(language, name);
+    command.args(arguments).env("LEASEHOLD_ENDPOINT", endpoint);
+    let output = command.output().await.unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    output.status.code().unwrap_or_else(|| panic!("{language} {name}: {complaint}"))
+}
+
+async fn all(language: &'static str) {
+    let sidecar = Sidecar::start().await;
+    let endpoint = sidecar.endpoint();
+    prepare(language).await;
+
+    let passed_on = ["job", "--", "sh", "-c", "test -n \"$LEASEHOLD_FENCING_TOKEN\" && exit 7"];
+    assert_eq!(code(language, &endpoint, "run", &passed_on).await, 7, "{language}");
+
+    let mut holding = sample(language, "hold");
+    holding.arg("job").env("LEASEHOLD_ENDPOINT", &endpoint).stdout(Stdio::piped());
+    let mut holding = holding.spawn().unwrap();
+    let group = Pid::from_raw(i32::try_from(holding.id().unwrap()).unwrap()).unwrap();
+    let mut lines = BufReader::new(holding.stdout.take().unwrap()).lines();
+    let mut said = String::new();
+    while !said.contains("token") {
+        let line = lines.next_line().await.unwrap();
+        said = line.unwrap_or_else(|| panic!("{language} hold ended: {said}"));
+    }
+    assert_eq!(code(language, &endpoint, "run", &["job", "--", "true"]).await, 75, "{language}");
+    kill_process_group(group, Signal::INT).unwrap();
+    while lines.next_line().await.unwrap().is_some() {}
+    holding.wait().await.unwrap();
+    assert_eq!(code(language, &endpoint, "run", &["job", "--", "true"]).await, 0, "{language}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("counter").display().to_string();
+    for _ in 0..2 {
+        assert_eq!(code(language, &endpoint, "contend", &[&file, "5"]).await, 0, "{language}");
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), "10", "{language}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_samples_do_the_same_in_every_language() {
+    let running: Vec<_> =
+        crate::languages().into_iter().map(|language| tokio::spawn(all(language))).collect();
+    for language in running {
+        language.await.unwrap();
+    }
+}
