@@ -74,14 +74,15 @@ final class HoldOpening extends CompletableFuture<Hold> {
     if (isDone()) {
       return;
     }
+    LeaseSpec spec = spec();
     BootInstant sent = context.clock().earliest();
-    HoldStream asked =
-        HoldStream.open(
-            context.connection(), HoldLeaseRequest.newBuilder().setSpec(spec()).build());
+    HoldLeaseRequest message = HoldLeaseRequest.newBuilder().setSpec(spec).build();
+    HoldStream asked = HoldStream.open(context.connection(), message);
     synchronized (this) {
       stream = asked;
     }
-    asked.read(signal -> onSignal(asked, signal, sent));
+    Duration wait = Spans.fromWire(spec.getWait());
+    asked.read(signal -> onSignal(asked, signal, sent, wait));
     if (isCancelled()) {
       asked.cancel();
     }
@@ -94,11 +95,11 @@ final class HoldOpening extends CompletableFuture<Hold> {
     return request.waitUpTo(context.longestWait()).toSpec();
   }
 
-  private void onSignal(HoldStream asked, Signal signal, BootInstant sent) {
+  private void onSignal(HoldStream asked, Signal signal, BootInstant sent, Duration wait) {
     if (signal instanceof Signal.End end) {
       if (request.waitsWithoutEnd() && waitTooLong(end.why())) {
         // The operator has set a lower ceiling, which is not told in a form for programs.
-        context.halveLongestWait(Spans.fromWire(spec().getWait()));
+        context.halveLongestWait(wait);
         ask();
       } else {
         fail(end.why());
