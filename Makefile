@@ -58,6 +58,7 @@ docs: ## Build the documentation of the code, without a broken link
 .PHONY: bench
 bench: tools ## Measure the figures of docs/performance.md
 	cargo bench --locked --bench figures
+	cargo bench --locked --bench clients
 
 .PHONY: proto
 proto: ## Generate the clients' stubs from proto/
