@@ -48,12 +48,17 @@ impl<T> Outcome<T> {
     }
 }
 
-/// A connection to a sidecar. Cheap to clone; clones share the connection, which is made again when it breaks.
+/// Connections to a sidecar, one for holds and waits, one for short calls, so that these never stand behind those. Cheap
+/// to clone; clones share the connections, which are made again when they break.
 ///
 /// The runtime that it was made in must live as long as any hold: the connection ends with it.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) rpc: Rpc,
+    /// For calls that last as long as a hold or a wait: a connection carries only so many (the sidecar's
+    /// limits.streams_per_connection).
+    pub(crate) lasting: Rpc,
+    /// For calls that must go through at once, releases above all.
+    short: Rpc,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -64,8 +69,14 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    pub(crate) fn new(channel: Channel, bearer: Bearer, clock: Arc<dyn Clock>) -> Self {
-        Self { rpc: LeaseServiceClient::with_interceptor(channel, bearer), clock }
+    pub(crate) fn new(
+        (lasting, short): (Channel, Channel),
+        bearer: Bearer,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let lasting = LeaseServiceClient::with_interceptor(lasting, bearer.clone());
+        let short = LeaseServiceClient::with_interceptor(short, bearer);
+        Self { lasting, short, clock }
     }
 
     /// Connects to `unix:///path` or `http://host:port`.
@@ -91,7 +102,7 @@ impl Client {
     /// Uses a channel that somebody else has made, such as a pipe to a service inside this process.
     #[must_use]
     pub fn over(channel: Channel) -> Self {
-        Self::new(channel, Bearer::none(), Arc::new(BootClock::new()))
+        Self::new((channel.clone(), channel), Bearer::none(), Arc::new(BootClock::new()))
     }
 
     /// Connects with certificates or a token.
@@ -112,7 +123,7 @@ impl Client {
     pub async fn acquire(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
         let patience = span(spec.wait.as_ref()).saturating_add(CALL_TIMEOUT);
         let request = AcquireLeaseRequest { spec: Some(spec) };
-        let answer = self.rpc.clone().acquire_lease(within(patience, request)).await?;
+        let answer = self.lasting.clone().acquire_lease(within(patience, request)).await?;
         match answer.into_inner().outcome {
             Some(acquire_lease_response::Outcome::Granted(grant)) => Ok(Outcome::Granted(grant)),
             Some(acquire_lease_response::Outcome::Busy(busy)) => Ok(Outcome::Busy(Box::new(busy))),
@@ -126,7 +137,7 @@ impl Client {
     /// [`Error::Refused`], with [`Reason::UnknownLease`](crate::Reason::UnknownLease) if the sidecar knows no such hold.
     pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
         let request = ReleaseLeaseRequest { lease_id: lease_id.into() };
-        let answer = self.rpc.clone().release_lease(within(RELEASE_TIMEOUT, request)).await?;
+        let answer = self.short.clone().release_lease(within(RELEASE_TIMEOUT, request)).await?;
         answer.into_inner().result.ok_or(Error::Protocol("a release was answered without a result"))
     }
 
@@ -141,7 +152,7 @@ impl Client {
     ) -> Result<ExtendLeaseResponse, Error> {
         let request =
             ExtendLeaseRequest { lease_id: lease_id.into(), max_hold: Some(proto_span(max_hold)) };
-        let answer = self.rpc.clone().extend_lease(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().extend_lease(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -155,7 +166,7 @@ impl Client {
         validity_only: bool,
     ) -> Result<Validity, Error> {
         let request = ReportProgressRequest { lease_id: lease_id.into(), validity_only };
-        let answer = self.rpc.clone().report_progress(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().report_progress(within(CALL_TIMEOUT, request)).await?;
         answer
             .into_inner()
             .validity
@@ -168,7 +179,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn get_lock(&self, lock: impl Into<LockSelector>) -> Result<LockRecord, Error> {
         let request = GetLockRequest { lock: Some(lock.into()) };
-        let answer = self.rpc.clone().get_lock(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().get_lock(within(CALL_TIMEOUT, request)).await?;
         answer.into_inner().record.ok_or(Error::Protocol("a lock was told without its record"))
     }
 
@@ -177,7 +188,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn list_locks(&self, request: ListLocksRequest) -> Result<ListLocksResponse, Error> {
-        let answer = self.rpc.clone().list_locks(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().list_locks(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -187,7 +198,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn watch_lock(&self, lock: impl Into<LockSelector>) -> Result<LockWatch, Error> {
         let request = WatchLockRequest { lock: Some(lock.into()) };
-        let stream = self.rpc.clone().watch_lock(request).await?.into_inner();
+        let stream = self.lasting.clone().watch_lock(request).await?.into_inner();
         Ok(LockWatch { stream })
     }
 
@@ -201,7 +212,7 @@ impl Client {
         fencing_token: u64,
     ) -> Result<CheckTokenResponse, Error> {
         let request = CheckTokenRequest { lock: Some(lock.into()), fencing_token };
-        let answer = self.rpc.clone().check_token(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().check_token(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -210,7 +221,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the operator enabled it.
     pub async fn break_lock(&self, request: BreakLockRequest) -> Result<BreakLockResponse, Error> {
-        let answer = self.rpc.clone().break_lock(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().break_lock(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 
@@ -220,7 +231,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn resolve_path(&self, key: LockKey) -> Result<ResolvePathResponse, Error> {
         let request = ResolvePathRequest { key: Some(key) };
-        let answer = self.rpc.clone().resolve_path(within(CALL_TIMEOUT, request)).await?;
+        let answer = self.short.clone().resolve_path(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
 }

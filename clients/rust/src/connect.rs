@@ -86,8 +86,9 @@ impl ClientBuilder {
     /// answers there.
     pub async fn connect(self) -> Result<Client, Error> {
         let bearer = Bearer::new(self.token.as_deref()).map_err(|problem| self.useless(problem))?;
-        let channel = self.channel().await?;
-        Ok(Client::new(channel, bearer, self.clock))
+        let lasting = self.channel().await?;
+        let short = self.transport()?.connect_lazy();
+        Ok(Client::new((lasting, short), bearer, self.clock))
     }
 
     /// Connects for another service at the same address, such as gRPC health; the bearer token is not sent.

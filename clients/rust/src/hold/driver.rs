@@ -93,7 +93,7 @@ async fn ask_first(client: &Client, grant: &Grant, state: HoldState) -> Result<H
 
 async fn start(client: &Client, start: Start) -> Result<Streaming<HoldLeaseResponse>, Status> {
     let request = HoldLeaseRequest { start: Some(start) };
-    Ok(client.rpc.clone().hold_lease(request).await?.into_inner())
+    Ok(client.lasting.clone().hold_lease(request).await?.into_inner())
 }
 
 fn tell(events: &Events, event: HoldEvent) {
