@@ -15,7 +15,7 @@ demo: ## Build, and show a lock taken, renewed, refused to a second caller, and 
 	sh tests/demo.sh
 
 .PHONY: test
-test: tools lint unit clients docs ## Run everything that has to pass, installing what it needs into .tools
+test: tools lint clients unit docs ## Run everything that has to pass, installing what it needs into .tools
 
 .PHONY: lint
 lint: tools ## Check formats and lints

@@ -19,7 +19,7 @@ async fn s1_s5_all_languages_at_one_lock_lose_no_increment() {
     let mut drivers = Vec::new();
     for language in &languages {
         for _ in 0..PROCESSES {
-            let mut driver = Driver::start(language, &sidecar.endpoint());
+            let mut driver = Driver::start(language, &sidecar.endpoint()).await;
             driver.tell("n", "contend", json!({ "file": file, "times": TIMES })).await;
             drivers.push(driver);
         }

@@ -1,19 +1,48 @@
 //! A client's driver: a process that takes commands and tells events, a line of JSON each.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 /// What must happen at all gets this long: a busy machine takes its time, and some drivers are built first.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A driver's program, and how it is run.
+fn program(language: &str) -> (PathBuf, Command) {
+    let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language);
+    let program = client.join("driver");
+    let mut command = Command::new(&program);
+    for name in cargos_variables() {
+        command.env_remove(name);
+    }
+    (program, command)
+}
+
+/// Lets a driver install and build what it needs, once: several that came at once would be in each other's way.
+pub(crate) async fn prepare(language: &'static str) {
+    static PREPARED: LazyLock<Mutex<BTreeSet<&str>>> = LazyLock::new(Mutex::default);
+    let mut prepared = PREPARED.lock().await;
+    if prepared.contains(language) {
+        return;
+    }
+    // Without commands it ends at once.
+    let (program, mut command) = program(language);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let output = command.output().await.unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {complaint}", program.display());
+    prepared.insert(language);
+}
 
 /// One process of a language's driver.
 pub(crate) struct Driver {
@@ -28,13 +57,9 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn start(language: &'static str, endpoint: &str) -> Self {
-        let program =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language).join("driver");
-        let mut command = Command::new(&program);
-        cargos_variables().iter().for_each(|name| {
-            command.env_remove(name);
-        });
+    pub(crate) async fn start(language: &'static str, endpoint: &str) -> Self {
+        prepare(language).await;
+        let (program, mut command) = program(language);
         command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.spawn();

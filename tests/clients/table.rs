@@ -35,7 +35,7 @@ macro_rules! for_each_scenario {
 async fn all(language: &'static str) -> Vec<(&'static str, bool)> {
     let mut results = Vec::new();
     let mut sidecar = Sidecar::start().await;
-    let mut driver = Driver::start(language, &sidecar.endpoint());
+    let mut driver = Driver::start(language, &sidecar.endpoint()).await;
     macro_rules! run {
         ($scenario:ident) => {
             driver.forget();
@@ -45,7 +45,7 @@ async fn all(language: &'static str) -> Vec<(&'static str, bool)> {
             if !went_well {
                 // What is left of it must not spoil the next one.
                 sidecar = Sidecar::start().await;
-                driver = Driver::start(language, &sidecar.endpoint());
+                driver = Driver::start(language, &sidecar.endpoint()).await;
             }
         };
     }

@@ -9,6 +9,16 @@ use std::time::Duration;
 pub struct BootInstant(Duration);
 
 impl BootInstant {
+    /// The present moment.
+    #[must_use]
+    pub fn now() -> Self {
+        let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        // A boot clock is never negative. Were it, the latest of all moments would only end holds.
+        let seconds = u64::try_from(reading.tv_sec).unwrap_or(u64::MAX);
+        let nanos = u32::try_from(reading.tv_nsec).unwrap_or_default();
+        Self(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos.into())))
+    }
+
     /// The moment `since_boot` after boot.
     #[must_use]
     pub const fn from_boot(since_boot: Duration) -> Self {
@@ -62,11 +72,7 @@ impl BootClock {
 
 impl Clock for BootClock {
     fn now(&self) -> BootInstant {
-        let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        // A boot clock is never negative. Were it, the latest of all moments would only end holds.
-        let seconds = u64::try_from(reading.tv_sec).unwrap_or(u64::MAX);
-        let nanos = u32::try_from(reading.tv_nsec).unwrap_or_default();
-        BootInstant(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos.into())))
+        BootInstant::now()
     }
 
     fn boot_id(&self) -> &str {

@@ -42,9 +42,7 @@ fn example(name: &str) -> PathBuf {
 
 /// Now, on the clock of the workers' logs.
 pub(super) fn boot_nanos() -> u64 {
-    let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(reading.tv_sec).unwrap();
-    seconds * 1_000_000_000 + u64::try_from(reading.tv_nsec).unwrap()
+    u64::try_from(leasehold_client::BootInstant::now().since_boot().as_nanos()).unwrap()
 }
 
 /// A service that jobs write to.

@@ -44,7 +44,7 @@ impl Worker {
 
     /// Looks at the clock first: what is valid after it, was valid at it.
     fn look(&mut self, lock: &str, guard: &HoldGuard, is_deaf: bool) -> std::io::Result<bool> {
-        let at = now();
+        let at = BootInstant::now();
         let is_valid = guard.is_valid();
         let until = u64::try_from(guard.valid_until().since_boot().as_nanos()).unwrap_or(u64::MAX);
         let line = json!({
@@ -65,10 +65,15 @@ impl Worker {
         match self.client.hold(spec).await {
             Ok(Outcome::Granted(guard)) => {
                 let token = guard.fencing_token();
-                self.note(now(), json!({"event": "granted", "lock": lock, "token": token}))?;
+                self.note(
+                    BootInstant::now(),
+                    json!({"event": "granted", "lock": lock, "token": token}),
+                )?;
                 self.work(&lock, guard).await
             }
-            Ok(Outcome::Busy(_)) => Ok(self.note(now(), json!({"event": "busy", "lock": lock}))?),
+            Ok(Outcome::Busy(_)) => {
+                Ok(self.note(BootInstant::now(), json!({"event": "busy", "lock": lock}))?)
+            }
             Err(error) => self.rest(&error).await,
         }
     }
@@ -97,13 +102,13 @@ impl Worker {
         if !self.look(lock, &guard, is_deaf)? {
             return self.note_loss(lock, token, &guard.lost().await);
         }
-        self.note(now(), json!({"event": "ending", "lock": lock, "token": token}))?;
+        self.note(BootInstant::now(), json!({"event": "ending", "lock": lock, "token": token}))?;
         match guard.release().await {
             Ok(released) => {
                 let outcome = released.outcome().as_str_name();
                 let line =
                     json!({"event": "released", "lock": lock, "token": token, "outcome": outcome});
-                Ok(self.note(now(), line)?)
+                Ok(self.note(BootInstant::now(), line)?)
             }
             Err(error) => self.rest(&error).await,
         }
@@ -111,7 +116,7 @@ impl Worker {
 
     fn note_loss(&mut self, lock: &str, token: u64, loss: &Loss) -> Result<(), Problem> {
         let line = json!({"event": "lost", "lock": lock, "token": token, "why": loss.to_string()});
-        Ok(self.note(now(), line)?)
+        Ok(self.note(BootInstant::now(), line)?)
     }
 
     /// Sends the write with its token to each resource, whether or not the lock was lost meanwhile: that is for them to
@@ -125,7 +130,7 @@ impl Worker {
                 .body(token.to_string());
             let status = request.send().await?.status().as_u16();
             let line = json!({"event": "wrote", "lock": lock, "token": token, "status": status});
-            self.note(now(), line)?;
+            self.note(BootInstant::now(), line)?;
         }
         Ok(())
     }
@@ -133,18 +138,13 @@ impl Worker {
     /// Notes what went wrong, and comes back a little later: the sidecar may be gone for a while.
     async fn rest(&mut self, error: &Error) -> Result<(), Problem> {
         let code = error.code().map(|code| format!("{code:?}"));
-        self.note(now(), json!({"event": "failed", "why": error.to_string(), "code": code}))?;
+        self.note(
+            BootInstant::now(),
+            json!({"event": "failed", "why": error.to_string(), "code": code}),
+        )?;
         tokio::time::sleep(Duration::from_millis(200)).await;
         Ok(())
     }
-}
-
-/// Now, on the clock of `valid_until`.
-fn now() -> BootInstant {
-    let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(reading.tv_sec).unwrap_or_default();
-    let nanos = u64::try_from(reading.tv_nsec).unwrap_or_default();
-    BootInstant::from_boot(Duration::from_secs(seconds) + Duration::from_nanos(nanos))
 }
 
 /// A sidecar that is down at the start comes back.

@@ -15,13 +15,6 @@ use crate::{Command, emit};
 /// Holds of the one before it is the other's turn.
 const TURN: usize = 50;
 
-fn now() -> BootInstant {
-    let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(reading.tv_sec).unwrap_or_default();
-    let nanos = u64::try_from(reading.tv_nsec).unwrap_or_default();
-    BootInstant::from_boot(Duration::from_secs(seconds) + Duration::from_nanos(nanos))
-}
-
 pub(crate) async fn measure(client: &Client, command: &Command) -> Result<(), Error> {
     let endpoint = std::env::var("LEASEHOLD_ENDPOINT").unwrap_or_default();
     let channel = Client::builder(endpoint).channel().await?;
@@ -30,19 +23,19 @@ pub(crate) async fn measure(client: &Client, command: &Command) -> Result<(), Er
     let mut done = 0;
     while done < command.times {
         let turn = TURN.min(command.times - done);
-        let began = now();
+        let began = BootInstant::now();
         for _ in 0..turn {
             let Outcome::Granted(guard) = client.hold(command.spec()).await? else {
                 return Err(Error::Protocol("the lock is busy"));
             };
             guard.release().await?;
         }
-        let between = now();
+        let between = BootInstant::now();
         for _ in 0..turn {
             hold_by_stub(&mut stub, command).await?;
         }
         by_client += between.saturating_since(began);
-        by_stub += now().saturating_since(between);
+        by_stub += BootInstant::now().saturating_since(between);
         done += turn;
     }
     let times = f64::from(u32::try_from(command.times).unwrap_or(u32::MAX));
