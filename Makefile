@@ -34,17 +34,17 @@ clients: ## Check the client of each other language: formats, lints, types, gene
 
 .PHONY: simulate
 simulate: ## Run 1,000,000 simulated schedules, and explore as far as memory reaches; SCHEDULES=N, STATES=N
-	LEASEHOLD_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
-		LEASEHOLD_SIMULATION_STATES=$(or $(STATES),2000000) \
+	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
+		LEASEHOLD_TEST_SIMULATION_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test simulation -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
-	LEASEHOLD_FUZZ_CASES=$(or $(CASES),1000000) cargo test --release --locked --test fuzz
+	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) cargo test --release --locked --test fuzz
 
 .PHONY: storm
 storm: tools ## Run an hour of faults against real processes; MINUTES=N, SEED=N
-	LEASEHOLD_STORM_MINUTES=$(or $(MINUTES),60) LEASEHOLD_STORM_SEED=$(or $(SEED),1) \
+	LEASEHOLD_TEST_STORM_MINUTES=$(or $(MINUTES),60) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
 		cargo test --release --workspace --locked --test faults -- --nocapture storm
 
 .PHONY: soak

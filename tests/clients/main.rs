@@ -1,6 +1,6 @@
 //! One list of scenarios for the clients of all languages, each driven as a process against the real binary.
 //!
-//! `LEASEHOLD_CLIENTS=go,python` runs those only.
+//! `LEASEHOLD_TEST_CLIENTS=go,python` runs those only.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
@@ -17,12 +17,12 @@ const LANGUAGES: [&str; 5] = ["go", "java", "python", "rust", "typescript"];
 
 /// Those that were asked for; all, if none were.
 fn languages() -> Vec<&'static str> {
-    let asked = std::env::var("LEASEHOLD_CLIENTS").unwrap_or_default();
+    let asked = std::env::var("LEASEHOLD_TEST_CLIENTS").unwrap_or_default();
     if asked.is_empty() {
         return LANGUAGES.to_vec();
     }
     let chosen: Vec<&str> =
         LANGUAGES.into_iter().filter(|name| asked.split(',').any(|one| one == *name)).collect();
-    assert!(!chosen.is_empty(), "LEASEHOLD_CLIENTS names none of {LANGUAGES:?}: {asked:?}");
+    assert!(!chosen.is_empty(), "LEASEHOLD_TEST_CLIENTS names none of {LANGUAGES:?}: {asked:?}");
     chosen
 }

@@ -53,7 +53,7 @@ impl Sidecar {
     async fn wait_until_up(&self) {
         let probe = || {
             let mut probe = Command::new(BINARY);
-            probe.env_remove("LEASEHOLD_CLIENTS").args(["probe", "--endpoint", &self.endpoint()]);
+            probe.args(["probe", "--endpoint", &self.endpoint()]);
             probe
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -90,7 +90,5 @@ fn spawn(folder: &tempfile::TempDir) -> Child {
     ] {
         command.args(["--set", &setting]);
     }
-    // What chooses the languages is no setting.
-    command.env_remove("LEASEHOLD_CLIENTS");
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }

@@ -1,7 +1,7 @@
 //! Whatever strangers can send: names, records, configuration, credentials, messages, the store's answers, and events in any
 //! order. Nothing panics, nothing hangs, and what is refused is refused with words.
 //!
-//! `LEASEHOLD_FUZZ_CASES=N` says how many cases each target has. A case that fails is shrunk, printed, and kept beside its
+//! `LEASEHOLD_TEST_FUZZ_CASES=N` says how many cases each target has. A case that fails is shrunk, printed, and kept beside its
 //! test, to be run first from then on.
 
 #![expect(
@@ -20,6 +20,6 @@ use proptest::test_runner::Config;
 
 /// How many cases: `usual` in the test command.
 fn cases(usual: u32) -> Config {
-    let asked = std::env::var("LEASEHOLD_FUZZ_CASES").ok();
+    let asked = std::env::var("LEASEHOLD_TEST_FUZZ_CASES").ok();
     Config::with_cases(asked.map_or(usual, |number| number.parse().unwrap()))
 }

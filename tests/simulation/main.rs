@@ -2,10 +2,10 @@
 //! that loses, delays and repeats, with clocks that disagree and processes that freeze and die. Everything comes from
 //! one seed.
 //!
-//! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_SIMULATION_SCHEDULES=N` says how many the test runs.
-//! - `LEASEHOLD_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_SIMULATION_ONLY=…`, with these
-//!   faults only, as a failing run prints them; with `LEASEHOLD_SIMULATION_BUG=NoMargin`, with a planted bug.
-//! - `LEASEHOLD_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
+//! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test runs.
+//! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these
+//!   faults only, as a failing run prints them; with `LEASEHOLD_TEST_SIMULATION_BUG=NoMargin`, with a planted bug.
+//! - `LEASEHOLD_TEST_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
 
 #![expect(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ const SCHEDULES: u64 = 20_000;
 const BUG_SCHEDULES: u64 = 10_000;
 
 fn variable(name: &str) -> Option<String> {
-    std::env::var(format!("LEASEHOLD_SIMULATION_{name}")).ok()
+    std::env::var(format!("LEASEHOLD_TEST_SIMULATION_{name}")).ok()
 }
 
 /// What panics inside a schedule is caught and told with its seed.
@@ -59,10 +59,10 @@ fn report(seed: u64, bug: Option<Bug>) -> String {
     });
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     let (what, at) = outcome.violation.unwrap_or_default();
-    let bug = bug.map(|bug| format!("LEASEHOLD_SIMULATION_BUG={bug:?} ")).unwrap_or_default();
+    let bug = bug.map(|bug| format!("LEASEHOLD_TEST_SIMULATION_BUG={bug:?} ")).unwrap_or_default();
     format!(
-        "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_SIMULATION_SEED={seed} \
-         LEASEHOLD_SIMULATION_ONLY={} {bug}cargo test --test simulation replay -- --nocapture",
+        "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_TEST_SIMULATION_SEED={seed} \
+         LEASEHOLD_TEST_SIMULATION_ONLY={} {bug}cargo test --test simulation replay -- --nocapture",
         outcome.timeline.join("\n"),
         at.as_secs_f64(),
         faults.len(),

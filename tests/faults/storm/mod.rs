@@ -1,7 +1,7 @@
 //! A storm: several sidecars and many jobs on one storage account, while everything that can fail does. Afterwards a
 //! checker proves from the jobs' logs that nothing went wrong.
 //!
-//! `LEASEHOLD_STORM_MINUTES` makes it longer; `LEASEHOLD_STORM_SEED` repeats its choices (what processes make of them is
+//! `LEASEHOLD_TEST_STORM_MINUTES` makes it longer; `LEASEHOLD_TEST_STORM_SEED` repeats its choices (what processes make of them is
 //! never twice the same).
 
 mod cast;
@@ -265,8 +265,8 @@ const MUST_OCCUR: [&str; 16] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s1_s4_s5_hold_in_a_storm_and_a_resource_that_checks_tokens_takes_nothing_late() {
-    let seed = number("LEASEHOLD_STORM_SEED", 1);
-    let minutes = number("LEASEHOLD_STORM_MINUTES", 0);
+    let seed = number("LEASEHOLD_TEST_STORM_SEED", 1);
+    let minutes = number("LEASEHOLD_TEST_STORM_MINUTES", 0);
     let ticks = if minutes == 0 { 120 * TICKS_A_SECOND } else { minutes * 60 * TICKS_A_SECOND };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("documents.db");
