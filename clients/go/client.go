@@ -1,6 +1,7 @@
 package leasehold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,9 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -26,15 +24,17 @@ const (
 	releaseTimeout = 90 * time.Second
 )
 
-// Client is a connection to a sidecar, which is made again when it breaks. It is safe for use by several goroutines.
+// Client is two connections to a sidecar, one for holds, waits and watches, and one for short calls, so that a release
+// never stands behind those. They are made again when they break. It is safe for use by several goroutines.
 //
-// A sidecar carries 256 calls at once on one connection unless it is configured otherwise (limits.streams_per_connection),
-// and each hold is one of them all the time, while a release needs one more: take several clients for more than 200 holds.
+// A sidecar carries 256 calls at once on one connection unless it is configured otherwise (limits.streams_per_connection).
+// A hold, an acquire or a watch beyond them waits for a place until another ends: take several clients for more.
 type Client struct {
-	conn     *grpc.ClientConn
-	rpc      leaseholdv1.LeaseServiceClient
-	endpoint string
-	clock    clock
+	// lasting is for calls that take as long as a hold or a wait.
+	lasting *link
+	// short is for calls that must go through at once, releases above all. It is made when the first one comes.
+	short *link
+	clock clock
 	// ceiling is the longest wait that the sidecar was found to allow, in nanoseconds.
 	ceiling atomic.Int64
 
@@ -43,19 +43,18 @@ type Client struct {
 	holds  map[*holdState]struct{}
 }
 
-func newClient(conn *grpc.ClientConn, endpoint string, clock clock) *Client {
+func newClient(lasting, short *grpc.ClientConn, endpoint string, clock clock) *Client {
 	client := &Client{
-		conn:     conn,
-		rpc:      leaseholdv1.NewLeaseServiceClient(conn),
-		endpoint: endpoint,
-		clock:    clock,
-		holds:    map[*holdState]struct{}{},
+		lasting: newLink(lasting, short, endpoint),
+		short:   newLink(short, lasting, endpoint),
+		clock:   clock,
+		holds:   map[*holdState]struct{}{},
 	}
 	client.ceiling.Store(int64(longestWait))
 	return client
 }
 
-// Close closes the connection. Holds that were not released are lost first (S13).
+// Close closes the connections. Holds that were not released are lost first (S13).
 func (c *Client) Close() error {
 	c.mutex.Lock()
 	c.closed = true
@@ -63,7 +62,7 @@ func (c *Client) Close() error {
 		hold.lose(clientClosed())
 	}
 	c.mutex.Unlock()
-	return c.conn.Close()
+	return cmp.Or(c.lasting.conn.Close(), c.short.conn.Close())
 }
 
 func clientClosed() *LostError { return &LostError{Detail: "the client was closed"} }
@@ -82,33 +81,6 @@ func (c *Client) forget(hold *holdState) {
 	delete(c.holds, hold)
 }
 
-// failure gives an error of gRPC its type.
-func (c *Client) failure(ctx context.Context, err error) error {
-	code := status.Code(err)
-	if ctx.Err() != nil && (code == codes.Canceled || code == codes.DeadlineExceeded) {
-		return gaveUp(ctx)
-	}
-	refused := refusal(err)
-	if code == codes.Unavailable && refused.Reason == "" && c.conn.GetState() == connectivity.TransientFailure {
-		return &UnreachableError{Endpoint: c.endpoint, Err: refused}
-	}
-	return refused
-}
-
-// call makes a unary call that takes so long at the most.
-func call[Q, A any](
-	ctx context.Context, c *Client, patience time.Duration,
-	rpc func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
-) (*A, error) {
-	within, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	answer, err := rpc(within, request)
-	if err != nil {
-		return nil, c.failure(ctx, err)
-	}
-	return answer, nil
-}
-
 // Acquire takes the lock by a unary call: the sidecar renews it until [Client.Release], MaxHold or shutdown, whether
 // or not this process lives. Prefer [Client.WithLock].
 //
@@ -116,7 +88,7 @@ func call[Q, A any](
 func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (*leaseholdv1.Grant, error) {
 	return waiting(c, spec.Wait, func(wait time.Duration) (*leaseholdv1.Grant, error) {
 		request := &leaseholdv1.AcquireLeaseRequest{Spec: spec.wire(wait)}
-		answer, err := call(ctx, c, min(wait, longestWait)+callTimeout, c.rpc.AcquireLease, request)
+		answer, err := call(ctx, c.lasting, min(wait, longestWait)+callTimeout, rpc.AcquireLease, request)
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +135,7 @@ func (e *RefusedError) onlyWait() bool {
 // Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx.
 func (c *Client) Release(ctx context.Context, leaseID string) (*leaseholdv1.ReleaseResult, error) {
 	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID}
-	answer, err := call(ctx, c, releaseTimeout, c.rpc.ReleaseLease, request)
+	answer, err := call(ctx, c.short, releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +152,7 @@ func (c *Client) Extend(
 	ctx context.Context, leaseID string, maxHold time.Duration,
 ) (*leaseholdv1.ExtendLeaseResponse, error) {
 	request := &leaseholdv1.ExtendLeaseRequest{LeaseId: leaseID, MaxHold: durationpb.New(maxHold)}
-	return call(ctx, c, callTimeout, c.rpc.ExtendLease, request)
+	return call(ctx, c.short, callTimeout, rpc.ExtendLease, request)
 }
 
 // ReportProgress says that the holder is getting on, or with validityOnly just asks until when it may act.
@@ -190,7 +162,7 @@ func (c *Client) ReportProgress(
 	ctx context.Context, leaseID string, validityOnly bool,
 ) (*leaseholdv1.Validity, error) {
 	request := &leaseholdv1.ReportProgressRequest{LeaseId: leaseID, ValidityOnly: validityOnly}
-	answer, err := call(ctx, c, callTimeout, c.rpc.ReportProgress, request)
+	answer, err := call(ctx, c.short, callTimeout, rpc.ReportProgress, request)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +174,7 @@ func (c *Client) ReportProgress(
 
 // GetLock tells the record of one lock. A lock that was never taken is available, and not an error.
 func (c *Client) GetLock(ctx context.Context, lock Selector) (*leaseholdv1.LockRecord, error) {
-	answer, err := call(ctx, c, callTimeout, c.rpc.GetLock, &leaseholdv1.GetLockRequest{Lock: lock.selector()})
+	answer, err := call(ctx, c.short, callTimeout, rpc.GetLock, &leaseholdv1.GetLockRequest{Lock: lock.selector()})
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +211,7 @@ func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[*leas
 			request.Under = &leaseholdv1.ListLocksRequest_Prefix{Prefix: listing.Prefix}
 		}
 		for {
-			page, err := call(ctx, c, callTimeout, c.rpc.ListLocks, request)
+			page, err := call(ctx, c.short, callTimeout, rpc.ListLocks, request)
 			if err != nil {
 				yield(nil, err)
 				return
@@ -263,7 +235,8 @@ func (c *Client) WatchLock(ctx context.Context, lock Selector) iter.Seq2[*leaseh
 	return func(yield func(*leaseholdv1.LockRecord, error) bool) {
 		within, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := c.rpc.WatchLock(within, &leaseholdv1.WatchLockRequest{Lock: lock.selector()})
+		c.lasting.wake(within)
+		stream, err := c.lasting.WatchLock(within, &leaseholdv1.WatchLockRequest{Lock: lock.selector()})
 		for err == nil {
 			var answer *leaseholdv1.WatchLockResponse
 			answer, err = stream.Recv()
@@ -272,7 +245,7 @@ func (c *Client) WatchLock(ctx context.Context, lock Selector) iter.Seq2[*leaseh
 			}
 		}
 		if err != io.EOF {
-			yield(nil, c.failure(ctx, err))
+			yield(nil, c.lasting.failure(ctx, err))
 		}
 	}
 }
@@ -283,7 +256,7 @@ func (c *Client) CheckToken(
 	ctx context.Context, lock Selector, fencingToken uint64,
 ) (*leaseholdv1.CheckTokenResponse, error) {
 	request := &leaseholdv1.CheckTokenRequest{Lock: lock.selector(), FencingToken: fencingToken}
-	return call(ctx, c, callTimeout, c.rpc.CheckToken, request)
+	return call(ctx, c.short, callTimeout, rpc.CheckToken, request)
 }
 
 // Break says how [Client.BreakLock] ends the lease of a lock.
@@ -308,10 +281,10 @@ func (c *Client) BreakLock(
 	if how.Now {
 		request.Mode = leaseholdv1.BreakMode_BREAK_MODE_NOW
 	}
-	return call(ctx, c, callTimeout, c.rpc.BreakLock, request)
+	return call(ctx, c.short, callTimeout, rpc.BreakLock, request)
 }
 
 // ResolvePath tells the lock path of a key and how it came about. It takes nothing.
 func (c *Client) ResolvePath(ctx context.Context, key LockKey) (*leaseholdv1.ResolvePathResponse, error) {
-	return call(ctx, c, callTimeout, c.rpc.ResolvePath, &leaseholdv1.ResolvePathRequest{Key: key.wire()})
+	return call(ctx, c.short, callTimeout, rpc.ResolvePath, &leaseholdv1.ResolvePathRequest{Key: key.wire()})
 }

@@ -66,18 +66,22 @@ func WithBearerToken(token string) Option {
 	return func(o *options) { o.token = &token }
 }
 
-// Connect connects to a sidecar, and gives up after 5 s. The connection is made again when it breaks. Close the
-// client when no hold is needed any more.
+// Connect connects to a sidecar, and gives up after 5 s. Close the client when no hold is needed any more.
 //
 // Errors: [*EndpointError] when the endpoint or what goes with it makes no sense; [*UnreachableError] when nobody
 // answers there; that of ctx.
 func Connect(ctx context.Context, opts ...Option) (*Client, error) {
 	o := gather(opts)
-	conn, err := o.dial(ctx)
+	lasting, err := o.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return newClient(conn, o.endpoint, o.clock), nil
+	short, err := o.lazy()
+	if err != nil {
+		_ = lasting.Close()
+		return nil, err
+	}
+	return newClient(lasting, short, o.endpoint, o.clock), nil
 }
 
 // Dial connects as [Connect] does, for another service at the same address, such as gRPC health.
@@ -96,7 +100,21 @@ func gather(opts []Option) *options {
 	return o
 }
 
+// dial makes a connection, and waits until it stands.
 func (o *options) dial(ctx context.Context) (*grpc.ClientConn, error) {
+	conn, err := o.lazy()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.awaitReady(ctx, conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// lazy gives a connection that is made when the first call comes.
+func (o *options) lazy() (*grpc.ClientConn, error) {
 	network, address, secure, err := o.address()
 	if err != nil {
 		return nil, err
@@ -136,10 +154,6 @@ func (o *options) dial(ctx context.Context) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+target, dialOptions...)
 	if err != nil {
 		return nil, o.useless(err.Error())
-	}
-	if err := o.awaitReady(ctx, conn); err != nil {
-		_ = conn.Close()
-		return nil, err
 	}
 	return conn, nil
 }

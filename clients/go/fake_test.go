@@ -252,9 +252,10 @@ type bench struct {
 	clock   *manualClock
 	client  *Client
 	socket  string
+	options []grpc.ServerOption
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, options ...grpc.ServerOption) *bench {
 	t.Helper()
 	t.Parallel()
 	// Not t.TempDir: the path of a socket must be short.
@@ -263,7 +264,9 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	b := &bench{T: t, clock: &manualClock{reading: at(1_000)}, socket: filepath.Join(folder, "s")}
+	b := &bench{
+		T: t, clock: &manualClock{reading: at(1_000)}, socket: filepath.Join(folder, "s"), options: options,
+	}
 	b.start()
 	b.client, err = Connect(t.Context(), WithEndpoint("unix://"+b.socket), withClock(b.clock))
 	if err != nil {
@@ -285,7 +288,7 @@ func (b *bench) start() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.sidecar = &fakeSidecar{server: grpc.NewServer(), holds: make(chan *holdCall, 8)}
+	b.sidecar = &fakeSidecar{server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8)}
 	leaseholdv1.RegisterLeaseServiceServer(b.sidecar.server, b.sidecar)
 	go func(server *grpc.Server) { _ = server.Serve(listener) }(b.sidecar.server)
 }

@@ -77,9 +77,10 @@ func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *e
 
 // ask waits for the grant, and makes the belief of it.
 func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
+	k.client.lasting.wake(k.ctx)
 	sent := k.client.clock.now()
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: spec}}
-	stream, err := k.client.rpc.HoldLease(k.ctx, request)
+	stream, err := k.client.lasting.HoldLease(k.ctx, request)
 	for err == nil && k.grant == nil {
 		var answer *leaseholdv1.HoldLeaseResponse
 		if answer, err = stream.Recv(); err != nil {
@@ -100,7 +101,7 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
 		return &ProtocolError{"the stream ended before the lock was granted"}
 	}
 	if err != nil {
-		return k.client.failure(k.ctx, err)
+		return k.client.lasting.failure(k.ctx, err)
 	}
 	k.stream, k.resumeToken = stream, k.grant.GetResumeToken()
 	k.state = newHoldState(k.client.clock, k.grant.GetValidity(), sent)
@@ -238,7 +239,7 @@ func (k *keeper) heard(validity *leaseholdv1.Validity) bool {
 func (k *keeper) resume() *LostError {
 	for pause := firstPause; ; pause = min(2*pause, nap) {
 		// A connection that was lately refused is tried anew.
-		k.client.conn.ResetConnectBackoff()
+		k.client.lasting.conn.ResetConnectBackoff()
 		loss, err := k.tryResume()
 		if err == nil {
 			return loss
@@ -258,7 +259,7 @@ func (k *keeper) tryResume() (*LostError, error) {
 	sent := k.client.clock.now()
 	resume := &leaseholdv1.Resume{ResumeToken: k.resumeToken, ToldValidUntil: k.state.told()}
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Resume{Resume: resume}}
-	stream, err := k.client.rpc.HoldLease(k.ctx, request)
+	stream, err := k.client.lasting.HoldLease(k.ctx, request)
 	if err != nil {
 		return nil, err
 	}

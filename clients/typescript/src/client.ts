@@ -66,7 +66,10 @@ export interface BreakResult {
 /** Runs under a lock: `signal` aborts when the hold is lost. */
 export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
 
-/** A connection to a sidecar, which is made again when it breaks. One carries as many holds as the sidecar lets it. */
+/**
+ * Connections to a sidecar, one for holds and waits, one for short calls, so that these never stand behind those. They
+ * are made again when they break.
+ */
 export class Client implements AsyncDisposable {
   readonly #rpc: Rpc;
   readonly #holds = new Set<Hold>();
@@ -136,7 +139,7 @@ export class Client implements AsyncDisposable {
   async acquire(request: AcquireRequest, { signal }: CallOptions = {}): Promise<Grant> {
     const acquire = async (waitMs: number): Promise<Grant> => {
       const message = { spec: leaseSpec(request, waitMs) };
-      const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS };
+      const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
       const { outcome } = await this.#rpc.unary(LeaseServiceService.acquireLease, message, options);
       if (outcome?.$case === "granted") return outcome.value;
       if (outcome?.$case === "busy") throw new BusyError(outcome.value);
@@ -245,7 +248,7 @@ export class Client implements AsyncDisposable {
     return await this.#rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
   }
 
-  /** Ends the connection. Holds that live are lost first (S13), and given back. */
+  /** Ends the connections. Holds that live are lost first (S13), and given back. */
   close(): void {
     for (const hold of [...this.#holds]) hold.abandon();
     this.#rpc.close();

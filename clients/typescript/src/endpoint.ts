@@ -27,9 +27,12 @@ export interface ConnectOptions {
   readonly bearerToken?: string;
 }
 
-/** A connection, and what goes with each call on it. */
+/** The connections of a client, and what goes with each call on them. */
 export interface Connection {
-  readonly channel: Channel;
+  /** For calls that last as long as a hold or a wait: a connection carries `limits.streams_per_connection` of them. */
+  readonly lasting: Channel;
+  /** For calls that must go through at once, releases above all. Connects when the first is made. */
+  readonly short: Channel;
   readonly metadata: Metadata;
 }
 
@@ -57,13 +60,15 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
     channelOptions["grpc.ssl_target_name_override"] = options.serverName;
     channelOptions["grpc.default_authority"] = options.serverName;
   }
-  const channel = new Channel(target, channelCredentials(options, secure, useless), channelOptions);
-  const problem = await becomeReady(channel);
+  const secrets = channelCredentials(options, secure, useless);
+  const lasting = new Channel(target, secrets, channelOptions);
+  const problem = await becomeReady(lasting);
   if (problem !== undefined) {
-    channel.close();
+    lasting.close();
     throw new UnreachableError(shown, problem);
   }
-  return { channel, metadata };
+  // Each has a pool of its own, so that this one does not end up on the other's connection.
+  return { lasting, short: new Channel(target, secrets, channelOptions), metadata };
 }
 
 function environmentEndpoint(): string {

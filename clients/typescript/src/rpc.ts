@@ -16,6 +16,12 @@ export const CALL_TIMEOUT_MS = 30_000;
 /** A release may wait until the lease can no longer be valid (S13), at most one lease duration. */
 const RELEASE_TIMEOUT_MS = 90_000;
 
+interface UnaryOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+  readonly lasting?: boolean;
+}
+
 /** What a hold needs of its client. */
 export class Rpc {
   readonly clock: Clock;
@@ -28,14 +34,15 @@ export class Rpc {
     this.clock = clock;
   }
 
-  /** Makes a unary call that is given up after `timeoutMs`, or when `signal` aborts. */
+  /** Makes a unary call that is given up after `timeoutMs`, or when `signal` aborts. One that waits is `lasting`. */
   async unary<Q, R>(
     method: MethodDefinition<Q, R>,
     request: Q,
-    { timeoutMs = CALL_TIMEOUT_MS, signal }: { timeoutMs?: number; signal?: AbortSignal | undefined } = {},
+    { timeoutMs = CALL_TIMEOUT_MS, signal, lasting = false }: UnaryOptions = {},
   ): Promise<R> {
     signal?.throwIfAborted();
-    const { channel, metadata } = this.#connection;
+    const { metadata } = this.#connection;
+    const channel = lasting ? this.#connection.lasting : this.#connection.short;
     return await new Promise<R>((resolve, reject) => {
       const options = { deadline: Date.now() + timeoutMs };
       const { path, requestSerialize, responseDeserialize } = method;
@@ -63,9 +70,9 @@ export class Rpc {
 
   /** Starts a call that is answered by a stream, without a deadline. */
   stream<Q, R>(method: MethodDefinition<Q, R>, request: Q): MessageStream<R> {
-    const { channel, metadata } = this.#connection;
+    const { lasting, metadata } = this.#connection;
     const { path, requestSerialize, responseDeserialize } = method;
-    const call = channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
+    const call = lasting.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
     const stream = new MessageStream<R>(call, (ended) => this.#streams.delete(ended));
     this.#streams.add(stream);
     return stream;
@@ -92,11 +99,12 @@ export class Rpc {
     return validity;
   }
 
-  /** Ends the connection, and what still waits for an answer by a stream. Holds have ended before (S13). */
+  /** Ends the connections, and what still waits for an answer by a stream. Holds have ended before (S13). */
   close(): void {
     const closed = ownRefusal(status.CANCELLED, "the client was closed");
     for (const stream of [...this.#streams]) stream.cancel(closed);
-    this.#connection.channel.close();
+    this.#connection.lasting.close();
+    this.#connection.short.close();
   }
 }
 

@@ -7,7 +7,7 @@ import type { HoldRequest } from "../src/index.js";
 import { BusyError, HoldLostError, LockMode, LossReason, ProtocolError, RefusedError } from "../src/index.js";
 import { Busy } from "../src/proto.js";
 import type { HoldCall } from "./fake-sidecar.js";
-import { Bench, OURS, grant, refusal, validity } from "./fake-sidecar.js";
+import { Bench, OURS, PATIENCE_MS, grant, refusal, validity } from "./fake-sidecar.js";
 
 const GRANTED = grant(validity(OURS, 1_058, 58));
 
@@ -173,6 +173,42 @@ test("a wait without end is not repeated after another error", async () => {
   const holding = bench.client.hold({ function: "f", waitMs: Infinity });
   (await bench.sidecar.hold()).fail(refusal(status.UNAVAILABLE, "going away", { reason: "SHUTTING_DOWN" }));
   await assert.rejects(holding, RefusedError);
+});
+
+test("s13 a release does not stand behind holds", { timeout: PATIENCE_MS }, async () => {
+  await using bench = await Bench.create(2);
+  const [first, second] = [await bench.held(), await bench.held()];
+  const third = bench.client.hold({ function: "f", waitMs: Infinity });
+  bench.sidecar.script.report = validity(OURS, 1_060, 60);
+  await second.hold.reportProgress();
+  await second.hold.extend(90_000);
+  assert.equal(bench.sidecar.holds.items.length, 0, "the third hold waits for a place");
+
+  await first.hold.release();
+  assert.deepEqual(bench.sidecar.script.asked, ["report validity_only=false", "release lease-1"]);
+  first.call.end();
+  await granted(bench);
+  await (await third).release();
+  assert.ok(second.hold.isValid());
+});
+
+test("a waiting acquire and a watch do not stand in the way of short calls", { timeout: PATIENCE_MS }, async () => {
+  await using bench = await Bench.create(1);
+  const { client } = bench;
+  const { asked } = bench.sidecar.script;
+  bench.sidecar.script.acquire = GRANTED;
+  const { hold, call } = await bench.held();
+  const acquiring = client.acquire({ function: "f", requestId: "r" });
+  const watching = client.watchLock({ function: "f", scope: "s" }).next();
+  await client.getLock({ function: "f" });
+  await client.resolvePath({ function: "f" });
+  assert.deepEqual(asked, [], "the acquire waits for a place");
+
+  await hold.release();
+  call.end();
+  await acquiring;
+  assert.deepEqual(asked, ["release lease-1", "acquire r undefined"]);
+  assert.equal((await watching).done, false);
 });
 
 test("s13 work under a lock gives it back, whether it ends well or not", async () => {

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-import type { ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
+import type { ServerOptions, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
 import { Metadata, Server, ServerCredentials, status } from "@grpc/grpc-js";
 
 import { ErrorInfo, RetryInfo, BadRequest, Status } from "../gen/google/rpc/error.js";
@@ -176,10 +176,14 @@ const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
 export class FakeSidecar {
   readonly script: Script = { asked: [] };
   readonly holds = new Inbox<HoldCall>();
-  readonly #server = new Server();
+  readonly #server: Server;
 
-  static async start(socket: string): Promise<FakeSidecar> {
-    const sidecar = new FakeSidecar();
+  private constructor(options: ServerOptions) {
+    this.#server = new Server(options);
+  }
+
+  static async start(socket: string, options: ServerOptions = {}): Promise<FakeSidecar> {
+    const sidecar = new FakeSidecar(options);
     sidecar.#server.addService(LeaseServiceService, sidecar.#service());
     await new Promise<void>((resolve, reject) => {
       sidecar.#server.bindAsync(`unix://${socket}`, ServerCredentials.createInsecure(), (error) => {
@@ -286,9 +290,11 @@ export class Bench implements AsyncDisposable {
     public client: Client,
   ) {}
 
-  static async create(): Promise<Bench> {
+  /** With `streams`, a connection carries only so many calls at once. */
+  static async create(streams?: number): Promise<Bench> {
     const folder = await mkdtemp(path.join(tmpdir(), "leasehold-"));
-    const sidecar = await FakeSidecar.start(path.join(folder, "socket"));
+    const options = streams === undefined ? {} : { "grpc.max_concurrent_streams": streams };
+    const sidecar = await FakeSidecar.start(path.join(folder, "socket"), options);
     const bench = new Bench(folder, sidecar, undefined as unknown as Client);
     bench.client = await bench.another();
     return bench;

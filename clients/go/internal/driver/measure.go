@@ -15,17 +15,21 @@ const turn = 50
 
 // measure compares hold and release through the client with the same through the generated stub.
 func (d *driver) measure(ctx context.Context, client *leasehold.Client, c command) error {
-	conn, err := leasehold.Dial(ctx)
-	if err != nil {
-		return err
+	// The client has one connection for holds and one for releases, too.
+	var stubs [2]leaseholdv1.LeaseServiceClient
+	for i := range stubs {
+		conn, err := leasehold.Dial(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		stubs[i] = leaseholdv1.NewLeaseServiceClient(conn)
 	}
-	defer conn.Close()
-	stub := leaseholdv1.NewLeaseServiceClient(conn)
 
 	byClient := func() error {
 		return client.WithLock(ctx, c.spec(), func(context.Context, *leasehold.Hold) error { return nil })
 	}
-	byStub := func() error { return holdByStub(ctx, stub, c) }
+	byStub := func() error { return holdByStub(ctx, stubs[0], stubs[1], c) }
 	var took [2]time.Duration
 	for done := 0; done < c.Times; done += turn {
 		for i, hold := range []func() error{byClient, byStub} {
@@ -44,11 +48,11 @@ func (d *driver) measure(ctx context.Context, client *leasehold.Client, c comman
 	return nil
 }
 
-func holdByStub(ctx context.Context, stub leaseholdv1.LeaseServiceClient, c command) error {
+func holdByStub(ctx context.Context, lasting, short leaseholdv1.LeaseServiceClient, c command) error {
 	key := &leaseholdv1.LockKey{Function: c.Function, Scope: c.Scope}
 	spec := &leaseholdv1.LeaseSpec{Key: key}
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: spec}}
-	stream, err := stub.HoldLease(ctx, request)
+	stream, err := lasting.HoldLease(ctx, request)
 	if err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func holdByStub(ctx context.Context, stub leaseholdv1.LeaseServiceClient, c comm
 		}
 		if granted := answer.GetGranted(); granted != nil {
 			release := &leaseholdv1.ReleaseLeaseRequest{LeaseId: granted.GetLeaseId()}
-			if _, err := stub.ReleaseLease(ctx, release); err != nil {
+			if _, err := short.ReleaseLease(ctx, release); err != nil {
 				return err
 			}
 			break

@@ -1,0 +1,126 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+func TestS13AReleaseDoesNotStandBehindHolds(t *testing.T) {
+	b := newBench(t, grpc.MaxConcurrentStreams(2))
+	b.answerReports(validity(ours, 1_058, 58), nil)
+	first, firstCall, _ := b.heldHere()
+	second, _, _ := b.heldHere()
+	third := b.ask(t.Context(), LeaseSpec{})
+
+	within, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := second.ReportProgress(within); err != nil {
+		t.Error(err)
+	}
+	if err := second.Extend(within, time.Minute); err != nil {
+		t.Error(err)
+	}
+	select {
+	case <-b.sidecar.holds:
+		t.Error("the third has a place")
+	default:
+	}
+	if _, err := first.Release(within); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "the end of the stream", firstCall.over)
+	b.call().tell(granted(validity(ours, 1_058, 58)))
+	if asked := receive(t, "the third hold", third); asked.err != nil {
+		t.Error(asked.err)
+	}
+	if !second.Valid() {
+		t.Error("the second was lost")
+	}
+}
+
+// connections counts those that a sidecar has.
+type connections struct{ open, made atomic.Int32 }
+
+func (*connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (*connections) HandleRPC(context.Context, stats.RPCStats)                         {}
+
+func (c *connections) HandleConn(_ context.Context, event stats.ConnStats) {
+	switch event.(type) {
+	case *stats.ConnBegin:
+		c.made.Add(1)
+		c.open.Add(1)
+	case *stats.ConnEnd:
+		c.open.Add(-1)
+	}
+}
+
+func TestTheSecondConnectionIsMadeForTheFirstShortCallAndClosedWithTheOther(t *testing.T) {
+	seen := &connections{}
+	b := newBench(t, grpc.StatsHandler(seen))
+	b.answerReports(validity(ours, 1_058, 58), nil)
+	hold, call, _ := b.heldHere()
+	if made := seen.made.Load(); made != 1 {
+		t.Error(made)
+	}
+	for range 3 {
+		if err := hold.ReportProgress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made := seen.made.Load(); made != 2 {
+		t.Error(made)
+	}
+	if err := b.client.Close(); err != nil {
+		t.Error(err)
+	}
+	if hold.Valid() {
+		t.Error("the belief outlived the connection")
+	}
+	receive(t, "the end of the stream", call.over)
+	eventually(t, "both connections end", func() bool { return seen.open.Load() == 0 })
+}
+
+// failLong makes calls fail until the connection pauses between its tries.
+func failLong(t *testing.T, call func() error) {
+	t.Helper()
+	eventually(t, "the client finds out", func() bool {
+		var unreachable *UnreachableError
+		return errors.As(call(), &unreachable)
+	})
+	time.Sleep(time.Second)
+}
+
+func TestS16AHoldThatWasResumedIsReleasedThoughAShortCallHadFailedMeanwhile(t *testing.T) {
+	b := newBench(t)
+	hold, _, events := b.heldHere()
+	b.kill()
+	want[Interrupted](t, events)
+	failLong(t, func() error { return hold.Extend(t.Context(), time.Minute) })
+	b.start()
+	b.call().tell(granted(validity(ours, 1_058, 58)))
+	want[Resumed](t, events)
+	if _, err := hold.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(t *testing.T) {
+	b := newBench(t)
+	b.kill()
+	failLong(t, func() error {
+		_, err := b.client.Hold(t.Context(), LeaseSpec{})
+		return err
+	})
+	b.start()
+	if _, err := b.client.Extend(t.Context(), "lease-1", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	b.heldHere()
+}
