@@ -23,7 +23,8 @@ if [ -z "$program" ]; then
     target=$machine-unknown-linux-gnu
     # glibc, linked statically: its allocator and name resolution are those that everything else is measured with.
     RUSTFLAGS="-C target-feature=+crt-static \
---remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$root=/leasehold" \
+--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$root=/leasehold \
+--remap-path-prefix=${CARGO_TARGET_DIR:-$root/target}=/target" \
         cargo build --release --locked --target "$target"
     program=${CARGO_TARGET_DIR:-$root/target}/$target/release/leasehold
 fi
