@@ -111,8 +111,9 @@ def free_ports(count):
 def start(engine, account, release, host_type, port):
     """Installs a release, as podman understands it."""
     pod = Pod(engine, release, values(host_type, port), account.connection_string())
-    seconds = pod.start()
-    say(f"{release}: pod {pod.name} runs, host type {host_type}; start to ready {1000 * seconds:.0f} ms")
+    by_engine, by_process = (1000 * seconds for seconds in pod.start())
+    say(f"{release}: pod {pod.name} runs, host type {host_type}")
+    say(f"       start to ready: {by_process:.0f} ms from the start of the process, {by_engine:.0f} ms from `podman start`")
     probes = {name: pod.probe(name) for name in pod.probes}
     claim(set(probes.values()) == {0} and len(probes) == 3, f"its probes are content: {', '.join(probes)}")
     return pod
@@ -143,8 +144,8 @@ def equal_host_types(engine, account, a, port):
     """Two releases of which one waits."""
     step("2. Two releases with equal host types exclude each other")
     c = start(engine, account, "keeper-c", "Keeper-A", port)
-    until(lambda: len(c.events("waiting")) > 0, 3 * POLL_CAP)
-    time.sleep(2 * POLL_CAP)
+    say(f"for {3 * POLL_CAP:.0f} s, in which keeper-c tries at least twice:")
+    time.sleep(3 * POLL_CAP)
     claim(token(a) and not token(c), "the job of keeper-a works, that of keeper-c does not")
     claim(len(leased(account)) == 1 and len(account.locks()) == 2, "the account has one leased lock of theirs")
     return c
@@ -186,7 +187,7 @@ def sidecar_killed(a, c):
     claim(token(c) == before and len(c.log("app")) > ticks, "the job works on with it")
     begun = [line for line in c.log("app") if line.startswith("begins")]
     claim(c.inspect("app")["State"]["StartedAt"] == since and len(begun) == 1, "it was never started anew, nor stopped")
-    claim(token(a) in (None,) or len(a.events("granted")) == 1, "keeper-a did not get the lock meanwhile")
+    claim(len(a.events("granted")) == 1, "keeper-a did not get the lock meanwhile")
 
 
 def pod_stopped(account, a, c):
@@ -202,7 +203,8 @@ def pod_stopped(account, a, c):
         say(f"       released after {seconds_of(released[-1]) - began:.2f} s, the pod ended after {ended - began:.2f} s")
     claim(not c.events("lost"), "nothing was lost")
     codes = {name: c.inspect(name)["State"]["ExitCode"] for name in ("app", "leasehold")}
-    claim(codes == {"app": 143, "leasehold": 0}, f"exit codes: {codes}")
+    # 143 where the application was told first, 76 where the sidecar was and told it.
+    claim(codes["leasehold"] == 0 and codes["app"] in (76, 143), f"both ended in order; exit codes: {codes}")
     granted, _ = until(lambda: a.events("granted")[grants:])
     claim(bool(granted), "keeper-a has the lock again")
     claim(until(lambda: token(a))[0], f"its job works with token {token(a)}")
@@ -228,7 +230,11 @@ def main():
         application_killed(account, a, c)
         sidecar_killed(a, c)
         pod_stopped(account, a, c)
+    except RuntimeError as error:
+        claim(False, f"the demonstration goes on: {error}")
     finally:
+        if failures:
+            print(f"\nWhat the containers wrote:\n{engine.logs()}", flush=True)
         engine.close()
         if account:
             account.close()

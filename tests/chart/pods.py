@@ -7,7 +7,8 @@ podman 4 knows no native sidecars, no fsGroup, no probes without systemd and no 
 - emptyDir and Secret volumes become folders of this machine, owned as `fsGroup` has it;
 - the commands of the probes are run by the demonstration itself;
 - nobody restarts what died: the demonstration does what the kubelet would do, when it wants it;
-- limits are left out where the machine has no cgroups for them.
+- the pod's user and group are written into each container, for podman knows the pod's user only;
+- resources are left out, for not every machine where this runs has cgroups for them.
 """
 
 import concurrent.futures
@@ -64,6 +65,12 @@ class Engine:
             raise RuntimeError(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}{done.stderr}")
         return done.stdout.strip() if check else done
 
+    def logs(self):
+        """What all containers wrote."""
+        names = self.run("ps", "--all", "--format", "{{.Names}}", check=False).stdout.split()
+        written = {name: self.run("logs", name, check=False) for name in names if not name.endswith("-infra")}
+        return "\n".join(f"== {name}\n{done.stdout}{done.stderr}" for name, done in written.items())
+
     def close(self):
         """Ends and removes every pod and container of this storage; podman knows no others here."""
         self.run("pod", "rm", "--all", "--force", "--time", "1", check=False)
@@ -100,10 +107,11 @@ class Pod:
                     self.probes[probe] = container.pop(probe)["exec"]["command"]
             container.pop("restartPolicy", None)
             container.pop("resources", None)
+            for field in ("runAsUser", "runAsGroup"):
+                container["securityContext"].setdefault(field, pod["securityContext"][field])
         return {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": pod["terminationGracePeriodSeconds"],
-            "securityContext": {"runAsUser": pod["securityContext"]["runAsUser"]},
             "containers": containers,
             "volumes": list(volumes.values()),
         }
@@ -124,17 +132,24 @@ class Pod:
     def start(self):
         """Makes the pod; the sidecar is started first, the application when the sidecar's startup probe is content.
 
-        Returns the seconds from the start of the sidecar's container until /readyz said yes.
+        Returns the seconds until /readyz said yes: from `podman start`, and from the start of the sidecar's process.
         """
         self.engine.run("kube", "play", "--network", "host", "--start=false", str(self.file))
         with concurrent.futures.ThreadPoolExecutor() as threads:
             ready = threads.submit(self.wait_until_ready)
+            began = time.time()
             self.start_container("leasehold")
             ready = ready.result()
         while self.probe("startupProbe") != 0:
             time.sleep(0.1)
         self.start_container("app")
-        return ready - moment(self.inspect("leasehold")["State"]["StartedAt"])
+        return ready - began, ready - self.process_start()
+
+    def process_start(self):
+        """When the sidecar's process started, to a hundredth of a second."""
+        status = pathlib.Path(f"/proc/{self.inspect('leasehold')['State']['Pid']}/stat").read_text(encoding="utf-8")
+        ticks = int(status.rsplit(")", 1)[1].split()[19])
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
     def container(self, name):
         """podman's name of a container."""
