@@ -52,6 +52,10 @@ class Account:
         """How to sign in to it."""
         return f"AccountName={NAME};AccountKey={KEY};BlobEndpoint={self.endpoint}"
 
+    def sas_url(self):
+        """Its URL, with a shared access signature."""
+        return f"{self.endpoint}?{self._signature()}"
+
     def _signature(self):
         text = f"{NAME}\nrwdlac\nb\nsco\n\n{END}\n\n\n{VERSION}\n\n"
         digest = hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()

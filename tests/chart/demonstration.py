@@ -13,13 +13,14 @@ import sys
 import tempfile
 import time
 
-from account import Account
+from account import KEY, Account
 from pods import Engine, Pod, moment
-from rendering import ROOT
+from rendering import ROOT, cases, containers, documents, pod_specification, render
 
 IMAGE = "localhost/leasehold:demonstration"
 JOB = "localhost/leasehold-job:demonstration"
 POLL_CAP = 2.0
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BEGAN = time.monotonic()
 failures = []
 
@@ -76,6 +77,41 @@ def build(engine):
     environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-trimpath"}
     subprocess.run(["go", "build", "-o", "job", "."], cwd=context, env=environment, check=True)
     engine.run("build", "--isolation=chroot", "--build-arg", f"BASE={IMAGE}", "--tag", JOB, str(context))
+
+
+def certificate(folder):
+    """A folder with a certificate that vouches for itself, and its key."""
+    tls = folder / "tls"
+    tls.mkdir()
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=leasehold", "-keyout", str(tls / "tls.key"), "-out", str(tls / "tls.crt")]
+    subprocess.run(command, check=True, capture_output=True)
+    shutil.copy(tls / "tls.crt", tls / "ca.crt")
+    (tls / "tls.key").chmod(0o444)
+    return tls
+
+
+def example_settings(engine, account):
+    """Has the program read what each example gives it: it refuses settings that it does not know or cannot use."""
+    step("The settings of the examples, read by the program in the image")
+    files = {"connection_string": account.connection_string(), "sas_url": account.sas_url(), "account_key": KEY}
+    tls = certificate(engine.folder)
+    variables = {"AZURE_TENANT_ID": "t", "AZURE_CLIENT_ID": "c", "AZURE_FEDERATED_TOKEN_FILE": "/token"}
+    for name, file in cases():
+        found = (pod_specification(document) for document in documents(render(file)))
+        pod = next(pod for pod in found if pod and "leasehold" in containers(pod))
+        environment = {entry["name"]: entry.get("value", "pod") for entry in containers(pod)["leasehold"]["env"]}
+        sign_in = environment.get("LEASEHOLD_STORE_AZURE_SIGN_IN", "")
+        if sign_in == "workload_identity":
+            # What the cluster's webhook puts into the pod.
+            environment = {**variables, **environment}
+        secret = engine.folder / f"{name}-secret"
+        secret.write_text(files.get(sign_in, ""), encoding="utf-8")
+        secret.chmod(0o444)
+        flags = [f"--env={key}={value}" for key, value in environment.items()]
+        flags += [f"--volume={secret}:/etc/leasehold/credentials/secret:ro", f"--volume={tls}:/etc/leasehold/tls:ro"]
+        done = engine.run("run", "--rm", "--network=none", *flags, IMAGE, "serve", "--print-config", check=False)
+        claim(done.returncode == 0 and "host_id" in done.stdout, f"example {name}: {done.stderr.strip() or 'taken'}")
 
 
 def values(host_type, admin_port):
@@ -211,10 +247,27 @@ def pod_stopped(account, a, c):
     claim(len(leased(account)) == 1, "one lock is leased")
 
 
+def account_gone(account, a):
+    """Liveness is not about the store."""
+    step("6. The account goes away")
+    account.close()
+    unready, _ = until(lambda: a.probe("readinessProbe") == 69, 90, 1)
+    claim(unready, "the readiness probe says no, once a renewal has failed")
+    claim(a.probe("livenessProbe") == 0 and a.probe("startupProbe") == 0, "the liveness and startup probes are content")
+    claim(not a.events("lost") and token(a), "the job works on: its hold is valid for now")
+
+
+def end_early(number, _):
+    """Ends with all that was started; a second signal must not keep that from being done."""
+    for stop in STOPS:
+        signal.signal(stop, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main():
     """The story."""
-    for stop in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop, lambda number, _: sys.exit(128 + number))
+    for stop in STOPS:
+        signal.signal(stop, end_early)
     folder = tempfile.mkdtemp(prefix="leasehold-demonstration-")
     engine, account = Engine(folder), None
     try:
@@ -224,12 +277,14 @@ def main():
         account.make_container()
         say(f"the storage emulator runs at {account.endpoint}; the container leasehold is made, as an operator would")
         say("podman knows no native sidecars: here the sidecar is a container that is started first; pods.py says what else is changed")
+        example_settings(engine, account)
         ports = free_ports(3)
         a = different_host_types(engine, account, ports)
         c = equal_host_types(engine, account, a, ports[2])
         application_killed(account, a, c)
         sidecar_killed(a, c)
         pod_stopped(account, a, c)
+        account_gone(account, a)
     except RuntimeError as error:
         claim(False, f"the demonstration goes on: {error}")
     finally:
