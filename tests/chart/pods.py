@@ -50,7 +50,9 @@ class Engine:
         storage = f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
         (self.folder / "storage.conf").write_text(storage, encoding="utf-8")
         runtime = 'runtime = "runc"\n' if shutil.which("runc") and not shutil.which("crun") else ""
-        (self.folder / "containers.conf").write_text(CONTAINERS_CONF + runtime, encoding="utf-8")
+        # Nothing is shared with the podman of whoever runs this: neither its run-time folder nor its locks.
+        own = f'tmp_dir = "{folder}/tmp"\nlock_type = "file"\n'
+        (self.folder / "containers.conf").write_text(CONTAINERS_CONF + own + runtime, encoding="utf-8")
         self.environment = {
             **os.environ,
             "CONTAINERS_CONF": f"{folder}/containers.conf",
@@ -75,20 +77,22 @@ class Engine:
         """Ends and removes every pod and container of this storage; podman knows no others here."""
         self.run("pod", "rm", "--all", "--force", "--time", "1", check=False)
         self.run("rm", "--all", "--force", "--time", "1", check=False)
-        # The images' folders belong to other users where podman runs without root.
-        self.run("system", "reset", "--force", check=False)
+        if os.geteuid() != 0:
+            # The images' folders belong to other users where podman runs without root.
+            self.run("unshare", "rm", "-rf", f"{self.folder}/graph", check=False)
 
 
 class Pod:
     """One pod of a release, as podman runs it."""
 
-    def __init__(self, engine, release, values, secret, number=0):
+    def __init__(self, engine, release, values, secret, kind="Deployment"):
         self.engine, self.release, self.values = engine, release, values
         rendered = documents(render(values, release))
-        workload = next(document for document in rendered if document["kind"] == "Deployment")
-        template = workload["spec"]["template"]
-        self.name = f"{workload['metadata']['name']}-{number}"
+        workload = next(document for document in rendered if document["kind"] == kind)
+        template = workload if kind == "Pod" else workload["spec"]["template"]
+        self.name = f"{workload['metadata']['name']}-0"
         self.specification = pod_specification(workload)
+        self.main = self.specification["containers"][0]["name"]
         self.group = self.specification["securityContext"]["fsGroup"]
         self.probes = {}
         manifest = {"apiVersion": "v1", "kind": "Pod"}
@@ -142,7 +146,7 @@ class Pod:
             ready = ready.result()
         while self.probe("startupProbe") != 0:
             time.sleep(0.1)
-        self.start_container("app")
+        self.start_container(self.main)
         return ready - began, ready - self.process_start()
 
     def process_start(self):

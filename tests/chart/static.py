@@ -185,7 +185,8 @@ class Pods(unittest.TestCase):
 
     def test_the_sidecar_is_native_unless_told_otherwise(self):
         for name, pod, _ in self.each():
-            native = [container["name"] for container in pod.get("initContainers", []) if container.get("restartPolicy") == "Always"]
+            initial = pod.get("initContainers", [])
+            native = [container["name"] for container in initial if container.get("restartPolicy") == "Always"]
             plain = name == "standalone" or (name == "connection-string" and pod.get("restartPolicy") != "Never")
             self.assertEqual([] if plain else ["leasehold"], native)
 
