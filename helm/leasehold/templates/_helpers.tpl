@@ -1,0 +1,178 @@
+{{/*
+The named templates for other charts. Call them with the chart's own context, `.Subcharts.leasehold`:
+
+  leasehold.sidecar             the sidecar's container, as a list of one: for initContainers, or for containers
+                                when `sidecar.native` is false
+  leasehold.volumes             the volumes that it needs, as a list: for the pod's volumes
+  leasehold.env                 what the application's container needs, as a list: for its env
+  leasehold.volumeMounts        where the socket is, as a list: for the application container's volumeMounts
+  leasehold.podSecurityContext  for the pod's securityContext
+  leasehold.podLabels           for the pod's labels
+  leasehold.podAnnotations      for the pod's annotations
+  leasehold.serviceAccountName  for the pod's serviceAccountName
+  leasehold.validate            refuses values that contradict each other
+*/}}
+
+{{- define "leasehold.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* 52 characters at the most: a CronJob's name may not be longer. */}}
+{{- define "leasehold.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "leasehold.hostType" -}}
+{{- default (include "leasehold.fullname" .) .Values.hostType -}}
+{{- end -}}
+
+{{- define "leasehold.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "leasehold.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "leasehold.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "leasehold.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{ include "leasehold.selectorLabels" . }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "leasehold.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "leasehold.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where the pod signs in by workload identity, else nothing. */}}
+{{- define "leasehold.usesWorkloadIdentity" -}}
+{{- if and (eq .Values.store.kind "azure") (eq .Values.store.azure.signIn "workload_identity") -}}true{{- end -}}
+{{- end -}}
+
+{{/* "true" where the pod signs in by a Secret, else nothing. */}}
+{{- define "leasehold.usesSecret" -}}
+{{- $bySecret := list "connection_string" "sas_url" "account_key" -}}
+{{- if and (eq .Values.store.kind "azure") (has .Values.store.azure.signIn $bySecret) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "leasehold.podLabels" -}}
+{{ include "leasehold.labels" . }}
+{{- if include "leasehold.usesWorkloadIdentity" . }}
+azure.workload.identity/use: "true"
+{{- end }}
+{{- with .Values.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "leasehold.podAnnotations" -}}
+{{- $annotations := dict "kubectl.kubernetes.io/default-container" (include "leasehold.mainContainer" .) -}}
+{{- if and (include "leasehold.usesWorkloadIdentity" .) (eq .Values.mode "app") (not .Values.store.azure.shareIdentityWithApp) -}}
+{{- $_ := set $annotations "azure.workload.identity/skip-containers" "app" -}}
+{{- end -}}
+{{- if eq .Values.mode "templates" -}}
+{{- $annotations = dict -}}
+{{- end -}}
+{{- with mergeOverwrite $annotations .Values.podAnnotations -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "leasehold.mainContainer" -}}
+{{- ternary "leasehold" "app" (eq .Values.mode "standalone") -}}
+{{- end -}}
+
+{{- define "leasehold.podSecurityContext" -}}
+{{- toYaml .Values.podSecurityContext -}}
+{{- end -}}
+
+{{- define "leasehold.socket" -}}
+{{- printf "%s/leasehold.sock" (trimSuffix "/" .Values.listen.folder) -}}
+{{- end -}}
+
+{{/* "true" where the sidecar listens on a Unix socket: always, but for loopback TCP. */}}
+{{- define "leasehold.hasSocket" -}}
+{{- if or (eq .Values.listen.kind "unix") (eq .Values.mode "standalone") -}}true{{- end -}}
+{{- end -}}
+
+{{/* Where containers of the same pod find the sidecar. */}}
+{{- define "leasehold.endpoint" -}}
+{{- if include "leasehold.hasSocket" . -}}
+unix://{{ include "leasehold.socket" . }}
+{{- else -}}
+http://127.0.0.1:{{ .Values.listen.port }}
+{{- end -}}
+{{- end -}}
+
+{{- define "leasehold.env" -}}
+- name: LEASEHOLD_ENDPOINT
+  value: {{ include "leasehold.endpoint" . | quote }}
+{{- end -}}
+
+{{- define "leasehold.volumeMounts" -}}
+{{- if include "leasehold.hasSocket" . -}}
+- name: leasehold-socket
+  mountPath: {{ .Values.listen.folder }}
+  readOnly: true
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
+{{- define "leasehold.volumes" -}}
+{{- $volumes := list -}}
+{{- if include "leasehold.hasSocket" . -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-socket" "emptyDir" (dict "medium" "Memory" "sizeLimit" "1Mi")) -}}
+{{- end -}}
+{{- if eq .Values.store.kind "embedded" -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-state" "emptyDir" (dict "sizeLimit" "64Mi")) -}}
+{{- end -}}
+{{- if include "leasehold.usesSecret" . -}}
+{{- $secret := .Values.store.azure.existingSecret -}}
+{{- $item := dict "key" $secret.key "path" "secret" -}}
+{{- $source := dict "secretName" $secret.name "defaultMode" 288 "items" (list $item) -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-credentials" "secret" $source) -}}
+{{- end -}}
+{{- if eq .Values.mode "standalone" -}}
+{{- $tls := .Values.standalone.tls -}}
+{{- $server := dict "name" $tls.existingSecret "items" (list (dict "key" "tls.crt" "path" "tls.crt") (dict "key" "tls.key" "path" "tls.key")) -}}
+{{- $ca := dict "name" (default $tls.existingSecret $tls.clientCaSecret) "items" (list (dict "key" "ca.crt" "path" "ca.crt")) -}}
+{{- $sources := list (dict "secret" $server) (dict "secret" $ca) -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-tls" "projected" (dict "defaultMode" 288 "sources" $sources)) -}}
+{{- end -}}
+{{- toYaml $volumes -}}
+{{- end -}}
+
+{{/* A duration such as "1h 30m" or "500ms", in milliseconds. */}}
+{{- define "leasehold.milliseconds" -}}
+{{- $factors := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+ ?(ms|s|m|h)" . -1 -}}
+{{- $number := regexFind "[0-9]+" . | int64 -}}
+{{- $unit := regexFind "[a-z]+" . -}}
+{{- $sum = add $sum (mul $number (get $factors $unit)) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}

@@ -1,0 +1,175 @@
+{{/* The sidecar's settings, as a map from their names to their values: what docs/configuration.md lists. */}}
+{{- define "leasehold.settings" -}}
+{{- $v := .Values -}}
+{{- $s := dict -}}
+{{- $_ := set $s "store.kind" $v.store.kind -}}
+{{- if eq $v.store.kind "embedded" -}}
+{{- $_ := set $s "store.embedded.path" "/var/lib/leasehold/locks.db" -}}
+{{- else -}}
+{{- $a := $v.store.azure -}}
+{{- $_ := set $s "store.azure.sign_in" $a.signIn -}}
+{{- $_ := set $s "store.azure.create_container" $a.createContainer -}}
+{{- with $a.account }}{{ $_ := set $s "store.azure.account" . }}{{ end -}}
+{{- with $a.endpoint }}{{ $_ := set $s "store.azure.endpoint" . }}{{ end -}}
+{{- if include "leasehold.usesSecret" . -}}
+{{- $_ := set $s (printf "store.azure.%s_file" $a.signIn) "/etc/leasehold/credentials/secret" -}}
+{{- else if eq $a.signIn "managed_identity" -}}
+{{- with $a.clientId }}{{ $_ := set $s "store.azure.client_id" . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $s "host_id.provider" $v.hostId.provider -}}
+{{- $_ := set $s "host_id.allow_override" $v.hostId.allowOverride -}}
+{{- if has $v.hostId.provider (list "host-type" "static") -}}
+{{- $_ := set $s "host_id.host_type" (include "leasehold.hostType" .) -}}
+{{- end -}}
+{{- with $v.hostId.id }}{{ $_ := set $s "host_id.host_id" . }}{{ end -}}
+{{- with $v.hostId.hostName }}{{ $_ := set $s "host_id.host_name" . }}{{ end -}}
+{{- with $v.hostId.siteName }}{{ $_ := set $s "host_id.site_name" . }}{{ end -}}
+{{- if eq $v.hostId.provider "kubernetes" -}}
+{{- $_ := set $s "host_id.owner" (default (include "leasehold.fullname" .) $v.hostId.owner) -}}
+{{- $_ := set $s "host_id.namespace" .Release.Namespace -}}
+{{- end -}}
+{{- $_ := set $s "paths.layout" $v.paths.layout -}}
+{{- $_ := set $s "paths.prefix" $v.paths.prefix -}}
+{{- with $v.paths.container }}{{ $_ := set $s "paths.container" . }}{{ end -}}
+{{- $_ := set $s "locks.lease_duration" $v.locks.leaseDuration -}}
+{{- $_ := set $s "locks.poll_cap" $v.locks.pollCap -}}
+{{- $_ := set $s "locks.hand_off" $v.locks.handOff -}}
+{{- $_ := set $s "locks.max_hold_default" $v.locks.maxHoldDefault -}}
+{{- $_ := set $s "drain.period" $v.drain.period -}}
+{{- if eq $v.mode "standalone" -}}
+{{- $_ := set $s "listen.tcp" (printf "0.0.0.0:%d" (int $v.listen.port)) -}}
+{{- $_ := set $s "listen.tls.certificate" "/etc/leasehold/tls/tls.crt" -}}
+{{- $_ := set $s "listen.tls.key" "/etc/leasehold/tls/tls.key" -}}
+{{- $_ := set $s "listen.tls.client_ca" "/etc/leasehold/tls/ca.crt" -}}
+{{- else -}}
+{{- $_ := set $s "listen.tcp" (ternary (printf "127.0.0.1:%d" (int $v.listen.port)) "" (eq $v.listen.kind "tcp")) -}}
+{{- end -}}
+{{- if include "leasehold.hasSocket" . -}}
+{{- $_ := set $s "listen.unix" (include "leasehold.socket" .) -}}
+{{- with $v.listen.allowedUids -}}
+{{/* The probes come in as the sidecar's own user. */}}
+{{- $_ := set $s "listen.unix_allowed_uids" (concat (list 65532) . | uniq | join ",") -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $s "admin.listen" (printf "%s:%d" (ternary "0.0.0.0" "127.0.0.1" $v.metrics.enabled) (int $v.admin.port)) -}}
+{{- $_ := set $s "admin.allow_break" $v.admin.allowBreak -}}
+{{- $_ := set $s "log.format" $v.log.format -}}
+{{- with $v.log.filter }}{{ $_ := set $s "log.filter" . }}{{ end -}}
+{{- toYaml $s -}}
+{{- end -}}
+
+{{- define "leasehold.sidecarEnv" -}}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+{{- range $name, $value := merge (include "leasehold.settings" . | fromYaml) .Values.sidecar.settings }}
+- name: LEASEHOLD_{{ $name | replace "." "_" | upper }}
+  value: {{ $value | toString | quote }}
+{{- end }}
+{{- with .Values.store.azure.tenantId }}
+{{- if include "leasehold.usesWorkloadIdentity" $ }}
+- name: LEASEHOLD_STORE_AZURE_TENANT_ID
+  value: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- with .Values.sidecar.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "leasehold.sidecarSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{/*
+Alive is who answers, whatever the store does: `leasehold path` asks the sidecar and the sidecar asks nobody. Were the
+store asked, its outage would restart the sidecars and end the holds that they keep. Ready is who can use the store.
+*/}}
+{{- define "leasehold.probes" -}}
+{{- $alive := list "/leasehold" "path" "--function" "liveness" "--endpoint" (include "leasehold.endpoint" .) -}}
+{{- $ready := list "/leasehold" "probe" "--endpoint" (include "leasehold.endpoint" .) -}}
+startupProbe:
+  exec:
+    command: {{ toJson $alive }}
+  periodSeconds: 1
+  timeoutSeconds: {{ .Values.probes.timeoutSeconds }}
+  failureThreshold: 60
+livenessProbe:
+  exec:
+    command: {{ toJson $alive }}
+  periodSeconds: {{ .Values.probes.periodSeconds }}
+  timeoutSeconds: {{ .Values.probes.timeoutSeconds }}
+  failureThreshold: 6
+{{- if .Values.probes.readiness }}
+readinessProbe:
+  exec:
+    command: {{ toJson $ready }}
+  periodSeconds: {{ .Values.probes.periodSeconds }}
+  timeoutSeconds: {{ .Values.probes.timeoutSeconds }}
+  failureThreshold: 3
+{{- end }}
+{{- end -}}
+
+{{/* The container, without what makes it a native sidecar. */}}
+{{- define "leasehold.container" -}}
+name: leasehold
+image: {{ include "leasehold.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args: [serve]
+env:
+  {{- include "leasehold.sidecarEnv" . | nindent 2 }}
+{{- if or .Values.metrics.enabled (eq .Values.mode "standalone") }}
+ports:
+  {{- if eq .Values.mode "standalone" }}
+  - name: grpc
+    containerPort: {{ .Values.listen.port }}
+    protocol: TCP
+  {{- end }}
+  {{- if .Values.metrics.enabled }}
+  - name: lh-metrics
+    containerPort: {{ .Values.admin.port }}
+    protocol: TCP
+  {{- end }}
+{{- end }}
+{{ include "leasehold.probes" . }}
+resources:
+  {{- toYaml .Values.sidecar.resources | nindent 2 }}
+securityContext:
+  {{- include "leasehold.sidecarSecurityContext" . | nindent 2 }}
+{{- $mounts := list -}}
+{{- if include "leasehold.hasSocket" . -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-socket" "mountPath" .Values.listen.folder) -}}
+{{- end -}}
+{{- if eq .Values.store.kind "embedded" -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-state" "mountPath" "/var/lib/leasehold") -}}
+{{- end -}}
+{{- if include "leasehold.usesSecret" . -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-credentials" "mountPath" "/etc/leasehold/credentials" "readOnly" true) -}}
+{{- end -}}
+{{- if eq .Values.mode "standalone" -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-tls" "mountPath" "/etc/leasehold/tls" "readOnly" true) -}}
+{{- end }}
+{{- with $mounts }}
+volumeMounts:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "leasehold.sidecar" -}}
+{{- include "leasehold.validate" . -}}
+{{- $container := include "leasehold.container" . | fromYaml -}}
+{{- if .Values.sidecar.native -}}
+{{- $_ := set $container "restartPolicy" "Always" -}}
+{{- end -}}
+{{- toYaml (list $container) -}}
+{{- end -}}

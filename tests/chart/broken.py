@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""The chart's tests are tested: each breaks a copy of the chart in one place, and has to make them fail."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from rendering import ROOT
+
+# File, what stands there, what is put in its place, the test that has to notice.
+BREAKAGES = [
+    ("templates/_sidecar.tpl", '"/leasehold" "path" "--function" "liveness"', '"/leasehold" "probe"', "test_liveness_and_start"),
+    ("templates/_sidecar.tpl", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "test_no_container_may"),
+    ("templates/_validate.tpl", "(add $drain 5000)", "$drain", "test_values_that_contradict"),
+    ("templates/_pod.tpl", "serviceAccountName:", "serviceAccount_Name:", "test_the_objects_are"),
+    ("templates/_pod.tpl", "automountServiceAccountToken: false", "hostNetwork: true", "test_the_policy_checker"),
+    ("templates/_helpers.tpl", "readOnly: true", "readOnly: false", "test_each_example_renders"),
+    ("templates/NOTES.txt", "FOR TRYING OUT ONLY", "For trying out", "test_the_notes_say"),
+    ("values.schema.json", '"hostType": {', '"hosttype": {', "test_every_value_is_described"),
+    ("values.schema.json", '"additionalProperties": false', '"additionalProperties": true', "test_a_value_that_is_wrong"),
+    ("dashboards/leasehold.json", "leasehold_holds_at_risk", "leasehold_at_risk_holds", "test_alerts_and_panels"),
+]
+
+
+class Broken(unittest.TestCase):
+    """What the tests say about broken charts."""
+
+    def test_every_breakage_is_noticed(self):
+        for file, good, bad, test in BREAKAGES:
+            with self.subTest(file=file, bad=bad), tempfile.TemporaryDirectory() as folder:
+                chart = pathlib.Path(folder) / "leasehold"
+                shutil.copytree(ROOT / "helm/leasehold", chart)
+                text = (chart / file).read_text(encoding="utf-8")
+                self.assertIn(good, text, "what is to be broken is not there")
+                (chart / file).write_text(text.replace(good, bad), encoding="utf-8")
+                environment = {**os.environ, "LEASEHOLD_TEST_CHART": str(chart)}
+                environment.pop("LEASEHOLD_TEST_UPDATE", None)
+                command = [sys.executable, str(ROOT / "tests/chart/static.py"), "-k", test]
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+                self.assertIn("Ran 1 test", done.stderr)
+                self.assertEqual(1, done.returncode, f"{test} did not notice it")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

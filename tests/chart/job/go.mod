@@ -1,0 +1,3 @@
+module leasehold.dev/tests/chart/job
+
+go 1.21
