@@ -15,14 +15,15 @@ demo: ## Build, and show a lock taken, renewed, refused to a second caller, and 
 	sh tests/demo.sh
 
 .PHONY: test
-test: tools lint clients unit docs ## Run everything that has to pass, installing what it needs into .tools
+test: tools lint clients unit chart docs ## Run everything that has to pass, installing what it needs into .tools
 
 .PHONY: lint
 lint: tools ## Check formats and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BUF) lint proto
-	sh -n tests/demo.sh tests/tools/install.sh tests/tools/install-python.sh .ci/run
+	for script in .ci/run tests/demo.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh; do \
+		sh -n $$script || exit 1; done
 
 .PHONY: unit
 unit: tools ## Run all tests
@@ -31,6 +32,11 @@ unit: tools ## Run all tests
 .PHONY: clients
 clients: ## Check the client of each other language: formats, lints, types, generated code, package, unit tests
 	for client in $(CLIENTS); do echo "clients/$$client"; clients/$$client/check || exit 1; done
+
+.PHONY: chart
+chart: tools ## Test the image and the chart, and run the pods of two releases for real
+	sh tests/tools/install-podman.sh
+	tests/chart/run
 
 .PHONY: simulate
 simulate: ## Run 1,000,000 simulated schedules, and explore as far as memory reaches; SCHEDULES=N, STATES=N
