@@ -8,7 +8,7 @@ root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 file=$(CDPATH='' cd -- "$(dirname -- "$1")" && pwd)/$(basename -- "$1")
 cd -- "$root"
 tool=$root/.tools/bin/cargo-cyclonedx
-if ! "$tool" --version 2>/dev/null | grep -qF "$version"; then
+if ! "$tool" cyclonedx --version 2>/dev/null | grep -qF "$version"; then
     cargo install cargo-cyclonedx --version "$version" --locked --root "$root/.tools" >&2
 fi
 name=leasehold-sbom
@@ -17,4 +17,5 @@ trap 'rm -f "$root/$name.json" "$root/clients/rust/$name.json"' EXIT
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)} \
     "$tool" cyclonedx --format json --no-build-deps --target "$(uname -m)-unknown-linux-gnu" \
     --override-filename "$name" >&2
-mv "$root/$name.json" "$file"
+# Where the sources were on this machine is nobody's business.
+sed "s#$root#/leasehold#g" "$root/$name.json" >"$file"
