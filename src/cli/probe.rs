@@ -15,7 +15,7 @@ use crate::time::{BootClock, Clock as _};
 
 /// Asks a sidecar by the standard gRPC health service whether it is ready: it answers and can use its store.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 ready, 69 not.")]
+#[command(after_help = "Exit codes: 0 ready (or alive), 69 not.")]
 pub(super) struct Args {
     /// How long to wait until it is ready; 0s asks once.
     #[arg(long, value_parser = span, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
@@ -23,6 +23,10 @@ pub(super) struct Args {
     /// The service to ask about: leasehold.v1.LeaseService, or the whole server when empty.
     #[arg(long, value_name = "NAME", default_value = "")]
     service: String,
+    /// Ask only whether it is alive: it answers, whether or not it can use its store. For liveness probes, which must not
+    /// restart holders because the store is away.
+    #[arg(long, conflicts_with = "service")]
+    live: bool,
     #[command(flatten)]
     endpoint: EndpointArgs,
 }
@@ -38,10 +42,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let clock = BootClock::new();
     let end = clock.now() + args.wait;
     loop {
-        let asked = tokio::time::timeout(ANSWER_TIMEOUT, ask(&builder, &args.service)).await;
+        let asked = tokio::time::timeout(ANSWER_TIMEOUT, ask(&builder, &args)).await;
         let problem = match asked {
             Ok(Ok(())) => {
-                output::print("ready")?;
+                output::print(if args.live { "alive" } else { "ready" })?;
                 return Ok(Exit::Success);
             }
             Ok(Err(error)) => error,
@@ -60,8 +64,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-async fn ask(builder: &ClientBuilder, service: &str) -> anyhow::Result<()> {
+async fn ask(builder: &ClientBuilder, args: &Args) -> anyhow::Result<()> {
     let channel = builder.channel().await?;
+    let service = args.service.as_str();
     let request = HealthCheckRequest { service: service.to_owned() };
     let answer = HealthClient::new(channel).check(request).await.map_err(|status| {
         let problem = if status.code() == Code::NotFound {
@@ -75,6 +80,7 @@ async fn ask(builder: &ClientBuilder, service: &str) -> anyhow::Result<()> {
     })?;
     match answer.into_inner().status() {
         ServingStatus::Serving => Ok(()),
+        ServingStatus::NotServing if args.live => Ok(()),
         ServingStatus::NotServing | ServingStatus::Unknown | ServingStatus::ServiceUnknown => {
             let problem = "the sidecar answers and is not ready: it cannot use its store, or is shutting down; \
                            its log and /readyz say why";

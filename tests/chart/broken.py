@@ -13,7 +13,7 @@ from rendering import ROOT
 
 # File, what stands there, what is put in its place, the test that has to notice.
 BREAKAGES = [
-    ("templates/_sidecar.tpl", '"/leasehold" "path" "--function" "liveness"', '"/leasehold" "probe"', "test_liveness_and_start"),
+    ("templates/_sidecar.tpl", '"probe" "--live"', '"probe"', "test_liveness_and_start"),
     ("templates/_sidecar.tpl", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "test_no_container_may"),
     ("templates/_validate.tpl", "(add $drain 5000)", "$drain", "test_values_that_contradict"),
     ("templates/_pod.tpl", "serviceAccountName:", "serviceAccount_Name:", "test_the_objects_are"),

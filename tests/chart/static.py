@@ -159,7 +159,7 @@ class Pods(unittest.TestCase):
                 continue
             for probe in ("livenessProbe", "startupProbe"):
                 command = all_containers["leasehold"][probe]["exec"]["command"]
-                self.assertEqual(["/leasehold", "path"], command[:2])
+                self.assertEqual(["/leasehold", "probe", "--live"], command[:3])
             self.assertEqual("probe", all_containers["leasehold"]["readinessProbe"]["exec"]["command"][1])
 
     def test_the_application_is_told_where_the_sidecar_is(self):

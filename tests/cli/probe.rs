@@ -15,7 +15,7 @@ async fn a_sidecar_that_is_ready_is_0() {
 #[tokio::test]
 async fn a_sidecar_that_is_not_there_is_69_and_nonsense_is_64() {
     let home = Home::new();
-    for words in [&["probe"][..], &["probe", "--wait", "300ms"]] {
+    for words in [&["probe"][..], &["probe", "--live"], &["probe", "--wait", "300ms"]] {
         let probed = home.leasehold(words).await;
         assert_eq!(probed.code, 69, "{probed:?}");
         assert!(probed.stderr.contains("leasehold serve"), "{probed:?}");
@@ -52,6 +52,8 @@ async fn s18_a_sidecar_that_cannot_use_its_store_is_not_ready() {
     .await;
     assert_eq!(probed.code, 69, "{probed:?}");
     assert!(probed.stderr.contains("not ready"), "{probed:?}");
+    let live = home.leasehold(&["probe", "--live"]).await;
+    assert_eq!((live.code, live.stdout.as_str()), (0, "alive\n"), "{live:?}");
     let acquired = home.leasehold(&["acquire", "-f", "job"]).await;
     assert_eq!(acquired.code, 69, "{acquired:?}");
     sidecar.kill().await.unwrap();

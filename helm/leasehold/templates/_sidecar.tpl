@@ -92,11 +92,11 @@ seccompProfile:
 {{- end -}}
 
 {{/*
-Alive is who answers, whatever the store does: `leasehold path` asks the sidecar and the sidecar asks nobody. Were the
+Alive is who answers, whatever the store does: `leasehold probe --live` asks the sidecar and the sidecar asks nobody. Were the
 store asked, its outage would restart the sidecars and end the holds that they keep. Ready is who can use the store.
 */}}
 {{- define "leasehold.probes" -}}
-{{- $alive := list "/leasehold" "path" "--function" "liveness" "--endpoint" (include "leasehold.endpoint" .) -}}
+{{- $alive := list "/leasehold" "probe" "--live" "--endpoint" (include "leasehold.endpoint" .) -}}
 {{- $ready := list "/leasehold" "probe" "--endpoint" (include "leasehold.endpoint" .) -}}
 startupProbe:
   exec:
