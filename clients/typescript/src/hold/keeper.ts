@@ -69,6 +69,8 @@ export class Keeper {
 
   /** Ends the stream after a release was answered, which ends it from the other side, too: that is waited for. */
   finish(): void {
+    // A timer would hold on to what is over already.
+    if (this.#closed) return;
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.close();
