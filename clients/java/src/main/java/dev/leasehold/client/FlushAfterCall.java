@@ -45,7 +45,7 @@ final class FlushAfterCall implements ClientInterceptor {
 
     @Override
     public void onClose(Status status, Metadata trailers) {
-      if (!loop.isShuttingDown()) {
+      if (!status.isOk() && !loop.isShuttingDown()) {
         // After what is being done now: the cancellation is about to be written.
         loop.execute(sockets::flush);
       }
