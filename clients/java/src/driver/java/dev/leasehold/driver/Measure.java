@@ -33,7 +33,7 @@ final class Measure {
   private static final int TURN = 50;
 
   /** What the JVM needs to compile both alike. */
-  private static final int WARM_UP_TURNS = 40;
+  private static final int WARM_UP_TURNS = 100;
 
   /** Work that is timed. */
   private interface Round {

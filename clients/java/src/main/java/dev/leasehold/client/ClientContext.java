@@ -38,8 +38,8 @@ final class ClientContext implements AutoCloseable {
 
   ClientContext(Connections connections, BootClock clock, ScheduledExecutorService timers) {
     this.connections = connections;
-    this.lastingCalls = new Calls(connections.lasting());
-    this.calls = new Calls(connections.brief());
+    this.lastingCalls = new Calls(connections.lasting(), timers);
+    this.calls = new Calls(connections.brief(), timers);
     this.clock = clock;
     this.timers = timers;
   }
