@@ -6,34 +6,38 @@ import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseServiceGrpc;
-import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceBlockingStub;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceStub;
 import dev.leasehold.v1.ReleaseLeaseRequest;
 import io.grpc.ManagedChannel;
 import io.grpc.netty.NettyChannelBuilder;
+import io.grpc.stub.StreamObserver;
 import io.netty.channel.ChannelOption;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
 import io.netty.channel.nio.NioIoHandler;
 import io.netty.channel.socket.nio.NioDomainSocketChannel;
+import io.netty.channel.socket.nio.NioSocketChannel;
 import java.net.URI;
 import java.net.UnixDomainSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 
 /** How fast the client holds and releases, compared with the bare stub. */
 final class Measure {
   private static final int TURN = 50;
 
   /** What the JVM needs to compile both alike. */
-  private static final int WARM_UP_TURNS = 20;
+  private static final int WARM_UP_TURNS = 100;
 
   /** Work that is timed. */
   private interface Round {
-    void run() throws InterruptedException;
+    void run() throws InterruptedException, ExecutionException;
   }
 
   private final LeaseholdClient client;
@@ -49,14 +53,18 @@ final class Measure {
   }
 
   /** Measures both, in turns, each as often as {@code times}. */
-  Map<String, Double> run(String function, int times) throws InterruptedException {
+  Map<String, Double> run(String function, int times)
+      throws InterruptedException, ExecutionException {
     EventLoopGroup loop = new MultiThreadIoEventLoopGroup(1, NioIoHandler.newFactory());
-    ManagedChannel channel = channel(loop);
+    // As the client does it: one for holds, one for releases, and no thread but the connections'.
+    ManagedChannel lasting = channel(loop);
+    ManagedChannel brief = channel(loop);
     try {
-      LeaseServiceBlockingStub stub = LeaseServiceGrpc.newBlockingStub(channel);
+      LeaseServiceStub holds = LeaseServiceGrpc.newStub(lasting);
+      LeaseServiceFutureStub releases = LeaseServiceGrpc.newFutureStub(brief);
       LeaseRequest request = LeaseRequest.of(function);
       Round byClient = () -> client.withHold(request, Hold::fencingToken);
-      Round byStub = () -> holdAndRelease(stub, request);
+      Round byStub = () -> holdAndRelease(holds, releases, request);
       // Both are compiled before they count.
       for (int turn = 0; turn < WARM_UP_TURNS; turn++) {
         timed(byClient, TURN);
@@ -72,7 +80,8 @@ final class Measure {
       // The median turn: other work on the machine slows down some.
       return Map.of("client_per_second", median(ofClient), "stub_per_second", median(ofStub));
     } finally {
-      channel.shutdownNow();
+      lasting.shutdownNow();
+      brief.shutdownNow();
       loop.shutdownGracefully();
     }
   }
@@ -80,6 +89,10 @@ final class Measure {
   private ManagedChannel channel(EventLoopGroup loop) {
     if (!endpoint.getScheme().equals("unix")) {
       return NettyChannelBuilder.forAddress(endpoint.getHost(), endpoint.getPort())
+          .eventLoopGroup(loop)
+          .channelType(NioSocketChannel.class)
+          .directExecutor()
+          .disableRetry()
           .usePlaintext()
           .build();
     }
@@ -88,26 +101,49 @@ final class Measure {
         .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
         .withOption(ChannelOption.SO_KEEPALIVE, null)
         .overrideAuthority("localhost")
+        .directExecutor()
+        .disableRetry()
         .usePlaintext()
         .build();
   }
 
-  private static void holdAndRelease(LeaseServiceBlockingStub stub, LeaseRequest request) {
-    Iterator<HoldLeaseResponse> events =
-        stub.holdLease(HoldLeaseRequest.newBuilder().setSpec(request.toSpec()).build());
-    while (events.hasNext()) {
-      HoldLeaseResponse event = events.next();
+  private static void holdAndRelease(
+      LeaseServiceStub holds, LeaseServiceFutureStub releases, LeaseRequest request)
+      throws InterruptedException, ExecutionException {
+    Events events = new Events();
+    holds.holdLease(HoldLeaseRequest.newBuilder().setSpec(request.toSpec()).build(), events);
+    String leaseId = events.granted.get();
+    releases.releaseLease(ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).build()).get();
+    events.ended.get();
+  }
+
+  /** Reads a stream from the grant to the end, which comes after word of the release. */
+  private static final class Events implements StreamObserver<HoldLeaseResponse> {
+    private final CompletableFuture<String> granted = new CompletableFuture<>();
+    private final CompletableFuture<Void> ended = new CompletableFuture<>();
+
+    @Override
+    public void onNext(HoldLeaseResponse event) {
       if (event.hasGranted()) {
-        ReleaseLeaseRequest release =
-            ReleaseLeaseRequest.newBuilder().setLeaseId(event.getGranted().getLeaseId()).build();
-        stub.releaseLease(release);
-      } else if (event.hasBusy()) {
-        throw new IllegalStateException("somebody else has the lock");
+        granted.complete(event.getGranted().getLeaseId());
       }
+    }
+
+    @Override
+    public void onError(Throwable error) {
+      granted.completeExceptionally(error);
+      ended.completeExceptionally(error);
+    }
+
+    @Override
+    public void onCompleted() {
+      granted.completeExceptionally(new IllegalStateException("somebody else has the lock"));
+      ended.complete(null);
     }
   }
 
-  private static Duration timed(Round round, int times) throws InterruptedException {
+  private static Duration timed(Round round, int times)
+      throws InterruptedException, ExecutionException {
     long started = System.nanoTime();
     for (int done = 0; done < times; done++) {
       round.run();

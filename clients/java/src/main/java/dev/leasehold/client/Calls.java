@@ -16,6 +16,7 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -32,19 +33,26 @@ final class Calls {
   static final Duration RELEASE_PATIENCE = Duration.ofSeconds(90);
 
   private final Connection connection;
+  private final Executor loop;
 
-  Calls(Connection connection) {
+  /** {@code loop} is the connection's thread. */
+  Calls(Connection connection, Executor loop) {
     this.connection = connection;
+    this.loop = loop;
   }
 
-  /** One call. What the caller cancels, the future does. */
+  /**
+   * One call. What the caller cancels, the future does. It is started on the connection's thread,
+   * which is woken once that way, and sends all of it at once.
+   */
   <T> CompletableFuture<T> call(
       Duration patience, Function<LeaseServiceFutureStub, ListenableFuture<T>> method) {
     Answer<T> answer = new Answer<>();
     try {
       LeaseServiceFutureStub stub =
           connection.calls().withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
-      answer.await(detached(() -> method.apply(stub)));
+      Context context = Context.current().fork();
+      loop.execute(context.wrap(() -> answer.start(() -> method.apply(stub))));
     } catch (RuntimeException refused) {
       answer.completeExceptionally(RefusedException.of(refused));
     }
@@ -169,7 +177,15 @@ final class Calls {
 
   /** A future that gives its call up when it is cancelled. */
   private static final class Answer<T> extends CompletableFuture<T> {
-    void await(ListenableFuture<T> call) {
+    void start(Supplier<ListenableFuture<T>> method) {
+      try {
+        await(method.get());
+      } catch (RuntimeException refused) {
+        completeExceptionally(RefusedException.of(refused));
+      }
+    }
+
+    private void await(ListenableFuture<T> call) {
       Futures.addCallback(
           call,
           new FutureCallback<T>() {

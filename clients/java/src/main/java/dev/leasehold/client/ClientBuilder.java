@@ -1,11 +1,17 @@
 package dev.leasehold.client;
 
+import io.grpc.ClientInterceptor;
 import io.grpc.ManagedChannel;
 import io.grpc.netty.GrpcSslContexts;
 import io.grpc.netty.NettyChannelBuilder;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFactory;
 import io.netty.channel.ChannelOption;
+import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
+import io.netty.channel.group.ChannelGroup;
+import io.netty.channel.group.DefaultChannelGroup;
 import io.netty.channel.nio.NioIoHandler;
 import io.netty.channel.socket.nio.NioDomainSocketChannel;
 import io.netty.channel.socket.nio.NioSocketChannel;
@@ -25,7 +31,7 @@ import javax.net.ssl.SSLException;
 public final class ClientBuilder {
   private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(5);
 
-  /** How long the connection's thread must have been idle before it ends. */
+  /** How long the connections' thread must have been idle before it ends. */
   private static final Duration QUIET = Duration.ofMillis(100);
 
   private static final String FORMS =
@@ -110,26 +116,28 @@ public final class ClientBuilder {
     EventLoopGroup loop =
         new MultiThreadIoEventLoopGroup(
             1, ClientContext.daemons("leasehold-connection"), NioIoHandler.newFactory());
-    Connection connection =
-        new Connection(
-            () -> target.channel(loop),
+    Wiring wiring = new Wiring(loop);
+    Connections connections =
+        new Connections(
+            () -> target.channel(wiring),
             token,
             () ->
                 loop.shutdownGracefully(
                     QUIET.toMillis(), CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
     LeaseholdClient client = null;
     try {
-      connection
+      connections
+          .lasting()
           .awaitReady(CONNECT_PATIENCE)
           .ifPresent(
               why -> {
                 throw new SidecarUnreachableException(endpoint, why);
               });
-      client = new LeaseholdClient(new ClientContext(connection, clock.get(), loop));
+      client = new LeaseholdClient(new ClientContext(connections, clock.get(), loop));
       return client;
     } finally {
       if (client == null) {
-        connection.close();
+        connections.close();
       }
     }
   }
@@ -143,7 +151,30 @@ public final class ClientBuilder {
 
   /** Where the sidecar is, in netty's terms. */
   private interface Target {
-    ManagedChannel channel(EventLoopGroup loop);
+    ManagedChannel channel(Wiring wiring);
+  }
+
+  /** What the connections of a client share: their only thread, which knows their sockets. */
+  private static final class Wiring {
+    private final EventLoopGroup loop;
+    private final ChannelGroup sockets;
+    private final ClientInterceptor flush;
+
+    Wiring(EventLoopGroup loop) {
+      EventLoop only = loop.next();
+      this.loop = loop;
+      this.sockets = new DefaultChannelGroup(only);
+      this.flush = new FlushAfterCall(only, sockets);
+    }
+
+    /** Makes sockets, and remembers them until they are closed. */
+    ChannelFactory<Channel> sockets(Supplier<Channel> kind) {
+      return () -> {
+        Channel socket = kind.get();
+        sockets.add(socket);
+        return socket;
+      };
+    }
   }
 
   private Target target() {
@@ -162,9 +193,10 @@ public final class ClientBuilder {
 
   private static Target overSocket(String path) {
     UnixDomainSocketAddress address = UnixDomainSocketAddress.of(path);
-    return loop ->
-        common(NettyChannelBuilder.forAddress(address), loop)
-            .channelType(NioDomainSocketChannel.class, UnixDomainSocketAddress.class)
+    return wiring ->
+        common(NettyChannelBuilder.forAddress(address), wiring)
+            .channelFactory(
+                wiring.sockets(NioDomainSocketChannel::new), UnixDomainSocketAddress.class)
             // Unknown to such sockets, which netty warns of.
             .withOption(ChannelOption.SO_KEEPALIVE, null)
             .overrideAuthority("localhost")
@@ -186,10 +218,10 @@ public final class ClientBuilder {
     int standard = secure ? 443 : 80;
     int port = uri.getPort() < 0 ? standard : uri.getPort();
     Optional<SslContext> tls = secure ? Optional.of(tls()) : Optional.empty();
-    return loop -> {
+    return wiring -> {
       NettyChannelBuilder builder =
-          common(NettyChannelBuilder.forAddress(host, port), loop)
-              .channelType(NioSocketChannel.class);
+          common(NettyChannelBuilder.forAddress(host, port), wiring)
+              .channelFactory(wiring.sockets(NioSocketChannel::new));
       serverName.ifPresent(builder::overrideAuthority);
       tls.ifPresentOrElse(builder::sslContext, builder::usePlaintext);
       return builder.build();
@@ -201,9 +233,10 @@ public final class ClientBuilder {
    * the same machine reads as the holder being gone (S13, S14). Nothing is tried again behind the
    * caller's back. What is called back never blocks, so it needs no thread but the connection's.
    */
-  private static NettyChannelBuilder common(NettyChannelBuilder builder, EventLoopGroup loop) {
+  private static NettyChannelBuilder common(NettyChannelBuilder builder, Wiring wiring) {
     return builder
-        .eventLoopGroup(loop)
+        .eventLoopGroup(wiring.loop)
+        .intercept(wiring.flush)
         .directExecutor()
         .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) CONNECT_PATIENCE.toMillis())
         .disableRetry();

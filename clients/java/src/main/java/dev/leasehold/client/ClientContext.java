@@ -15,16 +15,20 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** What all holds of a client share: the connection, the clock, and threads. */
+/** What all holds of a client share: the connections, the clock, and threads. */
 final class ClientContext implements AutoCloseable {
-  private final Connection connection;
+  private final Connections connections;
+  private final Calls lastingCalls;
   private final Calls calls;
   private final BootClock clock;
 
-  /** The connection's thread, which never blocks: it watches the clock, too. */
+  /** The connections' thread, which never blocks: it watches the clock, too. */
   private final ScheduledExecutorService timers;
 
-  /** For what the client's user runs. */
+  /**
+   * For what the client's user runs. Never shut down: what is to be told after the client was
+   * closed is told. Its threads end by themselves.
+   */
   private final ExecutorService workers =
       Executors.newCachedThreadPool(daemons("leasehold-worker"));
 
@@ -32,9 +36,10 @@ final class ClientContext implements AutoCloseable {
   private Duration longestWait = LeaseRequest.LONGEST_WAIT;
   private boolean closed;
 
-  ClientContext(Connection connection, BootClock clock, ScheduledExecutorService timers) {
-    this.connection = connection;
-    this.calls = new Calls(connection);
+  ClientContext(Connections connections, BootClock clock, ScheduledExecutorService timers) {
+    this.connections = connections;
+    this.lastingCalls = new Calls(connections.lasting(), timers);
+    this.calls = new Calls(connections.brief(), timers);
     this.clock = clock;
     this.timers = timers;
   }
@@ -48,10 +53,17 @@ final class ClientContext implements AutoCloseable {
     };
   }
 
+  /** For streams: what lasts. */
   Connection connection() {
-    return connection;
+    return connections.lasting();
   }
 
+  /** Unary calls that may wait for a lock. */
+  Calls lastingCalls() {
+    return lastingCalls;
+  }
+
+  /** Unary calls that never stand behind holds and waits. */
   Calls calls() {
     return calls;
   }
@@ -102,7 +114,7 @@ final class ClientContext implements AutoCloseable {
     holds.remove(hold);
   }
 
-  /** Ends what is believed, and then the connection (S13). */
+  /** Ends what is believed, and then the connections (S13). */
   @Override
   public void close() {
     List<HoldState> left;
@@ -111,8 +123,7 @@ final class ClientContext implements AutoCloseable {
       left = List.copyOf(holds);
     }
     left.forEach(ClientContext::loseToClosing);
-    connection.close();
-    workers.shutdown();
+    connections.close();
   }
 
   private static void loseToClosing(HoldState hold) {

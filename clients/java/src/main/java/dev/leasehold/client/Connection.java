@@ -22,12 +22,11 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 
 /**
- * The way to a sidecar. A channel whose connection failed waits longer and longer before it tries
+ * One way to a sidecar. A channel whose connection failed waits longer and longer before it tries
  * again, and refuses calls meanwhile; a call of ours is to try at once, so it gets a fresh channel.
  */
 final class Connection implements AutoCloseable {
   private final Supplier<ManagedChannel> channels;
-  private final Runnable whenClosed;
   private final Optional<ClientInterceptor> authorization;
 
   private ManagedChannel current;
@@ -37,9 +36,8 @@ final class Connection implements AutoCloseable {
 
   private boolean closed;
 
-  Connection(Supplier<ManagedChannel> channels, Optional<String> bearerToken, Runnable whenClosed) {
+  Connection(Supplier<ManagedChannel> channels, Optional<String> bearerToken) {
     this.channels = channels;
-    this.whenClosed = whenClosed;
     this.authorization = bearerToken.map(Connection::bearer);
     this.current = channels.get();
   }
@@ -123,6 +121,5 @@ final class Connection implements AutoCloseable {
       replaced.add(current);
     }
     replaced.forEach(ManagedChannel::shutdownNow);
-    whenClosed.run();
   }
 }

@@ -151,7 +151,14 @@ public final class Hold implements AutoCloseable {
                   .context()
                   .calls()
                   .release(leaseId())
-                  .whenComplete((result, error) -> keeper.stop());
+                  .whenComplete(
+                      (result, error) -> {
+                        if (error == null) {
+                          keeper.released();
+                        } else {
+                          keeper.stop();
+                        }
+                      });
     }
     return released;
   }

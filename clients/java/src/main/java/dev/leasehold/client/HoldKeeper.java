@@ -84,13 +84,14 @@ final class HoldKeeper {
     return context;
   }
 
-  void start() {
+  /** Begins; {@code left} is the time left, as it was just read. */
+  void start(Duration left) {
     context.add(state);
     state.whenLost(this::tellLoss);
     events.tell(
         new HoldEvent.Granted(grant.getLockPath(), grant.getFencingToken(), state.validUntil()));
     current().read(this::onSignal);
-    watch();
+    watch(left);
   }
 
   /** Ends the stream. The belief must have ended before (S13). */
@@ -103,6 +104,18 @@ final class HoldKeeper {
     }
     context.remove(state);
     last.cancel();
+  }
+
+  /**
+   * The release was answered. The sidecar ends the stream by itself: {@link #watch} cancels it only
+   * if that does not happen.
+   */
+  void released() {
+    context.remove(state);
+  }
+
+  private synchronized void streamEnded() {
+    timer.cancel(false);
   }
 
   private void tellLoss(Loss loss) {
@@ -118,6 +131,9 @@ final class HoldKeeper {
 
   private void onSignal(Signal signal) {
     if (!state.isValid()) {
+      if (signal instanceof Signal.End) {
+        streamEnded();
+      }
       return;
     }
     if (signal instanceof Signal.Message message) {
@@ -242,8 +258,12 @@ final class HoldKeeper {
    * the clock after every wake-up (S3).
    */
   private void watch() {
-    Duration left = state.remaining();
+    watch(state.remaining());
+  }
+
+  private void watch(Duration left) {
     if (left.isZero()) {
+      stop();
       return;
     }
     Duration pause = Spans.shorter(left, NAP);

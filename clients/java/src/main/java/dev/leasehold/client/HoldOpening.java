@@ -174,7 +174,8 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private void hand(HoldState state, Grant grant) {
-    if (!state.isValid()) {
+    Duration left = state.remaining();
+    if (left.isZero()) {
       current().cancel();
       Loss late = new Loss(LossReason.LOSS_REASON_EXPIRED, "the grant came too late");
       fail(new HoldLostException(state.loss().orElse(late)));
@@ -182,7 +183,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     }
     HoldKeeper keeper = new HoldKeeper(context, state, grant, current(), events);
     Hold hold = new Hold(keeper);
-    keeper.start();
+    keeper.start(left);
     completer.execute(
         () -> {
           if (!complete(hold)) {

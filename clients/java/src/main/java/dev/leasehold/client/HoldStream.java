@@ -9,6 +9,7 @@ import java.util.ArrayDeque;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /**
  * One HoldLease call: its messages and its end, in their order and one at a time, for whoever reads
@@ -21,8 +22,16 @@ final class HoldStream {
     record Message(HoldLeaseResponse response) implements Signal {}
 
     /** The end; never tells that a lock is held. */
-    record End(RefusedException why) implements Signal {}
+    record End(Supplier<RefusedException> told) implements Signal {
+      /** Made when it is asked for: nobody asks how the stream of a released hold has ended. */
+      RefusedException why() {
+        return told.get();
+      }
+    }
   }
+
+  private static final Status SILENT =
+      Status.UNAVAILABLE.withDescription("the sidecar ended the stream without a word");
 
   private final Queue<Signal> pending = new ArrayDeque<>();
   private Optional<Consumer<Signal>> reader = Optional.empty();
@@ -40,7 +49,7 @@ final class HoldStream {
             return stream;
           });
     } catch (RuntimeException refused) {
-      stream.receive(new Signal.End(RefusedException.of(refused)));
+      stream.receive(new Signal.End(() -> RefusedException.of(refused)));
     }
     return stream;
   }
@@ -123,14 +132,12 @@ final class HoldStream {
 
     @Override
     public void onError(Throwable error) {
-      receive(new Signal.End(RefusedException.of(error)));
+      receive(new Signal.End(() -> RefusedException.of(error)));
     }
 
     @Override
     public void onCompleted() {
-      Status silent =
-          Status.UNAVAILABLE.withDescription("the sidecar ended the stream without a word");
-      receive(new Signal.End(RefusedException.of(silent.asRuntimeException())));
+      receive(new Signal.End(() -> RefusedException.of(SILENT.asRuntimeException())));
     }
   }
 }

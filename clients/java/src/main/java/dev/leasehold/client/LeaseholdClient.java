@@ -26,8 +26,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
 /**
- * A connection to a sidecar, which is made again when it breaks. Safe for several threads, and best
- * shared by all of a process.
+ * Connections to a sidecar, one for holds, waits and watches, and one for all other calls, so that
+ * these never stand behind those. They are made again when they break. Safe for several threads,
+ * and best shared by all of a process.
  *
  * <p>Calls throw {@link RefusedException} when the sidecar answers with an error or the connection
  * breaks, and {@link InterruptedException} when the thread is interrupted while it waits, which
@@ -213,7 +214,7 @@ public final class LeaseholdClient implements AutoCloseable {
     Duration patience = Spans.sum(Spans.fromWire(request.toSpec().getWait()), Calls.PATIENCE);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
-        Calls.await(context.calls().call(patience, stub -> stub.acquireLease(message)));
+        Calls.await(context.lastingCalls().call(patience, stub -> stub.acquireLease(message)));
     return switch (answer.getOutcomeCase()) {
       case GRANTED -> LeaseGrant.of(answer.getGranted(), sent, context.clock());
       case BUSY -> throw new LockBusyException(answer.getBusy());

@@ -6,18 +6,26 @@ import dev.leasehold.v1.Grant;
 import java.io.IOException;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
 /** A fake sidecar, a clock that stands still, and a client of theirs. */
 final class Bench implements AutoCloseable {
-  final FakeSidecar sidecar = new FakeSidecar();
+  final FakeSidecar sidecar;
   final ManualClock clock = new ManualClock();
   final LeaseholdClient client;
   private final BlockingQueue<HoldEvent> events = new LinkedBlockingQueue<>();
 
   Bench() throws IOException, InterruptedException {
+    this(256);
+  }
+
+  /** With a sidecar that takes so many calls at once on one connection. */
+  Bench(int callsPerConnection) throws IOException, InterruptedException {
+    sidecar = new FakeSidecar(callsPerConnection);
     client = LeaseholdClient.builder(sidecar.endpoint()).clock(clock).connect();
   }
 
@@ -51,8 +59,18 @@ final class Bench implements AutoCloseable {
     return kind.cast(event);
   }
 
-  static <T> T soon(CompletableFuture<T> future) throws Exception {
+  static <T> T soon(Future<T> future) throws Exception {
     return future.get(PATIENCE_SECONDS, TimeUnit.SECONDS);
+  }
+
+  static void await(CountDownLatch latch) {
+    try {
+      if (!latch.await(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+        throw new AssertionError("it does not happen");
+      }
+    } catch (InterruptedException interrupted) {
+      throw new AssertionError(interrupted);
+    }
   }
 
   /** Waits until the condition holds. */

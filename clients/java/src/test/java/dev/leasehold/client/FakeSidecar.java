@@ -18,7 +18,9 @@ import dev.leasehold.v1.ReportProgressResponse;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLockResponse;
+import io.grpc.Attributes;
 import io.grpc.Server;
+import io.grpc.ServerTransportFilter;
 import io.grpc.StatusRuntimeException;
 import io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCallStreamObserver;
@@ -38,6 +40,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 
 /** A sidecar in process, on a Unix socket of its own, that does what a test says. */
@@ -100,7 +103,9 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
   private final List<String> asked = new ArrayList<>();
+  private final AtomicInteger connections = new AtomicInteger();
   private final Path folder;
+  private final int callsPerConnection;
 
   /** Of all tests: it must outlive the last answer. */
   private static final EventLoopGroup LOOPS =
@@ -109,7 +114,9 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   private Server server;
 
-  FakeSidecar() throws IOException {
+  /** {@code callsPerConnection} is how many calls it takes at once on one connection. */
+  FakeSidecar(int callsPerConnection) throws IOException {
+    this.callsPerConnection = callsPerConnection;
     folder = Files.createTempDirectory("leasehold");
     start();
   }
@@ -130,6 +137,8 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
             .workerEventLoopGroup(LOOPS)
             // Unknown to such sockets, which netty warns of.
             .withChildOption(ChannelOption.SO_KEEPALIVE, null)
+            .maxConcurrentCallsPerConnection(callsPerConnection)
+            .addTransportFilter(new Counter())
             .addService(this)
             .build()
             .start();
@@ -157,6 +166,11 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   /** Whether there is a HoldLease call that the test has not seen. */
   boolean isAskedToHold() {
     return !holds.isEmpty();
+  }
+
+  /** How many connections are open. */
+  int connections() {
+    return connections.get();
   }
 
   /** The unary calls about holds. */
@@ -227,6 +241,19 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
       observer.onCompleted();
     } catch (StatusRuntimeException error) {
       observer.onError(error);
+    }
+  }
+
+  private final class Counter extends ServerTransportFilter {
+    @Override
+    public Attributes transportReady(Attributes attributes) {
+      connections.incrementAndGet();
+      return attributes;
+    }
+
+    @Override
+    public void transportTerminated(Attributes attributes) {
+      connections.decrementAndGet();
     }
   }
 

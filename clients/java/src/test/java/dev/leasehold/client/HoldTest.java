@@ -8,6 +8,7 @@ import static dev.leasehold.client.ManualClock.at;
 import static dev.leasehold.client.Messages.validity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -28,6 +29,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -145,6 +147,15 @@ class HoldTest {
     held.call().awaitEnd();
     HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::close);
     assertEquals("the client was closed", lost.loss().detail());
+  }
+
+  @Test
+  void whoWaitsForALockIsToldThatTheClientWasClosed() throws Exception {
+    CompletableFuture<Hold> asked = bench.ask();
+    bench.sidecar.hold();
+    bench.client.close();
+    ExecutionException error = assertThrows(ExecutionException.class, () -> soon(asked));
+    assertInstanceOf(RefusedException.class, error.getCause());
   }
 
   @Test
