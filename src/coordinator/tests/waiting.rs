@@ -24,20 +24,35 @@ async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens()
     drop(streams.remove(2));
     drop(first);
     let mut tokens = vec![grant.token];
+    let lock = LockSelector::Path(super::rig::path("nightly"));
     for mut stream in streams {
         let grant = granted(&mut stream).await;
         assert_eq!(sidecar.coordinator.gauges().holds, 1);
         assert_eq!(grant.token.epoch(), tokens[0].epoch(), "no acquisition");
         assert!(Some(&grant.token) > tokens.last());
+        // S5: hand-offs are not in the record, and known here while the lock is held.
+        let (status, newest) = sidecar.coordinator.check_token(&lock, tokens[0]).await.unwrap();
+        assert_eq!((status, newest), (TokenStatus::Stale, Some(grant.token)));
         tokens.push(grant.token);
     }
     assert_eq!(tokens.len(), 5);
     settle().await;
     sidecar.assert_idle();
-    // S5: hand-offs are not in the record, and known here all the same.
-    let lock = LockSelector::Path(super::rig::path("nightly"));
+    // S5: nor are they forgotten when nobody holds it.
     let (status, newest) = sidecar.coordinator.check_token(&lock, tokens[3]).await.unwrap();
     assert_eq!((status, newest), (TokenStatus::Stale, tokens.last().copied()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s12_who_waits_for_another_sidecars_lock_is_told_whose_it_is() {
+    let account = Account::new();
+    let (there, here) = (account.sidecar(), account.sidecar());
+    let (_held, grant) = there.hold(&request("nightly")).await;
+    let mut stream = here.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
+    let HoldEvent::Waiting { record, .. } = next(&mut stream).await else {
+        panic!("not told that it waits")
+    };
+    assert_eq!((record.held_here, record.record.token), (false, Some(grant.token)));
 }
 
 /// Takes the lock for a second, again and again; when it had it.
