@@ -56,7 +56,12 @@ impl LeaseStore for SlowStore {
         Ok(Acquired { etag, time: self.clock.wall(), created: version == 0 })
     }
 
-    async fn renew(&self, _path: &LockPath, _lease_id: LeaseId) -> Result<Renewed, StoreError> {
+    async fn renew(
+        &self,
+        _path: &LockPath,
+        _lease_id: LeaseId,
+        _if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
         tokio::time::sleep(CALL).await;
         Ok(Renewed { time: self.clock.wall() })
     }

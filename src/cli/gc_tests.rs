@@ -77,7 +77,7 @@ async fn what_is_held_rests_or_is_not_ours_stays() {
     bench.take("locks/h/resting", Record { resting_until: Some(later), ..ours() }).await;
     bench.take("elsewhere/h/a", ours()).await;
     bench.clock.advance(DAY * 31);
-    bench.store.renew(&held, lease_id).await.unwrap();
+    bench.store.renew(&held, lease_id, None).await.unwrap();
     let done = bench.collect(DAY * 30, false).await;
     assert_eq!(done.deleted, Vec::<String>::new());
     assert_eq!(bench.names().await.len(), 4);

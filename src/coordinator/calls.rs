@@ -48,7 +48,7 @@ pub(super) fn send(
         Action::SendRenew { request, lease_id, timeout } => {
             let notes = inbox.clone();
             spawn(inbox, async move {
-                let answer = limited(timeout, shared.store.renew(&path, lease_id)).await;
+                let answer = limited(timeout, shared.store.renew(&path, lease_id, None)).await;
                 let answer = shared.answer(gone(answer)).map(|_renewed| ());
                 if answer == Err(Failure::Broken)
                     && let Some(note) = shared.break_note(&path).await

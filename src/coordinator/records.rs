@@ -295,6 +295,7 @@ fn merged(
             waiters_here,
             held_here: view.active,
             break_note: None,
+            holder_is_last_recorded: false,
         };
     }
     let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
@@ -327,6 +328,7 @@ fn merged(
         waiters_here,
         held_here: false,
         break_note,
+        holder_is_last_recorded: false,
     }
 }
 

@@ -89,6 +89,8 @@ pub struct Grant {
     pub host_id: HostId,
     /// The token (S5).
     pub token: FencingToken,
+    /// How often the hold was resumed, from 1 (S16).
+    pub generation: u64,
     /// Until when the holder may act.
     pub validity: Validity,
     /// When the lock was granted, for people.
@@ -227,6 +229,8 @@ pub struct LockRecord {
     pub held_here: bool,
     /// The latest break, if it concerns the grant that is stored.
     pub break_note: Option<BreakNote>,
+    /// Whether somebody who leaves no record may have the lock now, so that the record's holder is only the last recorded.
+    pub holder_is_last_recorded: bool,
 }
 
 /// How a presented token compares with a lock's newest.

@@ -106,6 +106,7 @@ impl Task {
             path: path.clone(),
             host_id: caller.host_id.clone(),
             token: granted.token,
+            generation: 1,
             validity: shared.validity(granted.valid_until),
             acquired_at: granted.acquired_at,
             expires_at: wall + granted.valid_until.saturating_since(now),
@@ -337,6 +338,7 @@ impl Task {
             waiters_here: self.hold.waiting(),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,
+            holder_is_last_recorded: false,
         }
     }
 }

@@ -20,6 +20,7 @@ pub(super) fn grant(grant: Grant) -> proto::Grant {
         validity: Some(validity(grant.validity)),
         acquired_at: Some(timestamp(grant.acquired_at)),
         expires_at: Some(timestamp(grant.expires_at)),
+        generation: grant.generation,
     }
 }
 
@@ -70,6 +71,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         waiters_here: u32::try_from(lock.waiters_here).unwrap_or(u32::MAX),
         held_here: lock.held_here,
         break_note: lock.break_note.map(break_note),
+        holder_is_last_recorded: lock.holder_is_last_recorded,
     }
 }
 

@@ -75,6 +75,7 @@ impl LeaseService for Service {
         Ok(Response::new(ExtendLeaseResponse {
             validity: Some(answer::validity(validity)),
             max_hold_ends_at: Some(answer::timestamp(ends_at)),
+            resume_token: String::new(),
         }))
     }
 

@@ -38,9 +38,10 @@ impl HoldEvents {
                 record: Some(answer::record(*record, &self.namespace)),
             }),
             HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant)),
-            HoldEvent::Renewed(validity) => {
-                Event::Renewed(proto::Renewed { validity: Some(answer::validity(validity)) })
-            }
+            HoldEvent::Renewed(validity) => Event::Renewed(proto::Renewed {
+                validity: Some(answer::validity(validity)),
+                resume_token: String::new(),
+            }),
             HoldEvent::AtRisk { validity, kind, detail } => Event::AtRisk(proto::AtRisk {
                 validity: Some(answer::validity(validity)),
                 cause: answer::cause(kind),

@@ -93,8 +93,13 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
         self.counted(Operation::Acquire).acquire(path, request).await
     }
 
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
-        self.counted(Operation::Renew).renew(path, lease_id).await
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
+        self.counted(Operation::Renew).renew(path, lease_id, if_match).await
     }
 
     async fn release(
@@ -160,10 +165,10 @@ mod tests {
         let store = CountingStore::new(MemoryStore::new(Arc::new(SimClock::new())));
         let path = LockPath::from_parts(&Container::parse("locks").unwrap(), "host/f");
         let lease_id = LeaseId::from_uuid(Uuid::from_u128(1));
-        store.renew(&path, lease_id).await.unwrap_err();
+        store.renew(&path, lease_id, None).await.unwrap_err();
         let request = Acquire { lease_id, duration: Duration::from_secs(15), if_match: None };
         store.acquire(&path, request).await.unwrap();
-        store.renew(&path, lease_id).await.unwrap();
+        store.renew(&path, lease_id, None).await.unwrap();
         let expected = Counts::from([(Operation::Acquire, 1), (Operation::Renew, 2)]);
         assert_eq!(store.counts(), expected);
         assert_eq!((expected.total(), expected.of(Operation::List)), (3, 0));

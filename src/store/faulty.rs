@@ -260,11 +260,16 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
         .await
     }
 
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
         let path = path.clone();
         self.send("renew a lease", move |store| {
-            let path = path.clone();
-            Box::pin(async move { store.renew(&path, lease_id).await })
+            let (path, if_match) = (path.clone(), if_match.clone());
+            Box::pin(async move { store.renew(&path, lease_id, if_match).await })
         })
         .await
     }

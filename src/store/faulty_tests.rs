@@ -132,9 +132,9 @@ async fn s18_a_store_that_is_down_comes_up_when_its_time_is_over() {
     tokio::time::sleep(MINUTE).await;
     store.acquire(&path(), acquire(1)).await.unwrap();
     store.go_down(Duration::MAX);
-    store.renew(&path(), id(1)).await.unwrap_err();
+    store.renew(&path(), id(1), None).await.unwrap_err();
     store.go_down(Duration::ZERO);
-    store.renew(&path(), id(1)).await.unwrap();
+    store.renew(&path(), id(1), None).await.unwrap();
     assert_eq!(store.injected(Fault::Down), 2);
 }
 

@@ -72,11 +72,17 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// `Contended`, `Changed`, `ContainerMissing`, and the faults of the store.
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError>;
 
-    /// Restarts the lease's duration. Only this proves that a hold went on (S6).
+    /// Restarts the lease's duration. Only this proves that a hold went on (S6). With `if_match`, only if the record still
+    /// has this ETag: a hold that was resumed elsewhere has another (S16).
     ///
     /// # Errors
-    /// `LeaseLost`, `NotFound`, and the faults of the store.
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError>;
+    /// `LeaseLost`, `Changed`, `NotFound`, and the faults of the store.
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError>;
 
     /// Gives the lease back.
     ///

@@ -63,8 +63,13 @@ impl LeaseStore for Measured {
         self.measured(Operation::Acquire, self.store.acquire(path, request)).await
     }
 
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
-        self.measured(Operation::Renew, self.store.renew(path, lease_id)).await
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
+        self.measured(Operation::Renew, self.store.renew(path, lease_id, if_match)).await
     }
 
     async fn release(

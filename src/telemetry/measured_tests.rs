@@ -60,7 +60,7 @@ async fn every_request_is_counted_once_under_its_own_operation() {
     let path = path.clone();
     let container = Container::parse("leasehold").unwrap();
     let etag = store.acquire(&path, measured.acquire()).await.unwrap().etag;
-    store.renew(&path, *lease_id).await.unwrap();
+    store.renew(&path, *lease_id, None).await.unwrap();
     let write = Write { lease_id: *lease_id, if_match: Some(etag), fields: BTreeMap::default() };
     let etag = store.write_record(&path, write).await.unwrap().etag;
     store.read_record(&path).await.unwrap();
@@ -85,16 +85,16 @@ async fn every_request_is_counted_once_under_its_own_operation() {
 async fn a_request_is_counted_by_how_it_ended() {
     let measured = measurement();
     let Measurement { store, path, lease_id, faulty, .. } = &measured;
-    store.renew(path, *lease_id).await.unwrap_err();
+    store.renew(path, *lease_id, None).await.unwrap_err();
     assert_eq!(measured.requests(Operation::Renew, "not_found"), 1.0);
     faulty.set_plan(FaultPlan { deny: 1_000, ..FaultPlan::default() });
-    store.renew(path, *lease_id).await.unwrap_err();
+    store.renew(path, *lease_id, None).await.unwrap_err();
     assert_eq!(measured.requests(Operation::Renew, "denied"), 1.0);
     faulty.set_plan(FaultPlan { throttle: 1_000, ..FaultPlan::default() });
-    store.renew(path, *lease_id).await.unwrap_err();
+    store.renew(path, *lease_id, None).await.unwrap_err();
     assert_eq!(measured.requests(Operation::Renew, "throttled"), 1.0);
     faulty.go_down(Duration::from_secs(60));
-    store.renew(path, *lease_id).await.unwrap_err();
+    store.renew(path, *lease_id, None).await.unwrap_err();
     assert_eq!(measured.requests(Operation::Renew, "unavailable"), 1.0);
     assert_eq!(measured.counts()[&Operation::Renew], (4.0, 4.0));
 }

@@ -81,7 +81,7 @@ proptest! {
                 *given == status
                     && headers.iter().any(|(name, value)| name == "x-ms-lease-id" && value == ID)
             };
-            let renewed = store.renew(&path, lease_id).await;
+            let renewed = store.renew(&path, lease_id, None).await;
             prop_assert!(renewed.is_err() || exact(200, &replies[0]), "{renewed:?} {replies:?}");
             let request = Acquire { lease_id, duration: Duration::from_secs(15), if_match: None };
             let acquired = store.acquire(&path, request).await;

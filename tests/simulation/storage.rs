@@ -63,7 +63,7 @@ impl Storage {
                 Event::WriteAnswered { request: *request, answer }
             }
             Action::SendRenew { request, lease_id, .. } => {
-                let answer = self.locks.renew(&self.path, *lease_id, at, time);
+                let answer = self.locks.renew(&self.path, *lease_id, None, at, time);
                 let answer = answer.map(drop).map_err(|error| failure(&error));
                 Event::RenewAnswered { request: *request, answer }
             }

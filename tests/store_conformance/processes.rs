@@ -92,7 +92,7 @@ async fn write_for_ever(store: &SqliteStore, path: &LockPath, id: LeaseId) -> St
         ]);
         let write = Write { lease_id: id, if_match: etag, fields };
         etag = Some(store.write_record(path, write).await.unwrap().etag);
-        store.renew(path, id).await.unwrap();
+        store.renew(path, id, None).await.unwrap();
     }
     unreachable!("the parent kills it before")
 }

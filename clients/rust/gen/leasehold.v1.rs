@@ -100,6 +100,10 @@ pub struct LockRecord {
     /// The newest break of the lock. Absent if it was never broken.
     #[prost(message, optional, tag = "14")]
     pub break_note: ::core::option::Option<BreakNote>,
+    /// Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+    /// the lock now: in layout `webjobs`, where hosts of other software share the lock.
+    #[prost(bool, tag = "15")]
+    pub holder_is_last_recorded: bool,
 }
 /// Why, by whom and when a lock was broken (BreakLock).
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -299,6 +303,9 @@ pub struct Grant {
     /// When the validity ends unless renewed, by the wall clock; for people, and never to be counted on.
     #[prost(message, optional, tag = "8")]
     pub expires_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+    #[prost(uint64, tag = "9")]
+    pub generation: u64,
 }
 /// The lock could not be had within `wait`: an answer, not an error.
 ///
@@ -326,6 +333,10 @@ pub struct Resume {
     /// else before it is over, even if the hold cannot go on. Absent if the client believes nothing any more.
     #[prost(message, optional, tag = "2")]
     pub told_valid_until: ::core::option::Option<BootTime>,
+    /// A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+    /// a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+    #[prost(string, tag = "3")]
+    pub attempt_id: ::prost::alloc::string::String,
 }
 /// The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
 /// the lock still taken and the place or the holder has changed.
@@ -345,6 +356,9 @@ pub struct Renewed {
     /// paused, or the bounds of the hold say so.
     #[prost(message, optional, tag = "1")]
     pub validity: ::core::option::Option<Validity>,
+    /// Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+    #[prost(string, tag = "2")]
+    pub resume_token: ::prost::alloc::string::String,
 }
 /// Renewals fail; the hold goes on until its validity ends. Stop what cannot be interrupted later. Rule S9.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -576,6 +590,10 @@ pub struct ReleaseLeaseRequest {
     /// From the Grant. Required.
     #[prost(string, tag = "1")]
     pub lease_id: ::prost::alloc::string::String,
+    /// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+    /// by a call that carries its generation (S16). 0: unknown.
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
 }
 /// Response of LeaseService.ReleaseLease.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -594,6 +612,10 @@ pub struct ExtendLeaseRequest {
     /// How long the hold may still last, counted from now: more than 0, at most the sidecar's ceiling (24 h). Required.
     #[prost(message, optional, tag = "2")]
     pub max_hold: ::core::option::Option<::prost_types::Duration>,
+    /// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+    /// by a call that carries its generation (S16). 0: unknown.
+    #[prost(uint64, tag = "3")]
+    pub generation: u64,
 }
 /// Response of LeaseService.ExtendLease.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -604,6 +626,10 @@ pub struct ExtendLeaseResponse {
     /// When the new `max_hold` ends, by the wall clock; for people.
     #[prost(message, optional, tag = "2")]
     pub max_hold_ends_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+    /// was made by AcquireLease.
+    #[prost(string, tag = "3")]
+    pub resume_token: ::prost::alloc::string::String,
 }
 /// Request of LeaseService.HoldLease.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -750,6 +776,10 @@ pub struct ReportProgressRequest {
     /// says nothing about the job's progress. Default: false.
     #[prost(bool, tag = "2")]
     pub validity_only: bool,
+    /// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+    /// by a call that carries its generation (S16). 0: unknown.
+    #[prost(uint64, tag = "3")]
+    pub generation: u64,
 }
 /// Response of LeaseService.ReportProgress.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -976,6 +1006,7 @@ pub mod lease_service_client {
     /// * UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
     /// * INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
     /// * DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+    /// * DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
     /// * RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
     /// * ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
     /// * ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -1499,6 +1530,7 @@ pub mod lease_service_server {
     /// * UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
     /// * INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
     /// * DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+    /// * DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
     /// * RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
     /// * ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
     /// * ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.

@@ -136,7 +136,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::UnknownLease`](crate::Reason::UnknownLease) if the sidecar knows no such hold.
     pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
-        let request = ReleaseLeaseRequest { lease_id: lease_id.into() };
+        let request = ReleaseLeaseRequest { lease_id: lease_id.into(), generation: 0 };
         let answer = self.short.clone().release_lease(within(RELEASE_TIMEOUT, request)).await?;
         answer.into_inner().result.ok_or(Error::Protocol("a release was answered without a result"))
     }
@@ -150,8 +150,11 @@ impl Client {
         lease_id: impl Into<String>,
         max_hold: Duration,
     ) -> Result<ExtendLeaseResponse, Error> {
-        let request =
-            ExtendLeaseRequest { lease_id: lease_id.into(), max_hold: Some(proto_span(max_hold)) };
+        let request = ExtendLeaseRequest {
+            lease_id: lease_id.into(),
+            max_hold: Some(proto_span(max_hold)),
+            generation: 0,
+        };
         let answer = self.short.clone().extend_lease(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
@@ -165,7 +168,8 @@ impl Client {
         lease_id: impl Into<String>,
         validity_only: bool,
     ) -> Result<Validity, Error> {
-        let request = ReportProgressRequest { lease_id: lease_id.into(), validity_only };
+        let request =
+            ReportProgressRequest { lease_id: lease_id.into(), validity_only, generation: 0 };
         let answer = self.short.clone().report_progress(within(CALL_TIMEOUT, request)).await?;
         answer
             .into_inner()

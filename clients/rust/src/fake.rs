@@ -276,6 +276,7 @@ impl LeaseService for Service {
         let request = request.into_inner();
         self.note(format!("extend {} {:?}", request.lease_id, request.max_hold));
         Ok(Response::new(ExtendLeaseResponse {
+            resume_token: String::new(),
             validity: Some(validity(OURS, 1_090, 90)),
             max_hold_ends_at: None,
         }))

@@ -149,7 +149,7 @@ impl Trial<'_> {
         let written = self.note("write a record (metadata)", written);
         let read = limited(self.store.read_record(&self.path)).await;
         self.note("read a record", read);
-        let renewed = limited(self.store.renew(&self.path, self.lease_id)).await;
+        let renewed = limited(self.store.renew(&self.path, self.lease_id, None)).await;
         self.note("renew a lease", renewed);
         written.map_or(etag, |written| written.etag)
     }

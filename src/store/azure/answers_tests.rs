@@ -59,7 +59,7 @@ async fn s7_each_lease_operation_is_one_request() {
     let write =
         Write { lease_id: lease_id(), if_match: Some(acquired.etag), fields: Fields::new() };
     store.write_record(&path(), write).await.unwrap();
-    store.renew(&path(), lease_id()).await.unwrap();
+    store.renew(&path(), lease_id(), None).await.unwrap();
     store.release(&path(), lease_id(), None).await.unwrap();
     let asked = fake.asked();
     let expected = [("PUT", "acquire"), ("PUT", ""), ("PUT", "renew"), ("PUT", "release")];
@@ -94,7 +94,7 @@ async fn s7_an_answer_counts_only_with_our_lease_id_and_from_the_service_itself(
     let foreign = Reply::new(200, &[DATE, ("x-ms-lease-id", ID)]);
     for reply in [service(200, &[("x-ms-lease-id", OTHER)]), service(200, &[]), foreign] {
         let (store, _fake, _) = store_on(vec![reply.clone()]).await;
-        let renewed = store.renew(&path(), lease_id()).await;
+        let renewed = store.renew(&path(), lease_id(), None).await;
         let unknown = matches!(renewed, Err(StoreError::Unavailable { sent: true, .. }));
         assert!(unknown, "{reply:?} gave {renewed:?}");
     }
@@ -120,7 +120,7 @@ async fn s8_what_is_final_and_what_is_tried_again() {
     ];
     for (reply, kind) in table {
         let (store, fake, _) = store_on(vec![reply.clone()]).await;
-        let error = store.renew(&path(), lease_id()).await.unwrap_err();
+        let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{reply:?} gave {error:?}");
         assert_eq!(fake.asked().len(), 1, "S7: the SDK neither retries nor follows: {reply:?}");
     }
@@ -140,7 +140,7 @@ async fn a_busy_lock_and_a_changed_one_are_told_apart() {
 async fn a_throttling_service_says_for_how_long() {
     let busy = service(503, &[("x-ms-error-code", "ServerBusy"), ("retry-after", "7")]);
     let (store, _fake, _) = store_on(vec![busy]).await;
-    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     let StoreError::Throttled { retry_after, .. } = error else { panic!("{error:?}") };
     assert_eq!(retry_after, Some(std::time::Duration::from_secs(7)));
 }
@@ -158,10 +158,10 @@ async fn s18_requests_are_signed_by_the_services_clock_when_ours_is_an_hour_off(
         &[("x-ms-request-id", "r"), ahead, ("etag", "\"0x1\""), ("x-ms-lease-id", ID)],
     );
     let (store, fake, clock) = store_on(vec![refused, taken.clone(), taken]).await;
-    let mut answer = store.renew(&path(), lease_id()).await;
+    let mut answer = store.renew(&path(), lease_id(), None).await;
     if let Err(error) = &answer {
         assert_eq!(error.kind(), "denied");
-        answer = store.renew(&path(), lease_id()).await;
+        answer = store.renew(&path(), lease_id(), None).await;
     }
     answer.unwrap();
     let asked = fake.asked();
@@ -175,7 +175,7 @@ async fn s20_no_failure_shows_the_key_or_the_lease_id() {
     let (store, _fake, _) =
         store_on(vec![refusal(403, "AuthenticationFailed"), Reply::Close]).await;
     for _ in 0..2 {
-        let error = store.renew(&path(), lease_id()).await.unwrap_err();
+        let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
         for text in [error.chain(), format!("{error:?}"), format!("{store:?}")] {
             assert!(!text.contains(KEY) && !text.contains(ID), "{text}");
         }
@@ -189,7 +189,7 @@ async fn s20_a_sas_is_sent_and_never_shown() {
         format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
     let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
     let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
-    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert!(fake.asked()[0].target.contains("sig=c2VjcmV0"), "{:?}", fake.asked());
     for text in [error.chain(), format!("{error:?}"), format!("{store:?}"), format!("{settings:?}")]
     {
@@ -204,7 +204,7 @@ async fn an_expired_sas_is_told_as_one() {
         format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
     let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
     let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
-    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert_eq!(error.kind(), "denied");
     assert!(
         error.chain().contains("ended at 2020-01-01T00:00:00Z; make a new one"),
@@ -216,7 +216,7 @@ async fn an_expired_sas_is_told_as_one() {
 #[tokio::test]
 async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
     let (store, _fake, _) = store_on(vec![refusal(403, "AuthenticationFailed")]).await;
-    let error = store.renew(&path(), lease_id()).await.unwrap_err();
+    let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert!(error.chain().contains("key is none of the account"), "{}", error.chain());
 
     let fake = ScriptedHttp::start(vec![refusal(404, "ContainerNotFound")]).await;

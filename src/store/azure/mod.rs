@@ -27,7 +27,8 @@ use azure_core::http::{Etag, RequestContent};
 use azure_storage_blob::BlobClient;
 use azure_storage_blob::models::{
     BlobClientAcquireLeaseOptions, BlobClientBreakLeaseOptions, BlobClientDeleteOptions,
-    BlobClientReleaseLeaseOptions, BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
+    BlobClientReleaseLeaseOptions, BlobClientRenewLeaseOptions, BlobClientSetMetadataOptions,
+    BlockBlobClientUploadOptions,
 };
 
 use self::client::Clients;
@@ -192,9 +193,18 @@ impl LeaseStore for AzureStore {
         Ok(Acquired { etag, time, created })
     }
 
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
         let renewed = async {
-            let answer = self.blob(path).renew_lease(lease_id.to_string(), None).await?;
+            let options = BlobClientRenewLeaseOptions {
+                if_match: if_match.as_ref().map(condition),
+                ..BlobClientRenewLeaseOptions::default()
+            };
+            let answer = self.blob(path).renew_lease(lease_id.to_string(), Some(options)).await?;
             answer::check_lease_id(answer.headers(), lease_id)?;
             Ok(Renewed { time: answer::time(answer.headers())? })
         };

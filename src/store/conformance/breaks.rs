@@ -13,7 +13,7 @@ pub(super) async fn s17_a_broken_lease_runs_out_before_another_gets_the_lock<B: 
     assert!(broken.remaining > Duration::ZERO && broken.remaining <= MIN_LEASE_DURATION);
     let contended = store.acquire(&path, longest(new_id())).await;
     assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
-    let lost = store.renew(&path, a).await;
+    let lost = store.renew(&path, a, None).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost { how: LeaseEnd::Broken })), "{lost:?}");
     bench.pass(Duration::from_secs(2)).await;
     let again = store.break_lease(&path, BreakPeriod::RunOut, note("again")).await.unwrap();
@@ -30,7 +30,7 @@ pub(super) async fn s17_a_lease_broken_now_frees_the_lock_at_once<B: Bench>(benc
     let broken = store.break_lease(&path, BreakPeriod::Now, note("now")).await.unwrap();
     assert_eq!(broken.remaining, Duration::ZERO);
     acquire(bench, &path, longest(new_id())).await;
-    let lost = store.renew(&path, a).await;
+    let lost = store.renew(&path, a, None).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost { .. })), "{lost:?}");
     let lost = store.release(&path, a, None).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost { .. })), "{lost:?}");

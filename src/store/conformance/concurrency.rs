@@ -29,7 +29,7 @@ async fn one_of_many<B: Bench>(bench: &B, path: &LockPath) -> (LeaseId, Acquired
     }
     assert_eq!(granted.len(), 1, "granted at once: {granted:?}");
     let (id, acquired) = granted.remove(0);
-    bench.store().renew(path, id).await.expect("who was granted the lock has it");
+    bench.store().renew(path, id, None).await.expect("who was granted the lock has it");
     (id, acquired)
 }
 

@@ -59,7 +59,7 @@ pub(super) async fn s12_acquire_of_a_lock_held_elsewhere_is_no_success_under_any
     assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
     let either = store.acquire(&path, only_if(new_id(), &old)).await;
     assert!(matches!(either, Err(StoreError::Contended | StoreError::Changed)), "{either:?}");
-    store.renew(&path, b).await.expect("the holder notices nothing");
+    store.renew(&path, b, None).await.expect("the holder notices nothing");
 }
 
 pub(super) async fn release_is_done_only_if_the_record_is_the_one_known<B: Bench>(bench: &B) {

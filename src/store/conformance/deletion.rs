@@ -45,10 +45,10 @@ pub(super) async fn s5_a_lock_made_again_is_another<B: Bench>(bench: &B) {
     let written = write(bench, &path, a, fields([("leasehold_holder", "a")])).await.etag;
     store.release(&path, a, None).await.unwrap();
     store.delete(&path, written.clone()).await.unwrap();
-    store.renew(&path, a).await.unwrap_err();
+    store.renew(&path, a, None).await.unwrap_err();
     let again = acquire(bench, &path, longest(new_id())).await;
     assert!(again.created);
     assert!(again.etag != first && again.etag != written, "an ETag was given twice");
     assert!(read(bench, &path).await.fields.is_empty());
-    store.renew(&path, a).await.unwrap_err();
+    store.renew(&path, a, None).await.unwrap_err();
 }

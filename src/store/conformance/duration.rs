@@ -22,7 +22,9 @@ async fn restarts<B: Bench>(bench: &B, by: By) {
         bench.pass(Duration::from_secs(8)).await;
         let again = match by {
             By::Acquire => acquire(bench, &path, shortest(a)).await.time,
-            By::Renew => bench.store().renew(&path, a).await.expect("half the lease is left").time,
+            By::Renew => {
+                bench.store().renew(&path, a, None).await.expect("half the lease is left").time
+            }
         };
         bench.pass(Duration::from_secs(9)).await;
         let stored = read(bench, &path).await;
@@ -62,9 +64,9 @@ pub(super) async fn s6_renew_proves_that_nobody_leased_since<B: Bench>(bench: &B
     acquire(bench, &path, shortest(a)).await;
     run_out(bench, &path).await;
     acquire(bench, &path, longest(b)).await;
-    store.renew(&path, a).await.unwrap_err();
+    store.renew(&path, a, None).await.unwrap_err();
     store.release(&path, b, None).await.unwrap();
-    store.renew(&path, a).await.unwrap_err();
+    store.renew(&path, a, None).await.unwrap_err();
     acquire(bench, &path, longest(a)).await;
     assert_eq!(state(bench, &path).await, LeaseState::Leased);
 }
@@ -78,7 +80,7 @@ pub(super) async fn s6_renew_proves_that_nobody_wrote_since<B: Bench>(bench: &B)
     acquire(bench, &path, shortest(a)).await;
     run_out(bench, &path).await;
     bench.write_without_lease(&path, fields([("other", "1")])).await;
-    let renewed = bench.store().renew(&path, a).await;
+    let renewed = bench.store().renew(&path, a, None).await;
     assert!(renewed.is_err() || deviations.renews_expired_after_write.is_some(), "{renewed:?}");
 }
 
@@ -86,14 +88,14 @@ pub(super) async fn s5_the_stores_clock_goes_forward<B: Bench>(bench: &B) {
     let (path, a) = (lock(bench, "host/clock/~/FUNCTION"), new_id());
     let granted = acquire(bench, &path, longest(a)).await.time;
     bench.pass(Duration::from_secs(2)).await;
-    let renewed = bench.store().renew(&path, a).await.unwrap().time;
+    let renewed = bench.store().renew(&path, a, None).await.unwrap().time;
     assert!(renewed.saturating_since(granted) >= Duration::from_secs(1));
     let written_at = {
         write(bench, &path, a, fields([("leasehold_holder", "a")])).await;
         read(bench, &path).await.written_at
     };
     bench.pass(Duration::from_secs(2)).await;
-    bench.store().renew(&path, a).await.unwrap();
+    bench.store().renew(&path, a, None).await.unwrap();
     let stored = read(bench, &path).await;
     assert_eq!(stored.written_at, written_at, "a renewal writes nothing");
     assert!(written_at.seconds() >= renewed.seconds());

@@ -75,7 +75,7 @@ pub(super) async fn a_listing_shows_each_lock_as_reading_it_does<B: Bench>(bench
     let b = new_id();
     acquire(bench, &free, longest(b)).await;
     store.release(&free, b, None).await.unwrap();
-    store.renew(&leased, a).await.unwrap();
+    store.renew(&leased, a, None).await.unwrap();
 
     let listed = list_all(bench, "", 2).await;
     assert_eq!(listed.len(), 5, "{listed:?}");

@@ -115,8 +115,8 @@ async fn carry_out(
     match operation {
         AcquireA => store.acquire(path, longest(a)).await.map(drop),
         AcquireB => store.acquire(path, longest(b)).await.map(drop),
-        RenewA => store.renew(path, a).await.map(drop),
-        RenewB => store.renew(path, b).await.map(drop),
+        RenewA => store.renew(path, a, None).await.map(drop),
+        RenewB => store.renew(path, b, None).await.map(drop),
         ReleaseA => store.release(path, a, None).await,
         ReleaseB => store.release(path, b, None).await,
         BreakRunOut => store.break_lease(path, BreakPeriod::RunOut, note("table")).await.map(drop),

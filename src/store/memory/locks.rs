@@ -98,11 +98,14 @@ impl MemoryLocks {
         &mut self,
         path: &LockPath,
         lease_id: LeaseId,
+        if_match: Option<&ETag>,
         now: Instant,
         time: StoreTime,
     ) -> Result<Renewed, StoreError> {
         let lock = self.lock_mut(path)?;
-        lock.lease = lock.lease.renew(lease_id, now)?;
+        let lease = lock.lease.renew(lease_id, now)?;
+        check_etag(if_match, &lock.record.etag)?;
+        lock.lease = lease;
         Ok(Renewed { time })
     }
 

@@ -49,9 +49,14 @@ impl LeaseStore for MemoryStore {
         locks.acquire(path, &request, self.clock.now(), self.clock.wall())
     }
 
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
         let mut locks = self.locks();
-        locks.renew(path, lease_id, self.clock.now(), self.clock.wall())
+        locks.renew(path, lease_id, if_match.as_ref(), self.clock.now(), self.clock.wall())
     }
 
     async fn release(

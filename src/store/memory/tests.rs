@@ -45,7 +45,7 @@ fn s18_a_container_that_must_exist_is_not_made() {
     let missing = |answer: Result<_, StoreError>| matches!(answer, Err(StoreError::ContainerMissing { container, .. }) if container == "locks");
     assert!(missing(locks.check(&container(), TIME).map(|_| ())));
     assert!(missing(locks.acquire(&path(), &acquire(1), at(1), TIME).map(|_| ())));
-    assert!(matches!(locks.renew(&path(), id(1), at(1), TIME), Err(StoreError::NotFound)));
+    assert!(matches!(locks.renew(&path(), id(1), None, at(1), TIME), Err(StoreError::NotFound)));
     locks.create_container(&container());
     assert!(locks.acquire(&path(), &acquire(1), at(1), TIME).unwrap().created);
     assert!(locks.check(&container(), TIME).is_ok());
@@ -57,7 +57,7 @@ fn s8_a_deleted_container_takes_its_locks_along() {
     locks.acquire(&path(), &acquire(1), at(1), TIME).unwrap();
     locks.require_containers();
     locks.delete_container(&container());
-    assert!(matches!(locks.renew(&path(), id(1), at(2), TIME), Err(StoreError::NotFound)));
+    assert!(matches!(locks.renew(&path(), id(1), None, at(2), TIME), Err(StoreError::NotFound)));
     assert!(locks.acquire(&path(), &acquire(1), at(2), TIME).is_err());
 }
 
@@ -82,7 +82,7 @@ fn s5_a_record_goes_back_to_an_older_copy_under_the_same_lease() {
     let read = locks.read_record(&path(), at(2), TIME).unwrap();
     assert_eq!(read.etag, old.etag);
     assert_eq!(read.fields.get("field").map(String::as_str), Some("old"));
-    assert!(locks.renew(&path(), id(1), at(3), TIME).is_ok());
+    assert!(locks.renew(&path(), id(1), None, at(3), TIME).is_ok());
     let newest = locks.write_record(&path(), write(1, "newest"), at(3), TIME).unwrap();
     assert!(newest.etag != new.etag && newest.etag != old.etag);
 }

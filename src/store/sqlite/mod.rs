@@ -108,12 +108,19 @@ impl LeaseStore for SqliteStore {
         self.run(move |session| session.acquire(&path, &request)).await
     }
 
-    async fn renew(&self, path: &LockPath, lease_id: LeaseId) -> Result<Renewed, StoreError> {
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
         let path = path.clone();
         let renew = move |session: &mut Session| {
             session.write(Durability::Lease, |locks| {
-                let (_, lease) = locks.lease(&path)?;
-                locks.put_lease(&path, lease.renew(lease_id, locks.now())?)?;
+                let (etag, lease) = locks.lease(&path)?;
+                let lease = lease.renew(lease_id, locks.now())?;
+                etag.check(if_match.as_ref())?;
+                locks.put_lease(&path, lease)?;
                 Ok(Renewed { time: locks.time() })
             })
         };

@@ -107,10 +107,10 @@ async fn s3_a_reboot_ends_every_lease_and_loses_no_record() {
     assert_eq!(state(&store, "broken").await, LeaseState::Broken);
     let stored = store.read_record(&path("renewed")).await.unwrap();
     assert_eq!(stored.fields.get("field").map(String::as_str), Some("renewed"));
-    store.renew(&path("renewed"), id(1)).await.unwrap();
+    store.renew(&path("renewed"), id(1), None).await.unwrap();
     assert_eq!(state(&store, "renewed").await, LeaseState::Leased);
     store.acquire(&path("taken"), acquire(2)).await.unwrap();
-    store.renew(&path("taken"), id(1)).await.unwrap_err();
+    store.renew(&path("taken"), id(1), None).await.unwrap_err();
     fixture.clock.advance(Duration::from_secs(14));
     assert_eq!(state(&store, "renewed").await, LeaseState::Leased);
     fixture.clock.advance(Duration::from_secs(1));
@@ -137,7 +137,7 @@ async fn s3_the_wall_clock_moves_no_lease() {
     for wall in [0, 4_000_000_000_000] {
         fixture.clock.set_wall(UnixMillis(wall));
         assert_eq!(state(&store, "lock").await, LeaseState::Leased);
-        assert_eq!(store.renew(&path("lock"), id(1)).await.unwrap().time, UnixMillis(wall));
+        assert_eq!(store.renew(&path("lock"), id(1), None).await.unwrap().time, UnixMillis(wall));
     }
 }
 
@@ -170,7 +170,7 @@ async fn s5_records_reach_the_disk_before_they_count_and_leases_need_not() {
     };
     store.acquire(&path("lock"), acquire(1)).await.unwrap();
     assert_eq!(level().await.unwrap(), "full");
-    store.renew(&path("lock"), id(1)).await.unwrap();
+    store.renew(&path("lock"), id(1), None).await.unwrap();
     assert_eq!(level().await.unwrap(), "normal");
     store.write_record(&path("lock"), write(1, "token")).await.unwrap();
     assert_eq!(level().await.unwrap(), "full");
@@ -200,7 +200,7 @@ async fn s18_a_file_that_was_deleted_is_made_anew() {
     for suffix in ["", "-wal", "-shm"] {
         std::fs::remove_file(format!("{}{suffix}", fixture.file().display())).unwrap();
     }
-    let gone = one.renew(&path("lock"), id(1)).await;
+    let gone = one.renew(&path("lock"), id(1), None).await;
     assert!(matches!(gone, Err(StoreError::NotFound)), "{gone:?}");
     let second = one.acquire(&path("lock"), acquire(2)).await.unwrap();
     assert!(second.created && second.etag != first.etag);

@@ -55,7 +55,7 @@ async fn hold_by_stub(
     while let Some(message) = stream.message().await? {
         match message.event {
             Some(Event::Granted(grant)) => {
-                let release = ReleaseLeaseRequest { lease_id: grant.lease_id };
+                let release = ReleaseLeaseRequest { lease_id: grant.lease_id, generation: 0 };
                 stub.release_lease(release).await?;
             }
             Some(Event::Released(_)) => return Ok(()),

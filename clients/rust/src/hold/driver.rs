@@ -214,6 +214,7 @@ impl Driver {
     async fn try_resume(&mut self) -> Result<Result<(), Loss>, Status> {
         let sent = self.state.now();
         let resume = Resume {
+            attempt_id: String::new(),
             resume_token: self.grant.resume_token.clone(),
             told_valid_until: self.state.told(),
         };

@@ -38,7 +38,10 @@ pub(super) async fn loss(guard: &HoldGuard) -> Loss {
 }
 
 fn renewed(until: u64, valid_for: u64) -> Event {
-    Event::Renewed(Renewed { validity: Some(validity(OURS, until, valid_for)) })
+    Event::Renewed(Renewed {
+        resume_token: String::new(),
+        validity: Some(validity(OURS, until, valid_for)),
+    })
 }
 
 #[tokio::test]
@@ -228,7 +231,8 @@ async fn a_release_by_another_is_a_loss() {
 async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() {
     let mut bench = Bench::new().await;
     let (guard, call, mut events) = held(&mut bench, validity(ELSEWHERE, 70, 58)).await;
-    let renewed = Renewed { validity: Some(validity(ELSEWHERE, 90, 58)) };
+    let renewed =
+        Renewed { resume_token: String::new(), validity: Some(validity(ELSEWHERE, 90, 58)) };
     call.tell(Event::Renewed(renewed)).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));
     assert_eq!(guard.remaining(), seconds(58));
