@@ -7,6 +7,7 @@
 mod caller;
 mod calls;
 mod drain;
+mod entropy;
 mod failing;
 mod names;
 mod observe;
@@ -28,6 +29,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use caller::HoldStream;
+pub use entropy::{Entropy, SystemEntropy};
 pub use names::Host;
 pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
 pub use readiness::StoreStatus;
@@ -85,6 +87,7 @@ struct Shared {
     store: Arc<dyn LeaseStore>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
+    entropy: Arc<dyn Entropy>,
     settings: Settings,
     registry: Mutex<Registry>,
     readiness: Readiness,
@@ -101,10 +104,23 @@ impl Coordinator {
         observer: Arc<dyn Observer>,
         settings: Settings,
     ) -> Self {
+        Self::with_entropy(store, clock, observer, settings, Arc::new(SystemEntropy))
+    }
+
+    /// The same with randomness of the caller's, for tests that replay.
+    #[must_use]
+    pub fn with_entropy(
+        store: Arc<dyn LeaseStore>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        settings: Settings,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
         let shared = Shared {
             store,
             clock,
             observer,
+            entropy,
             settings,
             registry: Mutex::default(),
             readiness: Readiness::default(),
@@ -252,7 +268,7 @@ impl Coordinator {
         });
         let caller = Caller {
             id: self.shared.next_caller(),
-            lease_id: LeaseId::from_uuid(uuid::Uuid::new_v4()),
+            lease_id: self.shared.entropy.lease_id(),
             host_id: target.host_id,
             terms,
             sink,

@@ -57,7 +57,10 @@ impl Registry {
     }
 
     pub(super) fn send_to_all(&self, command: impl Fn() -> Command) {
-        for inbox in self.tasks.values() {
+        // In the order of their paths, so that a simulated world replays.
+        let mut tasks: Vec<_> = self.tasks.iter().collect();
+        tasks.sort_by_key(|(path, _)| *path);
+        for (_, inbox) in tasks {
             inbox.send(command());
         }
     }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_channel::mpsc;
 use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::caller::Caller;
 use super::repeats::{Departure, Repeatable};
@@ -79,7 +78,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
     let (sender, commands) = mpsc::unbounded();
     let inbox = Inbox(Arc::new(sender));
     let memory = memory(inbox.clone());
-    let seed = Uuid::new_v4().as_u64_pair().0;
+    let seed = shared.entropy.seed();
     let hold = Hold::new(shared.settings.hold, memory, seed, shared.clock.now());
     let task = Task {
         shared: Arc::clone(shared),
@@ -185,8 +184,7 @@ impl Task {
     /// Tells the machine what happened, and does what it answers.
     fn feed(&mut self, event: Event) {
         if self.hold.needs_lease_id() {
-            // S6: random, from the system, one for each acquisition.
-            self.hold.supply(LeaseId::from_uuid(Uuid::new_v4()));
+            self.hold.supply(self.shared.entropy.lease_id());
         }
         // The clock is read here, after every wait and before every decision (S3).
         for action in self.hold.on(event, self.shared.clock.now()) {
