@@ -134,7 +134,7 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
 
 fn stored(lock: StoredLock) -> Stored {
     let free = !lock.lease.is_held();
-    Stored { etag: lock.etag, fields: lock.fields, free }
+    Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time }
 }
 
 pub(super) fn note_text(note: &BreakNote) -> String {
