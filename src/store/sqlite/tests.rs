@@ -1,5 +1,8 @@
 //! What the conformance suite cannot see: reboots, clocks that differ, and files that fail.
 
+#[path = "power_tests.rs"]
+mod power;
+
 use std::time::Duration;
 
 use tempfile::TempDir;
