@@ -79,7 +79,7 @@ async fn s1_a_restarted_machine_grants_no_lock_that_a_caller_elsewhere_may_belie
     let asked = clock.now();
     let outcome = first.client().await.acquire(patient("nightly")).await.unwrap();
     let Outcome::Granted(held) = outcome else { panic!("{outcome:?}") };
-    let valid_for = Duration::try_from(held.valid_for.unwrap()).unwrap();
+    let valid_for = Duration::try_from(held.validity.unwrap().valid_for.unwrap()).unwrap();
     first.kill();
     let second = Booted::start(folder.path(), "22222222-0000-4000-8000-000000000002").await;
     let outcome = second.client().await.acquire(patient("nightly")).await.unwrap();
