@@ -138,7 +138,7 @@ impl Run {
                     }
                 }
             }
-            (0 | 1 | 2, Some((by, value, _))) => {
+            (0..=2, Some((by, value, _))) => {
                 if self.store.renew(&place, id(by), None).await.is_ok() {
                     let until = now + Duration::from_secs(15);
                     self.told[lock].granted = Some((by, value, until));
@@ -221,7 +221,7 @@ async fn failures(runs: u64, records: Durability) -> Result<(), String> {
 
 #[tokio::test]
 async fn s1_s5_a_power_failure_takes_back_no_record_and_frees_no_lock_that_is_believed_in() {
-    failures(12, Durability::Record).await.unwrap();
+    failures(20, Durability::Record).await.unwrap();
 }
 
 /// The check sees what it is for: records that are not waited for are lost, and leases with them.
