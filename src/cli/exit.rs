@@ -178,7 +178,9 @@ fn of_code(code: Code) -> Exit {
 /// The code for a store that was asked without a sidecar.
 pub(crate) const fn of_store(error: &StoreError) -> Exit {
     match error {
-        StoreError::Unavailable { .. } | StoreError::Throttled { .. } => Exit::Unavailable,
+        StoreError::Unavailable { .. }
+        | StoreError::Throttled { .. }
+        | StoreError::Recreated { .. } => Exit::Unavailable,
         StoreError::Denied { .. } => Exit::Denied,
         StoreError::ContainerMissing { .. } | StoreError::Fatal { .. } => Exit::Misconfigured,
         StoreError::Contended => Exit::NotHad,

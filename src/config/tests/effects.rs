@@ -17,6 +17,7 @@ const TLS: &str = "listen.tls.certificate = 'c'\nlisten.tls.key = 'k'\n";
 const ROWS: &[Row] = &[
     ("store.kind", "", "'memory'", "'embedded'"),
     ("store.embedded.path", "", "'/a'", "'/b'"),
+    ("store.embedded.remote_callers", "", "true", "false"),
     ("store.azure.sign_in", ACCOUNT, "'cli'", "'managed_identity'"),
     (
         "store.azure.account",

@@ -7,17 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use azure_core::credentials::TokenCredential;
 use azure_core::error::ErrorKind;
-use azure_core::http::headers::AUTHORIZATION;
 use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{
-    ClientOptions, Context, ExponentialRetryOptions, Request, RetryOptions, StatusCode, Transport,
-    Url,
+    ClientOptions, Context, ExponentialRetryOptions, Request, RetryOptions, Transport, Url,
 };
 use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
 
 use super::answer;
 use super::credential::CachedCredential;
 use super::error::Foreign;
+use super::second_try::SecondTryPolicy;
 use super::settings::{Access, AzureSettingsError, SignIn};
 use super::shared_key::SharedKeyPolicy;
 use super::token_source::TokenSource;
@@ -95,19 +94,21 @@ struct Builder {
 
 impl Builder {
     fn sign(&mut self, sign_in: SignIn, clock: &Arc<dyn Clock>) -> SignedIn {
-        let mut tokens = None;
-        let signed_in = match sign_in {
+        let (tokens, signing, signed_in) = match sign_in {
             SignIn::Key(key) => {
                 let account = key.account.clone();
-                self.policies.push(Arc::new(SharedKeyPolicy::new(key, Arc::clone(clock))));
-                SignedIn::Key { account }
+                let policy: Arc<dyn Policy> =
+                    Arc::new(SharedKeyPolicy::new(key, Arc::clone(clock)));
+                (None, Some(policy), SignedIn::Key { account })
             }
-            SignIn::Sas(sas) => SignedIn::Sas(sas),
+            SignIn::Sas(sas) => (None, None, SignedIn::Sas(sas)),
             SignIn::Token(source) => {
-                tokens = Some(self.cache_tokens(source, clock));
-                SignedIn::Token
+                (Some(self.cache_tokens(source, clock)), None, SignedIn::Token)
             }
         };
+        // First, so that both tries are signed.
+        self.policies.push(Arc::new(SecondTryPolicy::new(tokens.clone())));
+        self.policies.extend(signing);
         // Last, so that the clock is read just before the request is sent (S3).
         self.policies.push(Arc::new(ObservePolicy { clock: Arc::clone(clock), tokens }));
         signed_in
@@ -183,12 +184,6 @@ impl Policy for ObservePolicy {
             return Err(azure_core::Error::new(ErrorKind::Io, Foreign { what }));
         };
         self.clock.observe_store_date(date);
-        if answer.status() == StatusCode::Unauthorized
-            && let Some(tokens) = &self.tokens
-            && let Some(authorization) = request.headers().get_optional_str(&AUTHORIZATION)
-        {
-            tokens.refuse(authorization);
-        }
         Ok(answer)
     }
 }
