@@ -149,7 +149,10 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         | Reason::TooManyHolds
         | Reason::TooManyWaiters
         | Reason::StreamBehind => Exit::Unavailable,
-        Reason::StoreFailed | Reason::TokenNotGrowing | Reason::Superseded => Exit::Internal,
+        Reason::StoreFailed
+        | Reason::TokenNotGrowing
+        | Reason::TokenUnreadable
+        | Reason::Superseded => Exit::Internal,
         _ => of_code(refusal.code),
     }
 }

@@ -98,6 +98,7 @@ const ROWS: &[Row] = &[
     ("listen.tls.client_ca", TLS, "'a'", "'b'"),
     ("listen.token_file", "", "'a'", "'b'"),
     ("listen.insecure", "", "true", "false"),
+    ("listen.direct", "", "true", "false"),
     ("limits.connections", "", "1", "2"),
     ("limits.streams_per_connection", "", "1", "2"),
     ("limits.holds", "", "1", "2"),
