@@ -3,6 +3,7 @@
 #[path = "power_tests.rs"]
 mod power;
 
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tempfile::TempDir;
