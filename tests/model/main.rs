@@ -1,0 +1,16 @@
+//! An independent model of the lock, written from the rules alone and explored in full: one lock in a store, two sidecars, a
+//! client that moves between them, a client that waits at each, and a network that loses, repeats and delays.
+//!
+//! - `LEASEHOLD_TEST_MODEL_BOUNDS=wide` explores with more faults at once, and longer leases.
+//! - `LEASEHOLD_TEST_MODEL_MISTAKE=HandsOnLeft` plants one mistake only, and prints how it was found.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
+
+mod client;
+mod explore;
+mod rules;
+mod run;
+mod sidecar;
+mod state;
+mod store;
+mod traces;
