@@ -86,7 +86,7 @@ pub struct Rejected {
     pub event: TraceEvent,
 }
 
-/// How many hand-offs a lease's epoch counts (S5): tokens of one epoch differ below this.
+/// Tokens of one epoch differ below this (S5).
 pub const HAND_OFFS: u64 = 4096;
 
 /// One hold as its client sees it.
@@ -105,9 +105,8 @@ struct Hold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Running,
-    /// By its word: it said so, or its process died.
+    /// It said so, or its process died.
     Word,
-    /// It was told, or its answer said so.
     Over,
 }
 

@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use stateright::{Checker as _, HasDiscoveries, Model, Property};
 
+use crate::choices::actions;
 use crate::rules::Rules;
-use crate::run::{Action, Run, actions, start};
+use crate::run::{Action, Run, start};
 use crate::state::{Breach, Effect, World};
 
 /// The model, and what its steps did.

@@ -3,8 +3,9 @@
 
 use leasehold::testing::{HAND_OFFS, SeededRandom, TraceEvent, Traced};
 
+use crate::choices::actions;
 use crate::rules::Rules;
-use crate::run::{Action, Run, actions, start};
+use crate::run::{Action, Run, start};
 use crate::state::{Effect, How, MOVER, World};
 
 /// A tick in microseconds.
@@ -61,6 +62,7 @@ impl<'a> Walk<'a> {
     }
 
     fn note(&mut self, effect: Effect) {
+        let mut of = MOVER;
         let what = match effect {
             Effect::Granted { sidecar, client, how } => {
                 let holder = &self.world.sidecars[sidecar];
@@ -100,17 +102,17 @@ impl<'a> Walk<'a> {
             | Effect::OwnLateWrite
             | Effect::LateRequestApplied => return,
         };
-        let client = match effect {
-            Effect::Granted { client, .. }
-            | Effect::Told { client }
-            | Effect::EndsBelief { client }
-            | Effect::Lost { client }
-            | Effect::Outcome { client, .. } => client,
-            _ => MOVER,
-        };
+        if let Effect::Granted { client, .. }
+        | Effect::Told { client }
+        | Effect::EndsBelief { client }
+        | Effect::Lost { client }
+        | Effect::Outcome { client, .. } = effect
+        {
+            of = client;
+        }
         self.trace.push(TraceEvent {
             at: self.ticks * TICK + self.steps,
-            process: format!("client {client}"),
+            process: format!("client {of}"),
             path: "lock".to_owned(),
             what,
         });
