@@ -13,6 +13,7 @@ mod connection_string;
 mod credential;
 mod denial;
 mod error;
+mod history;
 mod listing;
 mod sas;
 mod settings;
@@ -44,6 +45,7 @@ use crate::time::Clock;
 
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
+pub use history::BlobHistory;
 pub use settings::{
     AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION, Secret,
 };
