@@ -14,6 +14,7 @@ mod containers;
 mod credential;
 mod denial;
 mod error;
+mod history;
 mod listing;
 mod sas;
 mod second_try;
@@ -49,6 +50,7 @@ use crate::time::Clock;
 
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
+pub use history::BlobHistory;
 pub use settings::{
     AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION, Secret,
 };
