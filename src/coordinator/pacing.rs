@@ -296,7 +296,7 @@ impl Gate {
                 }
             }
             // Nobody knows whether the store would have taken it.
-            Some(StoreError::Unavailable { .. }) => {}
+            Some(StoreError::Unavailable { .. } | StoreError::Recreated { .. }) => {}
             Some(
                 StoreError::Contended
                 | StoreError::LeaseLost { .. }
