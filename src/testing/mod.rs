@@ -8,8 +8,10 @@ mod azurite;
 mod clock;
 mod random;
 mod scripted_http;
+mod wire;
 
 pub use azurite::{Azurite, AzuriteError};
 pub use clock::SimClock;
 pub use random::SeededRandom;
 pub use scripted_http::{Asked, Reply, ScriptedHttp};
+pub use wire::{Carried, Wire};

@@ -9,7 +9,8 @@ use azure_core::credentials::TokenCredential;
 use azure_core::error::ErrorKind;
 use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{
-    ClientOptions, Context, ExponentialRetryOptions, Request, RetryOptions, Transport, Url,
+    ClientOptions, Context, ExponentialRetryOptions, HttpClient, Request, RetryOptions, Transport,
+    Url,
 };
 use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
 
@@ -20,6 +21,7 @@ use super::second_try::SecondTryPolicy;
 use super::settings::{Access, AzureSettingsError, SignIn};
 use super::shared_key::SharedKeyPolicy;
 use super::token_source::TokenSource;
+use super::transport::Network;
 use crate::time::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -62,6 +64,7 @@ impl Clients {
         access: Access,
         version: &str,
         clock: &Arc<dyn Clock>,
+        network: &Network,
     ) -> Result<Self, AzureSettingsError> {
         let host = access.endpoint.host_str().unwrap_or_default().to_owned();
         let mut builder = Builder {
@@ -76,9 +79,13 @@ impl Clients {
             max_total_elapsed: azure_core::time::Duration::seconds(20),
             ..ExponentialRetryOptions::default()
         };
+        let retry = match network.retries() {
+            true => RetryOptions::exponential(retry),
+            false => RetryOptions::none(),
+        };
         Ok(Self {
-            lease: builder.build(RetryOptions::none(), http_client(LEASE_TIMEOUT)?)?,
-            admin: builder.build(RetryOptions::exponential(retry), http_client(ADMIN_TIMEOUT)?)?,
+            lease: builder.build(RetryOptions::none(), network.client(LEASE_TIMEOUT)?)?,
+            admin: builder.build(retry, network.client(ADMIN_TIMEOUT)?)?,
             sign_in,
             host,
         })
@@ -123,11 +130,11 @@ impl Builder {
     fn build(
         &self,
         retry: RetryOptions,
-        http: reqwest::Client,
+        http: Arc<dyn HttpClient>,
     ) -> Result<BlobServiceClient, AzureSettingsError> {
         let client_options = ClientOptions {
             retry,
-            transport: Some(Transport::new(Arc::new(http))),
+            transport: Some(Transport::new(http)),
             per_try_policies: self.policies.clone(),
             ..ClientOptions::default()
         };

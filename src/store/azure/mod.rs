@@ -20,6 +20,7 @@ mod second_try;
 mod settings;
 mod shared_key;
 mod token_source;
+mod transport;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ use self::client::Clients;
 use self::containers::Containers;
 use self::error::{Account, Failure, Request};
 use self::settings::Access;
+use self::transport::Network;
 use super::lease::check_duration;
 use super::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore, List,
@@ -72,8 +74,29 @@ impl AzureStore {
         settings: &AzureSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AzureSettingsError> {
-        let access = Access::from_settings(settings, &clock)?;
-        let clients = Clients::new(access, &settings.api_version, &clock)?;
+        Self::on(&Network::System, settings, clock)
+    }
+
+    /// The same, with all requests carried by `wire`, those for tokens too; none is tried again by the SDK.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, without secrets (S20).
+    #[cfg(feature = "testing")]
+    pub fn over(
+        wire: Arc<dyn crate::testing::Wire>,
+        settings: &AzureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AzureSettingsError> {
+        Self::on(&Network::Wire(wire), settings, clock)
+    }
+
+    fn on(
+        network: &Network,
+        settings: &AzureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AzureSettingsError> {
+        let access = Access::from_settings(settings, &clock, network)?;
+        let clients = Clients::new(access, &settings.api_version, &clock, network)?;
         let create_container = settings.create_container;
         Ok(Self { clients, create_container, containers: Containers::default(), clock })
     }
