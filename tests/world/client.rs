@@ -13,6 +13,7 @@ use crate::chance::{About, millis};
 use crate::justice;
 use crate::planted::Bug;
 use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
+use crate::trouble;
 use crate::world::World;
 
 #[derive(Clone, Debug)]
@@ -302,7 +303,7 @@ impl Client {
         let soon = until.saturating_sub(self.world.now()) < third * 2;
         if (self.home != Some(holding.sidecar.index) || holding.stream.is_none()) && soon {
             self.ask(holding, None).await;
-        } else if random.chance(100) {
+        } else if random.chance(100) && !trouble::is_left_out("Extends") {
             let span = millis(random, 2_000, 60_000);
             self.ask(holding, Some(span)).await;
         } else if let Some(old) = &holding.left
@@ -424,7 +425,10 @@ impl Client {
 
     /// Goes on with its hold at the same or another sidecar (S16).
     async fn resume(&self, holding: Holding, random: &mut SeededRandom) -> Option<Holding> {
-        let to = self.pick(random);
+        let mut to = self.pick(random);
+        if trouble::is_left_out("Moves") {
+            to = self.world.sidecar(holding.sidecar.index);
+        }
         let Holding { sidecar, stream, path, token, resume_token, told, .. } = holding;
         let Some(stream) = stream else { return None };
         stream.breaks(millis(random, 0, 15_000));

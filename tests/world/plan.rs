@@ -72,7 +72,10 @@ impl Plan {
                 .map(|_| i64::try_from(random.below(9_001)).unwrap() - 4_500)
                 .collect(),
             lease: one_of(&mut random, &[15, 15, 30, 60]),
-            max_holds: one_of(&mut random, &[1_000, 1_000, 1]),
+            max_holds: match one_of(&mut random, &[1_000, 1_000, 1]) {
+                1 if crate::trouble::is_left_out("Limits") => 1_000,
+                most => most,
+            },
             distance: 1 + random.below(40),
         }
     }

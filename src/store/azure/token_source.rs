@@ -39,6 +39,7 @@ pub(super) struct TokenSource {
     certificate: Option<Arc<Certificate>>,
     authority: Url,
     http: Arc<dyn HttpClient>,
+    retries: bool,
     clock: Arc<dyn Clock>,
 }
 
@@ -72,6 +73,7 @@ impl TokenSource {
                 problem: format!("it must be an https URL like {PUBLIC_CLOUD}"),
             })?,
             http: network.client(REQUEST_TIMEOUT)?,
+            retries: network.retries(),
             clock,
         };
         // These errors are about names, files and variables; no secret was used yet.
@@ -149,7 +151,10 @@ impl TokenSource {
         };
         ClientOptions {
             cloud: Some(Arc::new(CloudConfiguration::Custom(cloud))),
-            retry: RetryOptions::exponential(retry),
+            retry: match self.retries {
+                true => RetryOptions::exponential(retry),
+                false => RetryOptions::none(),
+            },
             transport: Some(Transport::new(Arc::clone(&self.http))),
             ..ClientOptions::default()
         }
