@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use leasehold::lock::LockPath;
 
-/// The most requests of one sidecar for one path within ten seconds.
-pub(crate) const MOST_REQUESTS: usize = 60;
-const WINDOW: Duration = Duration::from_secs(10);
+/// The most requests of one sidecar for one path, within ten seconds and within a minute.
+const MOST_IN_TEN_SECONDS: usize = 60;
+const MOST_IN_A_MINUTE: usize = 240;
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
+const MADE_AT_ONCE: Duration = Duration::from_secs(12);
 
 /// A client's belief in its hold (S21), in true time.
 #[derive(Clone, Debug)]
@@ -27,13 +32,15 @@ pub(crate) struct Checks {
     /// Until when two holders are possible by what somebody did (S17, S18).
     excused: BTreeMap<String, Duration>,
     /// The greatest token that was granted of each lock.
-    newest: BTreeMap<LockPath, u64>,
+    newest: BTreeMap<LockPath, (u64, Duration)>,
     /// The greatest token that each lock's resource has seen.
     accepted: BTreeMap<LockPath, u64>,
     requests: BTreeMap<(usize, String), VecDeque<Duration>>,
-    pub(crate) most_requests: usize,
+    pub(crate) most_requests: [usize; 2],
     /// The end that a hold cannot have by `max_hold` before: by token.
     pub(crate) bounds: BTreeMap<u64, Duration>,
+    /// The end of the validity that a hold's client was told by call: by token.
+    told_by_call: BTreeMap<u64, Duration>,
     pub(crate) grants: u64,
     pub(crate) writes: u64,
     pub(crate) stale_writes: u64,
@@ -48,21 +55,37 @@ impl Checks {
         self.violation.get_or_insert((what, now));
     }
 
+    pub(crate) fn told_by_call(&mut self, token: u64, until: Duration) {
+        self.told_by_call.insert(token, until);
+    }
+
+    /// The end of the validity that its client knows.
+    pub(crate) fn told_until(&self, token: u64, by_stream: Duration) -> Duration {
+        self.told_by_call.get(&token).map_or(by_stream, |by_call| by_stream.max(*by_call))
+    }
+
     pub(crate) fn new_stream(&mut self) -> u64 {
         self.streams += 1;
         self.streams
     }
 
-    /// S5: tokens grow in the order of their grants.
-    pub(crate) fn granted(&mut self, path: &LockPath, token: u64) -> Option<String> {
+    /// S5: tokens grow in the order of their grants, unless the lock was deleted and made again at once.
+    pub(crate) fn granted(
+        &mut self,
+        path: &LockPath,
+        token: u64,
+        (now, deleted): (Duration, bool),
+    ) -> Option<String> {
         self.grants += 1;
-        let newest = self.newest.entry(path.clone()).or_default();
-        let before = std::mem::replace(newest, token.max(*newest));
-        (token <= before).then(|| format!("S5: token {token} of {path} is granted after {before}"))
+        let (before, at) = self.newest.get(path).copied().unwrap_or_default();
+        self.newest.insert(path.clone(), (token.max(before), now));
+        let excused = deleted && now < at + MADE_AT_ONCE;
+        (token <= before && !excused)
+            .then(|| format!("S5: token {token} of {path} is granted after {before}"))
     }
 
     pub(crate) fn is_newest(&self, path: &LockPath, token: u64) -> bool {
-        self.newest.get(path) == Some(&token)
+        self.newest.get(path).is_some_and(|(newest, _)| *newest == token)
     }
 
     /// S1: nobody begins to believe, or goes on, while another believes.
@@ -119,12 +142,18 @@ impl Checks {
         now: Duration,
     ) -> Option<String> {
         let sent = self.requests.entry((sidecar, path.to_owned())).or_default();
-        while sent.front().is_some_and(|at| *at + WINDOW <= now) {
+        while sent.front().is_some_and(|at| *at + MINUTE <= now) {
             sent.pop_front();
         }
         sent.push_back(now);
-        self.most_requests = self.most_requests.max(sent.len());
-        (sent.len() > MOST_REQUESTS)
-            .then(|| format!("S12: {} requests of {sidecar} for {path} in {WINDOW:?}", sent.len()))
+        let lately = sent.len() - sent.partition_point(|at| *at + TEN_SECONDS <= now);
+        let counts = [lately, sent.len()];
+        let too_many = lately > MOST_IN_TEN_SECONDS || sent.len() > MOST_IN_A_MINUTE;
+        for (most, count) in self.most_requests.iter_mut().zip(counts) {
+            *most = count.max(*most);
+        }
+        too_many.then(|| {
+            format!("S12: {counts:?} requests of {sidecar} for {path} in 10 s and in a minute")
+        })
     }
 }

@@ -39,6 +39,15 @@ struct Holding {
     fresh: bool,
 }
 
+/// How a wait, or a resume, ends.
+enum Begun {
+    Granted(Box<Grant>),
+    /// With the news that the hold is over.
+    Over,
+    /// With nothing that is known of the hold.
+    Gone,
+}
+
 /// How long a client waits for the answer of a call.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -142,8 +151,12 @@ impl Client {
         let begun = sidecar.call(self.index, async { sidecar.hold(&request) }).await;
         let Some(Ok(mut stream)) = begun else { return };
         let patience = if random.chance(100) { millis(random, 0, 30_000) } else { 200 * SECOND };
-        let granted = tokio::time::timeout(patience, self.granted(&mut stream)).await;
-        let Ok(Some(grant)) = granted else { return };
+        let begun = tokio::time::timeout(patience, self.begun(&mut stream)).await;
+        let Ok(Begun::Granted(grant)) = begun else {
+            // Over a network that may have been a proxy's doing (S14).
+            let local = self.home == Some(sidecar.index);
+            return stream.end(if local { End::Closed } else { End::Silent });
+        };
         self.bound(&grant, (asked, request.max_hold), request.auto_renew);
         let mut holding = self.holding(&sidecar, Some(stream), &grant);
         self.believe(&mut holding, &grant.validity, asked);
@@ -151,15 +164,16 @@ impl Client {
         self.follow(holding, span, random).await;
     }
 
-    /// The grant, after what is told to who waits.
-    async fn granted(&self, stream: &mut Stream) -> Option<Grant> {
+    /// How a wait ends.
+    async fn begun(&self, stream: &mut Stream) -> Begun {
         loop {
-            let event = stream.next().await?;
+            let Some(event) = stream.next().await else { return Begun::Gone };
             self.is_late().await;
             match event {
-                HoldEvent::Granted(grant) => return Some(*grant),
+                HoldEvent::Granted(grant) => return Begun::Granted(grant),
                 HoldEvent::Waiting { .. } | HoldEvent::Draining { .. } => {}
-                _ => return None,
+                HoldEvent::Lost { .. } | HoldEvent::Released(_) => return Begun::Over,
+                _ => return Begun::Gone,
             }
         }
     }
@@ -287,7 +301,7 @@ impl Client {
                         Some(resumed) => holding = resumed,
                         None => return,
                     }
-                    ends = self.world.now() + millis(random, 0, 20_000);
+                    ends = self.world.now() + millis(random, 0, 40_000);
                 }
                 None => self.act(&mut holding, (until, third), random).await,
             }
@@ -303,8 +317,8 @@ impl Client {
         let soon = until.saturating_sub(self.world.now()) < third * 2;
         if (self.home != Some(holding.sidecar.index) || holding.stream.is_none()) && soon {
             self.ask(holding, None).await;
-        } else if random.chance(100) && !trouble::is_left_out("Extends") {
-            let span = millis(random, 2_000, 60_000);
+        } else if random.chance(150) && !trouble::is_left_out("Extends") {
+            let span = millis(random, 2_000, 90_000);
             self.ask(holding, Some(span)).await;
         } else if let Some(old) = &holding.left
             && random.chance(200)
@@ -348,6 +362,8 @@ impl Client {
         if self.until(&sidecar, &validity, asked) <= self.world.now() {
             return false;
         }
+        let told = sidecar.clock.true_time(&validity.valid_until);
+        self.world.state().checks.told_by_call(holding.token, told);
         self.believe(holding, &validity, asked);
         true
     }
@@ -441,10 +457,10 @@ impl Client {
         }
         let asked = self.world.now();
         self.note(|| format!("resumes {token} at {}", to.index));
-        let begun = to.call(self.index, async { to.resume(&request, &path, token) }).await;
-        let mut stream = match begun {
-            Some(Ok(stream)) => stream,
-            Some(Err(error)) => {
+        let begun = to.call_surely(self.index, async { to.resume(&request, &path, token) }).await;
+        let mut stream = match begun? {
+            Ok(stream) => stream,
+            Err(error) => {
                 if matches!(
                     error,
                     CallError::TooManyHolds { .. } | CallError::TooManyWaiters { .. }
@@ -453,11 +469,22 @@ impl Client {
                 }
                 return None;
             }
-            None => return None,
         };
-        let granted = tokio::time::timeout(PATIENCE, self.granted(&mut stream)).await;
-        // Without an answer it lets the hold run out: it may go on there.
-        let Ok(Some(grant)) = granted else { return None };
+        // Without an answer it neither releases nor cancels: the hold may go on there, or runs out.
+        let patience = to.loses_reply(self.index).unwrap_or(PATIENCE);
+        let begun = tokio::time::timeout(patience, self.begun(&mut stream)).await;
+        let grant = match begun {
+            Ok(Begun::Granted(grant)) => grant,
+            Ok(Begun::Over) => {
+                self.world.state().checks.believes_no_more(&path, self.index);
+                close(Some(stream));
+                return None;
+            }
+            Ok(Begun::Gone) | Err(_) => {
+                stream.breaks(millis(random, 0, 5_000));
+                return None;
+            }
+        };
         let mut resumed = self.holding(&to, Some(stream), &grant);
         resumed.left = Some(sidecar).filter(|_| moves);
         if self.world.has(Bug::ExtendForgotten) {

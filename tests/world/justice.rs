@@ -71,8 +71,9 @@ pub(crate) fn judge(
         }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {
             told(state, Told::Over);
-            if now > *until + TICK {
-                return Some(format!("S4: stream {stream} is told {:?} late", now - *until));
+            let until = state.checks.told_until(*token, *until);
+            if now > until + TICK {
+                return Some(format!("S4: stream {stream} is told {:?} late", now - until));
             }
             lost(state, (sidecar, path), (*token, *reason), now)
         }
@@ -120,7 +121,7 @@ pub(crate) fn granted(
     let early = early.map(|made| {
         format!("S18: {sidecar} grants {:?} after it made the container again", now - made)
     });
-    state.checks.granted(path, token).or(early)
+    state.checks.granted(path, token, (now, state.deleted)).or(early)
 }
 
 /// Whether something stood against the requests of this sidecar lately.
@@ -135,10 +136,11 @@ pub(crate) fn failed(
     error: &CallError,
     now: Duration,
 ) -> Option<String> {
-    let disturbed = was_disturbed(state, sidecar, now);
+    let made = state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
+    let disturbed = made || was_disturbed(state, sidecar, now);
     let CallError::Trouble(trouble) = error else { return None };
     let justified = match trouble.kind {
-        TroubleKind::Denied => now < state.service.denied_until + MEMORY,
+        TroubleKind::Denied => state.service.denied_until.is_some_and(|until| now < until + MEMORY),
         TroubleKind::StoreFailed => state.service.policy.is_some() || disturbed,
         TroubleKind::TokenNotGrowing => state.deleted,
         TroubleKind::ShuttingDown => true,

@@ -79,7 +79,7 @@ fn s1_s5_s12_s13_s16_s18_hold_whatever_the_service_and_clients_do() {
         println!("{count:>12}  {name}");
     }
     println!(
-        "{} schedules; at most {} requests of a sidecar for a lock in 10 s; once calm, the last waited {:.1} s",
+        "{} schedules; at most {:?} requests of a sidecar for a lock in 10 s and in a minute; once calm, the last waited {:.1} s",
         sums.schedules,
         sums.most_requests,
         sums.longest_wait.as_secs_f64()

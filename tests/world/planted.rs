@@ -56,6 +56,22 @@ impl Bug {
     ];
 }
 
+impl Bug {
+    /// The rules that speak against it: it counts as found by these only.
+    pub(crate) const fn rules(self) -> &'static [&'static str] {
+        match self {
+            Self::PolicyIsLoss | Self::OldTokenKept => &["S8:"],
+            Self::ContainerForgotten => &["S18:"],
+            Self::RenewalAssumed | Self::BreakIgnored => &["S1:"],
+            Self::ReleaseAlwaysFine => &["S13:"],
+            Self::LimitsRefuseResumes => &["S16:"],
+            Self::ExtendForgotten => &["S11:"],
+            Self::AskedManyTimes | Self::NeverReleased => &["S12:"],
+            Self::WriteAssumed => &["S5:"],
+        }
+    }
+}
+
 type Connect = Box<dyn Fn() -> Arc<dyn LeaseStore> + Send + Sync>;
 
 /// A store with a mistake.

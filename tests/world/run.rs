@@ -33,7 +33,7 @@ pub(crate) struct Outcome {
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Counts,
     pub(crate) timeline: Vec<String>,
-    pub(crate) most_requests: usize,
+    pub(crate) most_requests: [usize; 2],
     /// The longest wait when all was calm.
     pub(crate) longest_wait: Duration,
 }
@@ -206,7 +206,7 @@ async fn wait_once(world: World, place: usize, lock: usize) {
 pub(crate) struct Sums {
     pub(crate) schedules: u64,
     pub(crate) counts: Counts,
-    pub(crate) most_requests: usize,
+    pub(crate) most_requests: [usize; 2],
     pub(crate) longest_wait: Duration,
     /// The first seed that failed.
     pub(crate) failed: Option<u64>,
@@ -229,7 +229,9 @@ impl Sums {
         for (name, count) in other.counts {
             *self.counts.entry(name).or_default() += count;
         }
-        self.most_requests = self.most_requests.max(other.most_requests);
+        for (most, other) in self.most_requests.iter_mut().zip(other.most_requests) {
+            *most = other.max(*most);
+        }
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.failed = self.failed.into_iter().chain(other.failed).min();
     }
@@ -247,7 +249,14 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
             if seed >= seeds.end {
                 break;
             }
-            own.add(seed, run(seed, bug, None, false));
+            let mut outcome = run(seed, bug, None, false);
+            if let Some(bug) = bug {
+                let by = |(what, _): &(String, Duration)| {
+                    bug.rules().iter().any(|rule| what.starts_with(rule))
+                };
+                outcome.violation = outcome.violation.filter(by);
+            }
+            own.add(seed, outcome);
             if own.failed.is_some() {
                 stop.store(true, Ordering::Relaxed);
             }

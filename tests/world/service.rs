@@ -100,7 +100,7 @@ pub(crate) struct Service {
     /// Writes are refused for a reason that is not a lease, until then.
     pub(crate) policy: Option<(Duration, &'static str)>,
     /// Everything is refused for want of a role, until then.
-    pub(crate) denied_until: Duration,
+    pub(crate) denied_until: Option<Duration>,
     /// What leases were given and how they ended.
     pub(crate) leases: Vec<Given>,
 }
@@ -138,7 +138,7 @@ impl Service {
             issued: 0,
             stuck,
             policy: None,
-            denied_until: Duration::ZERO,
+            denied_until: None,
             leases: Vec::new(),
         }
     }
@@ -258,7 +258,9 @@ impl Service {
         if token.parse::<u64>().ok()? < self.valid_from {
             return Some(Answer::refused(401, "InvalidAuthenticationInfo"));
         }
-        (now < self.denied_until).then(|| Answer::refused(403, "AuthorizationPermissionMismatch"))
+        self.denied_until
+            .is_some_and(|until| now < until)
+            .then(|| Answer::refused(403, "AuthorizationPermissionMismatch"))
     }
 
     fn make_container(&mut self, now: Duration) -> Answer {

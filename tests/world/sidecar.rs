@@ -93,22 +93,40 @@ impl Sidecar {
 
     /// A call over the network; none if its answer never comes.
     pub(crate) async fn call<T>(&self, client: usize, work: impl Future<Output = T>) -> Option<T> {
+        let done = self.call_surely(client, work).await;
+        match self.loses_reply(client) {
+            Some(after) => {
+                tokio::time::sleep(after).await;
+                None
+            }
+            None => done,
+        }
+    }
+
+    /// Whether the answer of a call is lost, and how long its client waits for it.
+    pub(crate) fn loses_reply(&self, client: usize) -> Option<Duration> {
+        let faults = self.world.plan().client_faults;
+        let lost = self.world.fault(About::LoseReply, client, faults);
+        lost.map(|mut random| millis(&mut random, 0, 5_000))
+    }
+
+    /// A call whose answer comes unless the sidecar dies.
+    pub(crate) async fn call_surely<T>(
+        &self,
+        client: usize,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
         let mut random = self.world.draw(About::Delay, 100 + client);
         tokio::time::sleep(millis(&mut random, 1, 20)).await;
         if !self.is_alive() {
             return None;
         }
-        let lost = self.world.fault(About::LoseReply, client, self.world.plan().client_faults);
         let done = tokio::select! {
             biased;
             () = self.dead() => None,
             done = work => Some(done),
         };
         tokio::time::sleep(millis(&mut random, 1, 20)).await;
-        if let Some(mut random) = lost {
-            tokio::time::sleep(millis(&mut random, 0, 5_000)).await;
-            return None;
-        }
         done
     }
 

@@ -139,7 +139,7 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
         Kind::Denied => {
             let until = now + millis(random, 2_000, 60_000);
             let mut state = world.state();
-            state.service.denied_until = until;
+            state.service.denied_until = Some(until);
             state.disturb_all(until);
         }
         Kind::Rotation => world.state().service.rotate(),
@@ -188,8 +188,8 @@ pub(crate) fn calm_down(world: &World) {
     state.calm = true;
     state.cut_off.fill(now);
     state.throttled.0 = state.throttled.0.min(now);
-    state.service.denied_until = state.service.denied_until.min(now);
-    state.service.policy = None;
+    state.service.denied_until = state.service.denied_until.map(|until| until.min(now));
+    state.service.policy = state.service.policy.map(|(until, code)| (until.min(now), code));
     state.story.note(now, || "!           calm".to_owned());
 }
 
