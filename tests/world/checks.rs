@@ -11,6 +11,8 @@ const MOST_IN_A_MINUTE: usize = 240;
 const TEN_SECONDS: Duration = Duration::from_secs(10);
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// The most polls of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12).
+const MOST_QUIET_POLLS: usize = 20;
 /// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
 const MADE_AT_ONCE: Duration = Duration::from_secs(12);
 
@@ -36,6 +38,7 @@ pub(crate) struct Checks {
     /// The greatest token that each lock's resource has seen.
     accepted: BTreeMap<LockPath, u64>,
     requests: BTreeMap<(usize, String), VecDeque<Duration>>,
+    polls: BTreeMap<(usize, String), VecDeque<Duration>>,
     pub(crate) most_requests: [usize; 2],
     /// The end that a hold cannot have by `max_hold` before: by token.
     pub(crate) bounds: BTreeMap<u64, Duration>,
@@ -154,6 +157,27 @@ impl Checks {
         }
         too_many.then(|| {
             format!("S12: {counts:?} requests of {sidecar} for {path} in 10 s and in a minute")
+        })
+    }
+
+    /// S10: what is not handed on any more is polled as at any other time.
+    pub(crate) fn polled(
+        &mut self,
+        (sidecar, path): (usize, &str),
+        is_quiet: bool,
+        now: Duration,
+    ) -> Option<String> {
+        let sent = self.polls.entry((sidecar, path.to_owned())).or_default();
+        if !is_quiet {
+            sent.clear();
+            return None;
+        }
+        while sent.front().is_some_and(|at| *at + TEN_SECONDS <= now) {
+            sent.pop_front();
+        }
+        sent.push_back(now);
+        (sent.len() > MOST_QUIET_POLLS).then(|| {
+            format!("S10: {sidecar} polls {path} {} times in 10 s though nothing moves", sent.len())
         })
     }
 }

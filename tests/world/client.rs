@@ -37,6 +37,8 @@ struct Holding {
     told: Option<BootReading>,
     /// It has not believed yet: its grant came after a wait, and it was not told since when it counts.
     fresh: bool,
+    /// Its lease is renewed, so that nothing but `max_hold` bounds it.
+    renews: bool,
 }
 
 /// How a wait, or a resume, ends.
@@ -111,6 +113,7 @@ impl Client {
                     let max_hold = request.max_hold.unwrap_or(MAX_HOLD);
                     self.bound(&grant, (asked, Some(max_hold)), request.auto_renew);
                     let mut holding = self.holding(&sidecar, None, &grant);
+                    holding.renews = request.auto_renew;
                     self.believe(&mut holding, &grant.validity, asked);
                     let span = millis(random, 0, 30_000);
                     return self.follow(holding, span, random).await;
@@ -159,6 +162,7 @@ impl Client {
         };
         self.bound(&grant, (asked, request.max_hold), request.auto_renew);
         let mut holding = self.holding(&sidecar, Some(stream), &grant);
+        holding.renews = request.auto_renew;
         self.believe(&mut holding, &grant.validity, asked);
         let span = millis(random, 0, 40_000);
         self.follow(holding, span, random).await;
@@ -201,6 +205,7 @@ impl Client {
             resume_token: grant.resume_token.clone(),
             told: None,
             fresh: true,
+            renews: true,
         }
     }
 
@@ -345,7 +350,7 @@ impl Client {
         };
         let answer = tokio::time::timeout(PATIENCE, sidecar.call(self.index, work)).await;
         let answer = answer.ok().flatten();
-        if let Some(span) = extend {
+        if let Some(span) = extend.filter(|_| holding.renews) {
             let mut state = self.world.state();
             let bound = state.checks.bounds.get(&holding.token).copied();
             let new = asked + span;
@@ -445,7 +450,7 @@ impl Client {
         if trouble::is_left_out("Moves") {
             to = self.world.sidecar(holding.sidecar.index);
         }
-        let Holding { sidecar, stream, path, token, resume_token, told, .. } = holding;
+        let Holding { sidecar, stream, path, token, resume_token, told, renews, .. } = holding;
         let Some(stream) = stream else { return None };
         stream.breaks(millis(random, 0, 15_000));
         let same_machine = self.home == Some(to.index);
@@ -486,6 +491,7 @@ impl Client {
             }
         };
         let mut resumed = self.holding(&to, Some(stream), &grant);
+        resumed.renews = renews;
         resumed.left = Some(sidecar).filter(|_| moves);
         if self.world.has(Bug::ExtendForgotten) {
             resumed.resume_token = resume_token;

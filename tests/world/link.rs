@@ -221,6 +221,9 @@ impl Wire for Link {
     }
 }
 
+/// S10: a record that says "handed on" and does not change is polled often for 5 s + D; a window counts for ten more.
+const QUIET: Duration = Duration::from_secs(5 + 10);
+
 impl Link {
     fn shallow(&self) -> Self {
         let (world, alive) = (self.world.clone(), Arc::clone(&self.alive));
@@ -237,7 +240,14 @@ impl Link {
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
             state.service.release_asked(path.trim_start_matches('/'), id);
         }
-        if let Some(what) = state.checks.requested(self.sidecar, path, now) {
+        let is_acquire = asked.header("x-ms-lease-action") == Some("acquire");
+        let name = path.trim_start_matches('/');
+        let still = state.service.blob(name).map(|blob| now.saturating_sub(blob.written));
+        let lease = Duration::from_secs(self.world.plan().lease);
+        let is_quiet = is_acquire && still.is_some_and(|still| still > lease + QUIET);
+        let wrong = state.checks.requested(self.sidecar, path, now);
+        let wrong = wrong.or(state.checks.polled((self.sidecar, path), is_quiet, now));
+        if let Some(what) = wrong {
             state.story.note(now, || format!("VIOLATION   {what}"));
             state.checks.fail(what, now);
         }
