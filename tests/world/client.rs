@@ -343,10 +343,15 @@ impl Client {
         let sidecar = holding.sidecar.clone();
         let lease_id = holding.lease_id;
         let work = async {
-            match extend {
+            let answer = match extend {
                 Some(span) => sidecar.coordinator.extend(lease_id, span).await,
                 None => sidecar.coordinator.report_progress(lease_id, false).await,
+            };
+            if let Ok(validity) = &answer {
+                let told = sidecar.clock.true_time(&validity.valid_until);
+                self.world.state().checks.told_by_call(holding.token, told);
             }
+            answer
         };
         let answer = tokio::time::timeout(PATIENCE, sidecar.call(self.index, work)).await;
         let answer = answer.ok().flatten();
@@ -367,8 +372,6 @@ impl Client {
         if self.until(&sidecar, &validity, asked) <= self.world.now() {
             return false;
         }
-        let told = sidecar.clock.true_time(&validity.valid_until);
-        self.world.state().checks.told_by_call(holding.token, told);
         self.believe(holding, &validity, asked);
         true
     }

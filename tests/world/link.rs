@@ -244,9 +244,13 @@ impl Link {
         let name = path.trim_start_matches('/');
         let still = state.service.blob(name).map(|blob| now.saturating_sub(blob.written));
         let lease = Duration::from_secs(self.world.plan().lease);
-        let is_quiet = is_acquire && still.is_some_and(|still| still > lease + QUIET);
+        let is_quiet = still.is_some_and(|still| still > lease + QUIET);
         let wrong = state.checks.requested(self.sidecar, path, now);
-        let wrong = wrong.or(state.checks.polled((self.sidecar, path), is_quiet, now));
+        let polled = match is_acquire {
+            true => state.checks.polled((self.sidecar, path), is_quiet, now),
+            false => None,
+        };
+        let wrong = wrong.or(polled);
         if let Some(what) = wrong {
             state.story.note(now, || format!("VIOLATION   {what}"));
             state.checks.fail(what, now);
