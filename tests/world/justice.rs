@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold::coordinator::{CallError, HoldEvent, LossReason, TroubleKind, Validity};
 use leasehold::lock::{FencingToken, LockPath};
 
-use crate::service::{End, Given, State as LeaseState};
+use crate::lease::{End, Given, State as LeaseState};
 use crate::world::State;
 
 /// Timers are as fine as a millisecond, and messages have a way to go.
@@ -51,24 +51,17 @@ pub(crate) fn judge(
             told(state, Told::Over);
             failed(state, sidecar, error, now)
         }
-        (Some(Told::Held { token, .. }), HoldEvent::Renewed(validity)) => {
-            let held = Told::Held { token: *token, until: until(validity), at_risk: false };
-            told(state, held);
-            None
-        }
-        (Some(Told::Held { token, at_risk: false, .. }), HoldEvent::AtRisk { validity, .. }) => {
-            told(state, Told::Held { token: *token, until: until(validity), at_risk: true });
-            None
-        }
-        (Some(Told::Held { token, .. }), HoldEvent::Recovered(validity)) => {
-            told(state, Told::Held { token: *token, until: until(validity), at_risk: false });
-            None
+        (
+            Some(Told::Held { token, at_risk, .. }),
+            HoldEvent::Renewed(validity)
+            | HoldEvent::AtRisk { validity, .. }
+            | HoldEvent::Recovered(validity),
+        ) => {
+            let warns = matches!(event, HoldEvent::AtRisk { .. });
+            told(state, Told::Held { token: *token, until: until(validity), at_risk: warns });
+            if warns && *at_risk { wrong() } else { None }
         }
         (Some(Told::Held { .. }), HoldEvent::Draining { .. }) => None,
-        (Some(Told::Held { .. }), HoldEvent::Released(_)) => {
-            told(state, Told::Over);
-            None
-        }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {
             told(state, Told::Over);
             let until = state.checks.told_until(*token, *until);
@@ -81,7 +74,10 @@ pub(crate) fn judge(
             told(state, Told::Over);
             None
         }
-        (Some(Told::Held { .. }), HoldEvent::Failed(CallError::Superseded)) => {
+        (
+            Some(Told::Held { .. }),
+            HoldEvent::Released(_) | HoldEvent::Failed(CallError::Superseded),
+        ) => {
             told(state, Told::Over);
             None
         }
@@ -90,7 +86,6 @@ pub(crate) fn judge(
             HoldEvent::Waiting { .. }
             | HoldEvent::Granted(_)
             | HoldEvent::Busy(_)
-            | HoldEvent::AtRisk { .. }
             | HoldEvent::Failed(_),
         )
         | (

@@ -23,7 +23,9 @@ mod chance;
 mod checks;
 mod client;
 mod found;
+mod holding;
 mod justice;
+mod lease;
 mod link;
 mod plan;
 mod planted;
@@ -121,6 +123,17 @@ fn the_same_seed_gives_the_same_timeline_to_the_byte() {
         assert_eq!(differs, None, "seed {seed}");
         assert_eq!(first.timeline.len(), second.timeline.len(), "seed {seed}");
     }
+}
+
+#[test]
+fn a_failing_schedule_is_shrunk_and_told() {
+    let bug = Some(Bug::RenewalAssumed);
+    let seed = quietly(|| run_many(0..BUG_SCHEDULES, bug)).failed.unwrap();
+    let all = quietly(|| run(seed, bug, None, false)).faults.len();
+    let report = report(seed, bug);
+    let shrunk = quietly(|| shrink(seed, bug)).len();
+    assert!(shrunk < all, "{shrunk} of {all} faults");
+    assert!(report.contains("replay: ") && report.contains("VIOLATION"), "{report}");
 }
 
 #[test]

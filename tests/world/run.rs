@@ -10,9 +10,9 @@ use leasehold::lock::Labels;
 
 use crate::chance::{Chance, Fault, Only};
 use crate::client::Client;
+use crate::lease::State as LeaseState;
 use crate::link::LATEST;
 use crate::planted::Bug;
-use crate::service::State as LeaseState;
 use crate::sidecar::{End, SECOND, key};
 use crate::story::{Counts, Story};
 use crate::trouble;

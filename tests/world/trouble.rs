@@ -130,6 +130,21 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
             state.stepped = true;
             state.wall_offsets[place] += if back { -far } else { far };
         }
+        Kind::Throttled
+        | Kind::Denied
+        | Kind::Rotation
+        | Kind::Policy
+        | Kind::ContainerDeleted
+        | Kind::LockDeleted
+        | Kind::Break
+        | Kind::BreakNow => happens_to_all(world, kind, random),
+    }
+}
+
+fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
+    let now = world.now();
+    match kind {
+        Kind::CutOff | Kind::Crash | Kind::Drain | Kind::WallStep => {}
         Kind::Throttled => {
             let until = now + millis(random, 5_000, 180_000);
             let mut state = world.state();
