@@ -11,7 +11,7 @@ use leasehold::testing::{Asked, Carried, SeededRandom, Wire};
 use leasehold::time::UnixMillis;
 
 use crate::chance::{About, millis, one_of};
-use crate::service::Answer;
+use crate::service::{Answer, blob_name};
 use crate::world::World;
 
 /// The longest that a request or an answer may be under way.
@@ -232,22 +232,21 @@ impl Link {
 
     fn counted(&self, asked: &Asked) {
         let now = self.world.now();
-        let (path, _) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+        let name = &blob_name(asked);
         let mut state = self.world.state();
         let state = &mut *state;
         state.story.count("requests");
         let is_release = asked.header("x-ms-lease-action") == Some("release");
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
-            state.service.release_asked(path.trim_start_matches('/'), id);
+            state.service.release_asked(name, id);
         }
         let is_acquire = asked.header("x-ms-lease-action") == Some("acquire");
-        let name = path.trim_start_matches('/');
         let still = state.service.blob(name).map(|blob| now.saturating_sub(blob.written));
         let lease = Duration::from_secs(self.world.plan().lease);
         let is_quiet = still.is_some_and(|still| still > lease + QUIET);
-        let wrong = state.checks.requested(self.sidecar, path, now);
+        let wrong = state.checks.requested(self.sidecar, name, now);
         let polled = match is_acquire {
-            true => state.checks.polled((self.sidecar, path), is_quiet, now),
+            true => state.checks.polled((self.sidecar, name), is_quiet, now),
             false => None,
         };
         let wrong = wrong.or(polled);
@@ -321,8 +320,7 @@ const GIVEN_BACK: Duration = Duration::from_secs(6);
 
 fn refused_by_policy(answer: &Answer, asked: &Asked) -> Option<String> {
     let refused = ["BlobArchived", "BlobImmutableDueToPolicy"].contains(&answer.code);
-    let (path, _) = asked.target.split_once('?')?;
-    refused.then(|| path.trim_start_matches('/').to_owned())
+    refused.then(|| blob_name(asked))
 }
 
 impl Link {
@@ -363,12 +361,8 @@ fn describe(asked: &Asked) -> String {
     let action = asked.header("x-ms-lease-action").unwrap_or_default();
     let id = asked.header("x-ms-proposed-lease-id").or_else(|| asked.header("x-ms-lease-id"));
     let id = id.map(|id| id.chars().take(8).collect::<String>()).unwrap_or_default();
-    let target = asked.target.rsplit('/').next().unwrap_or_default();
-    let short: Vec<_> = asked.target.rsplit('/').take(3).collect();
-    let name = short.last().copied().unwrap_or(target);
-    format!(
-        "{} {name} {action} {id} {}",
-        asked.method,
-        target.split('?').nth(1).unwrap_or_default()
-    )
+    let name = blob_name(asked);
+    let name = name.split('/').nth(3).unwrap_or(&name);
+    let query = asked.target.split_once('?').map_or("", |(_, query)| query);
+    format!("{} {name} {action} {id} {query}", asked.method)
 }

@@ -141,7 +141,7 @@ impl Service {
         if let Some(refusal) = self.refused_sign_in(now, asked) {
             return refusal;
         }
-        let name = path.trim_start_matches('/');
+        let name = &blob_name(asked);
         if query.contains("restype=container") {
             return self.make_container(now);
         }
@@ -364,6 +364,13 @@ fn properties(blob: &Blob, now: Duration) -> Answer {
 fn metadata(asked: &Asked) -> BTreeMap<String, String> {
     let fields = asked.headers.iter().filter(|(name, _)| name.starts_with("x-ms-meta-"));
     fields.cloned().collect()
+}
+
+/// The blob that a request is about: its path, decoded, with its container.
+pub(crate) fn blob_name(asked: &Asked) -> String {
+    let (path, _) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+    let decoded = percent_encoding::percent_decode_str(path.trim_start_matches('/'));
+    decoded.decode_utf8_lossy().into_owned()
 }
 
 fn stamp(at: Duration) -> String {

@@ -177,10 +177,17 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
             let mut state = world.state();
             match kind {
                 Kind::LockDeleted => {
+                    if state.service.blob(&path).is_some() {
+                        state.story.count("acted: LockDeleted");
+                    }
                     state.service.delete_blob(&path, now);
                     state.deleted = true;
                 }
-                _ => drop(state.service.break_lease(&path, now, kind == Kind::BreakNow)),
+                _ => {
+                    if state.service.break_lease(&path, now, kind == Kind::BreakNow) {
+                        state.story.count(format!("acted: {kind:?}"));
+                    }
+                }
             }
             if kind != Kind::Break {
                 excuse(world, &mut state, now, [lock, lock]);
