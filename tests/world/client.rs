@@ -30,6 +30,7 @@ pub(crate) struct Holding {
     pub(crate) lease_id: LeaseId,
     pub(crate) token: u64,
     pub(crate) resume_token: String,
+    pub(crate) generation: u64,
     pub(crate) told: Option<BootReading>,
     /// It has not believed yet: its grant came after a wait, and it was not told since when it counts.
     pub(crate) fresh: bool,
@@ -204,6 +205,7 @@ impl Client {
             lease_id: grant.lease_id,
             token: grant.token.value(),
             resume_token: grant.resume_token.clone(),
+            generation: grant.generation,
             told: None,
             fresh: true,
             renews: true,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, HoldEvent, Released, ResumeRequest};
+use leasehold::coordinator::{CallError, Extended, HoldEvent, Released, ResumeRequest, Validity};
 use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
@@ -81,13 +81,29 @@ impl Client {
             HoldEvent::Renewed(validity)
             | HoldEvent::Recovered(validity)
             | HoldEvent::AtRisk { validity, .. } => {
-                if self.home == Some(holding.sidecar.index) && self.believes(holding).is_some() {
-                    self.believe(holding, &validity, now);
-                }
+                self.hears_validity(holding, &validity, now);
+                Heard::GoesOn
+            }
+            HoldEvent::Extended(extended) => {
+                self.keeps(holding, extended.resume_token);
+                self.hears_validity(holding, &extended.validity, now);
                 Heard::GoesOn
             }
             HoldEvent::Draining { .. } => Heard::EndsSoon,
             _ => Heard::Over,
+        }
+    }
+
+    /// The newest resume token, as long as there is one.
+    fn keeps(&self, holding: &mut Holding, resume_token: String) {
+        if !resume_token.is_empty() && !self.world.has(Bug::ExtendForgotten) {
+            holding.resume_token = resume_token;
+        }
+    }
+
+    fn hears_validity(&self, holding: &mut Holding, validity: &Validity, now: Duration) {
+        if self.home == Some(holding.sidecar.index) && self.believes(holding).is_some() {
+            self.believe(holding, validity, now);
         }
     }
 
@@ -108,7 +124,14 @@ impl Client {
         {
             // A call that went astray.
             let _ = old
-                .call(self.index, old.coordinator.report_progress(holding.lease_id, false))
+                .call(
+                    self.index,
+                    old.coordinator.report_progress(
+                        holding.lease_id,
+                        false,
+                        Some(holding.generation),
+                    ),
+                )
                 .await;
         } else {
             self.world.state().checks.write(&holding.path, holding.token);
@@ -119,14 +142,18 @@ impl Client {
     async fn ask(&self, holding: &mut Holding, extend: Option<Duration>) -> bool {
         let asked = self.world.now();
         let sidecar = holding.sidecar.clone();
-        let lease_id = holding.lease_id;
+        let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
         let work = async {
             let answer = match extend {
-                Some(span) => sidecar.coordinator.extend(lease_id, span).await,
-                None => sidecar.coordinator.report_progress(lease_id, false).await,
+                Some(span) => sidecar.coordinator.extend(lease_id, span, generation).await,
+                None => {
+                    let asked = sidecar.coordinator.report_progress(lease_id, false, generation);
+                    let none = String::new();
+                    asked.await.map(|validity| Extended { validity, resume_token: none })
+                }
             };
-            if let Ok(validity) = &answer {
-                let told = sidecar.clock.true_time(&validity.valid_until);
+            if let Ok(extended) = &answer {
+                let told = sidecar.clock.true_time(&extended.validity.valid_until);
                 self.world.state().checks.told_by_call(holding.token, told);
             }
             answer
@@ -146,7 +173,8 @@ impl Client {
             drop(state);
             self.note(|| format!("extends {} to {new:?}: {}", holding.token, answer.is_some()));
         }
-        let Some(Ok(validity)) = answer else { return false };
+        let Some(Ok(Extended { validity, resume_token })) = answer else { return false };
+        self.keeps(holding, resume_token);
         if self.until(&sidecar, &validity, asked) <= self.world.now() {
             return false;
         }
@@ -190,9 +218,10 @@ impl Client {
             _ => holding.sidecar.clone(),
         };
         let (world, lease_id) = (&self.world, holding.lease_id);
+        let generation = Some(holding.generation);
         let work = async {
             let asked = world.now();
-            let answer = at.coordinator.release(lease_id).await;
+            let answer = at.coordinator.release(lease_id, generation).await;
             let state = world.state();
             let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
             let wrong =
@@ -219,7 +248,8 @@ impl Client {
             let later = millis(random, 0, 20_000);
             tokio::spawn(async move {
                 tokio::time::sleep(later).await;
-                let _ = sidecar.call(index, sidecar.coordinator.release(lease_id)).await;
+                let _ =
+                    sidecar.call(index, sidecar.coordinator.release(lease_id, generation)).await;
             });
         }
         close(holding.stream);
@@ -236,7 +266,8 @@ impl Client {
         stream.breaks(millis(random, 0, 15_000));
         let same_machine = self.home == Some(to.index);
         let told_valid_until = told.clone().filter(|_| same_machine);
-        let request = ResumeRequest { resume_token: resume_token.clone(), told_valid_until };
+        let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));
+        let request = ResumeRequest { resume_token, attempt_id, told_valid_until };
         let moves = to.index != sidecar.index || to.life != sidecar.life;
         if moves && sidecar.is_alive() {
             self.world.state().moved.insert(token);
@@ -274,9 +305,6 @@ impl Client {
         let mut resumed = self.holding(&to, Some(stream), &grant);
         resumed.renews = renews;
         resumed.left = Some(sidecar).filter(|_| moves);
-        if self.world.has(Bug::ExtendForgotten) {
-            resumed.resume_token = resume_token;
-        }
         self.believe(&mut resumed, &grant.validity, asked);
         Some(resumed)
     }

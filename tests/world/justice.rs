@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, HoldEvent, LossReason, TroubleKind, Validity};
+use leasehold::coordinator::{CallError, Extended, HoldEvent, LossReason, TroubleKind, Validity};
 use leasehold::lock::{FencingToken, LockPath};
 
 use crate::lease::{End, Given, State as LeaseState};
@@ -54,6 +54,7 @@ pub(crate) fn judge(
         (
             Some(Told::Held { token, at_risk, .. }),
             HoldEvent::Renewed(validity)
+            | HoldEvent::Extended(Extended { validity, .. })
             | HoldEvent::AtRisk { validity, .. }
             | HoldEvent::Recovered(validity),
         ) => {
@@ -91,6 +92,7 @@ pub(crate) fn judge(
         | (
             None,
             HoldEvent::Renewed(_)
+            | HoldEvent::Extended(_)
             | HoldEvent::AtRisk { .. }
             | HoldEvent::Recovered(_)
             | HoldEvent::Lost { .. }
@@ -138,6 +140,7 @@ pub(crate) fn failed(
         TroubleKind::Denied => state.service.denied_until.is_some_and(|until| now < until + MEMORY),
         TroubleKind::StoreFailed => state.service.policy.is_some() || disturbed,
         TroubleKind::TokenNotGrowing => state.deleted,
+        TroubleKind::TokenUnreadable => false,
         TroubleKind::ShuttingDown => true,
         TroubleKind::Unavailable | TroubleKind::Throttled | TroubleKind::ContainerMissing => {
             disturbed

@@ -54,7 +54,7 @@ impl Entropy for Seeded {
 impl Sidecar {
     pub(crate) fn start(world: &World, index: usize, life: u32) -> Self {
         let alive = Arc::new(AtomicBool::new(true));
-        let clock = MachineClock { world: world.clone(), machine: index };
+        let clock = MachineClock::new(world, index);
         let wire = Arc::new(Link::new(world, index, life, Arc::clone(&alive)));
         let shared_clock: Arc<MachineClock> = Arc::new(clock.clone());
         let of = Arc::clone(&shared_clock);

@@ -38,6 +38,9 @@ pub(crate) fn told(event: &HoldEvent) -> String {
         HoldEvent::Granted(grant) => format!("granted: {}", grant.token),
         HoldEvent::Busy(_) => "busy".to_owned(),
         HoldEvent::Renewed(validity) => format!("renewed: {:?}", validity.valid_for),
+        HoldEvent::Extended(extended) => {
+            format!("extended: {:?}", extended.validity.valid_for)
+        }
         HoldEvent::AtRisk { detail, .. } => format!("at risk: {detail}"),
         HoldEvent::Recovered(_) => "recovered".to_owned(),
         HoldEvent::Draining { .. } => "draining".to_owned(),

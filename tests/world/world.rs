@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::testing::{SeededRandom, SimClock};
-use leasehold::time::{BootReading, Clock, Instant, UnixMillis};
+use leasehold::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 
 use crate::chance::{About, Chance};
 use crate::checks::Checks;
@@ -204,11 +204,16 @@ impl State {
 /// The clock of a sidecar's machine: raw, with a rate of its own, and a wall clock that is wrong at times.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineClock {
-    pub(crate) world: World,
-    pub(crate) machine: usize,
+    world: World,
+    machine: usize,
+    suspicions: Arc<Mutex<Suspicions>>,
 }
 
 impl MachineClock {
+    pub(crate) fn new(world: &World, machine: usize) -> Self {
+        Self { world: world.clone(), machine, suspicions: Arc::default() }
+    }
+
     fn booted_before(&self) -> Duration {
         Duration::from_secs(10_000 * (1 + self.machine as u64))
     }
@@ -235,9 +240,11 @@ impl Clock for MachineClock {
         UnixMillis(self.world.wall(Duration::ZERO).0.saturating_add_signed(offset))
     }
 
-    fn observe_store_date(&self, _sent: Instant, _date: UnixMillis) {}
-
     fn boot_reading(&self, at: Instant) -> BootReading {
         BootReading { boot_id: self.boot_id(), since_boot: at.since_boot() }
+    }
+
+    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
+        self.suspicions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
