@@ -123,16 +123,9 @@ impl Client {
             && random.chance(200)
         {
             // A call that went astray.
-            let _ = old
-                .call(
-                    self.index,
-                    old.coordinator.report_progress(
-                        holding.lease_id,
-                        false,
-                        Some(holding.generation),
-                    ),
-                )
-                .await;
+            let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
+            let astray = old.coordinator.report_progress(lease_id, generation, false);
+            let _ = old.call(self.index, astray).await;
         } else {
             self.world.state().checks.write(&holding.path, holding.token);
         }
@@ -145,9 +138,9 @@ impl Client {
         let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
         let work = async {
             let answer = match extend {
-                Some(span) => sidecar.coordinator.extend(lease_id, span, generation).await,
+                Some(span) => sidecar.coordinator.extend(lease_id, generation, span).await,
                 None => {
-                    let asked = sidecar.coordinator.report_progress(lease_id, false, generation);
+                    let asked = sidecar.coordinator.report_progress(lease_id, generation, false);
                     let none = String::new();
                     asked.await.map(|validity| Extended { validity, resume_token: none })
                 }
