@@ -138,7 +138,9 @@ pub(crate) fn failed(
     error: &CallError,
     now: Duration,
 ) -> Option<String> {
-    let made = state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
+    // S18: for a minute after it was found gone, however long that was after it went.
+    let made = state.deleted && !state.calm
+        || state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
     let disturbed = made || was_disturbed(state, sidecar, now);
     let CallError::Trouble(trouble) = error else { return None };
     let justified = match trouble.kind {
