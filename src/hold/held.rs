@@ -36,11 +36,20 @@ pub(super) struct Held {
     pub(super) bounds: Bounds,
     pub(super) acquired_at: UnixMillis,
     pub(super) granted_at: Instant,
+    /// What the store's clock showed, and when.
+    pub(super) store_clock: StoreClock,
     /// The latest validity that this holder was told.
     pub(super) told_until: Instant,
     /// S13: until when it may believe in that, also by a slow clock elsewhere.
     pub(super) believed_until: Instant,
     pub(super) phase: Phase,
+}
+
+/// A reading of the store's clock, and when it was taken on ours.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoreClock {
+    pub(super) read_at: Instant,
+    pub(super) time: UnixMillis,
 }
 
 /// What the holder is doing.
@@ -130,7 +139,7 @@ impl Held {
 
     /// The store's clock now, as nearly as it is known.
     pub(super) fn store_time(&self, now: Instant) -> UnixMillis {
-        self.acquired_at + now.saturating_since(self.granted_at)
+        self.store_clock.time + now.saturating_since(self.store_clock.read_at)
     }
 
     pub(super) fn next_wakeup(&self) -> Instant {
@@ -234,6 +243,7 @@ impl Hold {
             terms: waiter.terms,
             acquired_at: lease.time,
             granted_at: turn.now,
+            store_clock: StoreClock { read_at: lease.sent, time: lease.time },
             told_until: turn.now,
             believed_until: turn.now,
             phase: Phase::Active,
@@ -251,7 +261,7 @@ impl Hold {
     pub(super) fn grant_resumed(
         &mut self,
         caller: CallerId,
-        (resume, bounds): (Resume, Option<Bounds>),
+        (resume, bounds, store_clock): (Resume, Option<Bounds>, StoreClock),
         renewed: Instant,
         turn: &mut Turn,
     ) {
@@ -272,6 +282,7 @@ impl Hold {
             terms: resume.terms,
             acquired_at: resume.acquired_at,
             granted_at: turn.now,
+            store_clock,
             told_until: turn.now,
             // S13: what it was told before it came here counts too.
             believed_until: resume.believed_until.max(turn.now),

@@ -6,7 +6,7 @@ use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::callers::shutting_down;
 use super::event::{CallerId, Failure, Request, Resume, Stored, Terms, Trouble, TroubleKind};
-use super::held::{BROKEN, DELETED, Fading, Phase};
+use super::held::{BROKEN, DELETED, Fading, Phase, StoreClock};
 use super::releasing::{Released, Releasing, TAKEN};
 use super::turn::Turn;
 use super::validity::cut_off;
@@ -25,6 +25,7 @@ pub(super) struct Resuming {
     bounds: Option<Bounds>,
     /// Until when the client may believe, also by a slow clock (S13).
     believed_until: Instant,
+    store_clock: StoreClock,
 }
 
 #[derive(Clone, Debug)]
@@ -86,7 +87,10 @@ impl Hold {
         let step = Step::Renew { sent: turn.now };
         let flight = Flight::Waiting { at: turn.now };
         let believed_until = resume.believed_until;
-        let resuming = Resuming { caller, resume, step, flight, bounds: None, believed_until };
+        // Until the store has answered.
+        let store_clock = StoreClock { read_at: turn.now, time: resume.acquired_at };
+        let resuming =
+            Resuming { caller, resume, step, flight, bounds: None, believed_until, store_clock };
         self.send_resume(Box::new(resuming), turn);
     }
 
@@ -127,6 +131,7 @@ impl Hold {
         // What the client was told last was told here.
         resume.believed_until = held.told_until;
         let believed_until = held.believed_until;
+        let store_clock = held.store_clock;
         resume.terms = Arc::clone(&held.terms);
         resume.acquired_at = held.acquired_at;
         let bounds = Some(held.bounds.clone());
@@ -135,7 +140,8 @@ impl Hold {
             self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
         }
         let flight = Flight::Waiting { at: turn.now };
-        let resuming = Resuming { caller, resume, step, flight, bounds, believed_until };
+        let resuming =
+            Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), turn);
         None
     }
@@ -233,6 +239,7 @@ impl Hold {
         match answer {
             Ok(Stored { etag, fields, time, .. }) => {
                 resuming.resume.bound(time);
+                resuming.store_clock = StoreClock { read_at: turn.now, time };
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
                     let detail = detail.to_owned();
                     return self.resume_lost(&resuming, LossReason::Taken, detail, turn);
@@ -261,13 +268,13 @@ impl Hold {
         };
         match answer {
             Ok(etag) => {
-                let Resuming { caller, mut resume, step, bounds, .. } = *resuming;
+                let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
                     resume.remember(Record::from_fields(&fields));
                     self.memory.known = Some(Known::new(etag, &fields));
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
-                self.grant_resumed(caller, (resume, bounds), renewed, turn);
+                self.grant_resumed(caller, (resume, bounds, store_clock), renewed, turn);
             }
             Err(Failure::Changed) => {
                 resuming.step = Step::Read { renewed };

@@ -25,6 +25,8 @@ pub(super) struct Watch<'a> {
 struct Seen {
     /// Nothing is granted before; `None` if it was never gone.
     grants_from: Option<Instant>,
+    /// It was not there when it was last asked for.
+    is_gone: bool,
 }
 
 impl Containers {
@@ -49,8 +51,24 @@ impl Containers {
 
     fn saw(&self, container: &str) {
         let mut seen = self.seen();
-        if !seen.contains_key(container) {
-            seen.insert(container.to_owned(), Seen::default());
+        match seen.get_mut(container) {
+            Some(seen) => seen.is_gone = false,
+            None => {
+                seen.insert(container.to_owned(), Seen::default());
+            }
+        }
+    }
+
+    /// Whether it was there once, and has to be made again.
+    pub(super) fn is_gone(&self, container: &str) -> bool {
+        self.seen().get(container).is_some_and(|seen| seen.is_gone)
+    }
+
+    /// It was made again: the wait runs from now.
+    pub(super) fn made(&self, container: &str, now: Instant) {
+        if let Some(seen) = self.seen().get_mut(container).filter(|seen| seen.is_gone) {
+            seen.is_gone = false;
+            seen.grants_from = Some(now + GRACE_AFTER_LOSS);
         }
     }
 
@@ -60,6 +78,7 @@ impl Containers {
             && let Some(seen) = self.seen().get_mut(watch.container)
         {
             seen.grants_from = Some(now + GRACE_AFTER_LOSS);
+            seen.is_gone = true;
         }
     }
 
@@ -93,6 +112,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn s18_a_container_that_is_gone_is_made_again_and_the_wait_runs_from_then() {
+        let (containers, now) = (Containers::default(), Instant::from_boot(Duration::from_secs(9)));
+        containers.note(containers.watch("locks"), None, now);
+        containers.note(containers.watch("locks"), Some("ContainerNotFound"), now);
+        assert!(containers.is_gone("locks"));
+        let made = now + Duration::from_secs(300);
+        containers.made("locks", made);
+        assert!(!containers.is_gone("locks"));
+        assert!(containers.check("locks", made + Duration::from_secs(59)).is_err());
+        assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
+    }
 
     /// Sixteen first acquires at once: the container is made, and the last of them hears that it was not there.
     #[test]

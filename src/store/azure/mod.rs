@@ -218,6 +218,10 @@ impl LeaseStore for AzureStore {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         check_duration(request.duration)?;
         break_note::check_name(path)?;
+        if self.containers.is_gone(path.container()) {
+            self.make_container(path.container()).await?;
+            self.containers.made(path.container(), self.clock.now());
+        }
         self.containers.check(path.container(), self.clock.now())?;
         let watch = self.containers.watch(path.container());
         let leased = self.lease(path, &request).await;
@@ -232,6 +236,7 @@ impl LeaseStore for AzureStore {
             ("ContainerNotFound", None) => {
                 self.make_container(path.container()).await?;
                 self.containers.missed(watch, self.clock.now());
+                self.containers.made(path.container(), self.clock.now());
             }
             _ => return Err(self.error(Request::Acquire, failure)),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use azure_core::http::headers::AUTHORIZATION;
+use azure_core::http::headers::{AUTHORIZATION, HeaderName};
 use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{Context, Request, StatusCode};
 use uuid::Uuid;
@@ -43,11 +43,24 @@ impl SecondTryPolicy {
             _ => false,
         };
         if !renewed {
-            // From half of it to one and a half: random ids have random bytes.
-            let [byte, ..] = *Uuid::new_v4().as_bytes();
-            tokio::time::sleep(MOMENT / 2 + MOMENT * u32::from(byte) / 255).await;
+            // From half of it to one and a half.
+            tokio::time::sleep(MOMENT / 2 + MOMENT * u32::from(spread(refused)) / 255).await;
         }
     }
+}
+
+const LEASE_ID: HeaderName = HeaderName::from_static("x-ms-lease-id");
+const PROPOSED_LEASE_ID: HeaderName = HeaderName::from_static("x-ms-proposed-lease-id");
+
+/// What spreads second tries in time: the random bytes of the request's lease id, so that a simulated world replays.
+fn spread(request: &Request) -> u8 {
+    let headers = request.headers();
+    let id = [&LEASE_ID, &PROPOSED_LEASE_ID]
+        .into_iter()
+        .find_map(|name| headers.get_optional_str(name))
+        .and_then(|id| Uuid::try_parse(id).ok());
+    let [byte, ..] = id.map_or([u8::MAX / 2; 16], Uuid::into_bytes);
+    byte
 }
 
 #[expect(
