@@ -16,6 +16,17 @@ pub(crate) enum Incoming {
     Question(CallerId, Instant),
 }
 
+/// A wall clock that is set, again and again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallMoves {
+    pub(crate) machine: usize,
+    /// By how many milliseconds; each time the other way if it swings.
+    pub(crate) by: i64,
+    pub(crate) swings: bool,
+    pub(crate) left: u8,
+    pub(crate) each: Duration,
+}
+
 #[derive(Debug)]
 pub(crate) enum Delivery {
     ToSidecar {
@@ -40,6 +51,11 @@ pub(crate) enum Delivery {
     Arrival(u64),
     Trouble(u64),
     Restart(usize),
+    WallMoves(WallMoves),
+    /// Somebody mends a record that another tool has spoilt.
+    Mended,
+    /// A client that takes the lock in a loop goes on.
+    LoopsOn(usize),
 }
 
 #[derive(Debug)]

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::client::plain_terms;
 use crate::storage::{Storage, failed, unknown};
+use crate::truth::Truth;
 
 /// What is left of each kind of thing that may go wrong.
 #[derive(Clone, Copy, Debug)]
@@ -158,7 +159,7 @@ impl State {
                     true => self.requests[request].clone(),
                     false => self.requests.remove(request),
                 };
-                let event = self.storage.apply(&action, self.now);
+                let event = self.storage.apply(&action, self.now, &mut Truth::default());
                 self.bounds.duplicates -= u8::from(again);
                 self.bounds.losses -= u8::from(answer_lost);
                 if answer_lost {

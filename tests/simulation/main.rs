@@ -5,6 +5,7 @@
 //! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test runs.
 //! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these
 //!   faults only, as a failing run prints them; with `LEASEHOLD_TEST_SIMULATION_BUG=NoMargin`, with a planted bug.
+//! - `LEASEHOLD_TEST_SIMULATION_SURVEY=N` counts the ways in which the first N fail.
 //! - `LEASEHOLD_TEST_SIMULATION_STATES=N` says how far the exhaustive exploration goes.
 
 #![expect(
@@ -22,12 +23,20 @@ mod clock;
 mod due;
 mod exhaustive;
 mod found;
+mod kept;
+mod long;
+mod moving;
 mod network;
 mod planted;
 mod run;
+mod sidecar;
 mod storage;
 mod story;
+mod trouble;
+mod truth;
 mod world;
+
+use std::time::Duration;
 
 use planted::Bug;
 use run::{Only, run, run_many, shrink};
@@ -144,6 +153,54 @@ fn s1_s5_hold_in_every_order_of_a_bounded_world() {
         assert_eq!(explored.violation, None);
         let went_on = explored.grants >= 2 || !explored.complete;
         assert!(explored.grants >= 1 && went_on, "the lock never went from one to the other");
+    }
+}
+
+/// Seeds of each long schedule.
+const LONG: u64 = 6;
+
+#[test]
+fn s10_nobody_starves_beside_a_caller_that_loops() {
+    let millis = Duration::from_millis;
+    let ways = [(200, 2), (1_000, 2), (5_000, 2), (30_000, 2), (30_000, 100)];
+    for (holds, away) in ways.map(|(holds, away)| (millis(holds), millis(away))) {
+        for waiters in 1..=3 {
+            let turns = (0..LONG).map(|seed| long::longest_wait(seed, (holds, away), waiters, None));
+            let turns: Result<Vec<f64>, String> = turns.collect();
+            let longest = turns.unwrap().into_iter().fold(0.0, f64::max);
+            println!("holds {holds:?}, away {away:?}, {waiters} waiters: {longest:.1} turns");
+        }
+    }
+}
+
+#[test]
+fn s12_a_waiter_costs_so_many_requests_and_no_more() {
+    for others in [false, true] {
+        let hours: Result<Vec<u64>, String> =
+            (0..LONG).map(|seed| long::requests_an_hour(seed, others, None)).collect();
+        println!("requests an hour, others come and go {others}: {:?}", hours.unwrap());
+    }
+}
+
+#[test]
+fn s5_tokens_keep_up_with_the_clock() {
+    for seed in 0..2 {
+        println!("tokens ran ahead by {:?}", long::tokens_keep_up(seed, None).unwrap());
+    }
+}
+
+#[test]
+fn s3_a_pause_that_no_clock_counted_is_found() {
+    for seed in 0..LONG {
+        println!("believed {:?} longer", long::moved_machine(seed, None).unwrap());
+    }
+}
+
+#[test]
+fn survey() {
+    let Some(count) = variable("SURVEY").map(|number| number.parse().unwrap()) else { return };
+    for (what, (times, seed)) in quietly(|| run::survey(0..count)) {
+        println!("{times:>8}  seed {seed:>6}  {what}");
     }
 }
 

@@ -20,10 +20,19 @@ pub(crate) enum Happening {
     BreakNow,
     Deletion,
     OlderCopy,
+    TokenGarbled,
+    /// A virtual machine stands still, and no clock of it counts that.
+    MachineMoved,
+    WallSteps,
+    WallSwings,
+    WallSlews,
 }
 
 impl Happening {
-    pub(crate) const ALL: [Self; 12] = [
+    /// What happens to clocks only.
+    pub(crate) const CLOCKS: [Self; 3] = [Self::WallSteps, Self::WallSwings, Self::WallSlews];
+
+    pub(crate) const ALL: [Self; 17] = [
         Self::CutOff,
         Self::Throttled,
         Self::Denied,
@@ -36,6 +45,11 @@ impl Happening {
         Self::BreakNow,
         Self::Deletion,
         Self::OlderCopy,
+        Self::TokenGarbled,
+        Self::MachineMoved,
+        Self::WallSteps,
+        Self::WallSwings,
+        Self::WallSlews,
     ];
 }
 

@@ -1,0 +1,146 @@
+//! Clients that move: they go on with their hold at another sidecar, and their calls still arrive at the one they left,
+//! late or twice (S16).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::hold::{Action, CallerId, Event, LossReason, Resume};
+use leasehold::testing::SeededRandom;
+
+use crate::chance::{About, millis};
+use crate::client::{Message, Stage};
+use crate::due::{Delivery, Incoming};
+use crate::kept::Kept;
+use crate::world::World;
+
+/// How much earlier than agreed a clock that is fast, and a validity that was told before, may end a hold.
+const EARLY: Duration = Duration::from_secs(2);
+
+impl World {
+    /// S16: it asks any sidecar to go on with its hold.
+    pub(crate) fn resume(&mut self, index: usize, random: &mut SeededRandom) {
+        let at = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
+        let caller = CallerId(self.number());
+        let there = self.read_clock(at);
+        let here = self.read_clock(self.clients[index].machine);
+        let wall = self.clocks[at].wall(self.now);
+        let client = &mut self.clients[index];
+        let (Some(grant), Some(kept)) = (client.grant.clone(), client.kept) else { return };
+        client.former.push((client.at, client.caller));
+        client.stage = Stage::Resuming;
+        (client.at, client.caller, client.called) = (at, caller, here);
+        self.callers.insert(caller, index);
+        let client = &self.clients[index];
+        let lease = client.terms.lease_duration;
+        let own = client.until.map_or(Duration::ZERO, |until| until.saturating_since(here));
+        let believed = if client.machine == at { own.min(lease) } else { lease };
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            believed_until: there + believed,
+            terms: Arc::new(kept.terms(&client.terms, wall, believed)),
+            acquired_at: grant.acquired_at,
+        };
+        let event = Event::ResumeAsked { caller, resume: Box::new(resume) };
+        // It may be under way for long: its client has gone on elsewhere by then, or ended.
+        let number = self.number();
+        let rate = if self.calm { 0 } else { self.plan.delay };
+        let delay = match self.chance.fault(About::DelayMessage, (1, number), rate) {
+            Some(mut random) => millis(&mut random, 500, 45_000),
+            None => millis(&mut self.chance.of(About::Delay, 97, number), 1, 20),
+        };
+        self.call(delay, (at, caller), Incoming::Event(event));
+    }
+
+    /// A call of a client arrives at a sidecar that it has left, or once more at its own, some time later.
+    pub(crate) fn stray(
+        &mut self,
+        index: usize,
+        random: &mut SeededRandom,
+        call: impl FnOnce(CallerId) -> Event,
+    ) {
+        let client = &self.clients[index];
+        let places: Vec<_> = client.former.iter().copied().chain([(client.at, client.caller)]).collect();
+        let (sidecar, caller) = places[usize::try_from(random.below(places.len() as u64)).unwrap()];
+        let most = if !self.calm && random.chance(300) { 20_000 } else { 30 };
+        let delay = millis(random, 1, most);
+        let life = self.sidecars[sidecar].life;
+        let incoming = Incoming::Event(call(caller));
+        self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
+    }
+
+    /// What a caller is told by `action`.
+    pub(crate) fn message(&mut self, index: usize, action: &Action) -> Option<(CallerId, Message)> {
+        let now = self.look(index);
+        Some(match action {
+            Action::TellGranted { caller, grant } => {
+                let valid_for = grant.valid_until.saturating_since(now);
+                let mut grant = grant.clone();
+                grant.valid_until = self.told(index, grant.valid_until);
+                let kept = self.kept(index, *caller);
+                (*caller, Message::Granted { grant, valid_for, kept })
+            }
+            Action::TellRenewed { caller, valid_until: until }
+            | Action::TellRecovered { caller, valid_until: until }
+            | Action::TellAtRisk { caller, valid_until: until, .. } => {
+                let valid_for = until.saturating_since(now);
+                (*caller, Message::Validity { until: self.told(index, *until), valid_for })
+            }
+            Action::TellReleased { caller, .. } => (*caller, Message::Released),
+            Action::TellLost { caller, .. } => (*caller, Message::Lost),
+            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
+                (*caller, Message::Refused)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The newest resume token of a hold.
+    fn kept(&self, index: usize, caller: CallerId) -> Option<Kept> {
+        let holding = self.sidecars[index].machine.hold.holding();
+        let holding = holding.filter(|holding| holding.caller == caller)?;
+        Some(Kept::made(&holding.terms, self.clocks[index].wall(self.now)))
+    }
+
+    /// A sidecar has taken in a new `max_hold` of a hold that it has; the answer says so.
+    pub(crate) fn extended(&mut self, index: usize, caller: CallerId, max_hold: Duration) {
+        let hold = &self.sidecars[index].machine.hold;
+        if hold.validity(caller).is_none() {
+            return;
+        }
+        let Some(client) = self.callers.get(&caller).copied() else { return };
+        let ends = self.now + max_hold;
+        self.clients[client].bounds.push(ends);
+        self.tell(caller, Message::Extended { ends });
+    }
+
+    /// S11: what was agreed on last bounds the hold, and nothing older does.
+    pub(crate) fn check_bound(&mut self, action: &Action) {
+        let Action::TellLost { caller, reason: LossReason::MaxHoldReached, .. } = action else {
+            return;
+        };
+        let Some(client) = self.callers.get(caller).map(|index| &self.clients[*index]) else {
+            return;
+        };
+        let least = client.bounds.iter().min().copied();
+        let too_early = least.is_some_and(|ends| self.now + EARLY < ends);
+        if too_early && client.terms.auto_renew && !self.checks.walls_moved {
+            let text = format!("S11: {caller:?} is told that max_hold is reached, and it ends at {least:?}");
+            self.checks.fail(text);
+        }
+    }
+
+    /// S5: tokens stay with the clock, so that a lock that is made again does not start over.
+    pub(crate) fn check_token(&mut self, action: &Action) {
+        let Action::TellGranted { grant, .. } = action else { return };
+        let ahead = self.storage.ahead(grant.token, self.now);
+        self.checks.farthest_ahead = self.checks.farthest_ahead.max(ahead);
+        if ahead > AHEAD && !self.checks.measures_only {
+            let text = format!("S5: token {} is {ahead:?} ahead of the store's clock", grant.token);
+            self.checks.fail(text);
+        }
+    }
+}
+
+/// How far a token may run ahead of the store's clock: a lock that is made again 5 s later gets a greater one.
+const AHEAD: Duration = Duration::from_secs(5);
