@@ -51,23 +51,23 @@ impl World {
         if self.calm {
             return self.leave(index);
         }
-        let caller = self.clients[index].caller;
+        let (caller, generation) = (self.clients[index].caller, self.clients[index].generation);
         let moved = !self.clients[index].former.is_empty();
         match random.below(12) {
             0 | 1 => self.leave(index),
             2 | 3 if self.plan.mode == Mode::Everything => self.cut_off(index, random),
             4 => {
                 let max_hold = millis(random, 0, 40_000);
-                self.send_event(index, Event::ExtendAsked { caller, max_hold });
+                self.send_event(index, Event::ExtendAsked { caller, generation, max_hold });
             }
             5 if moved => {
                 let max_hold = millis(random, 0, 40_000);
-                self.stray(index, random, |caller| Event::ExtendAsked { caller, max_hold });
+                self.stray(index, random, |caller, generation| Event::ExtendAsked { caller, generation, max_hold });
             }
             6 if moved => {
-                self.stray(index, random, |caller| Event::ProgressReported { caller });
+                self.stray(index, random, |caller, generation| Event::ProgressReported { caller, generation });
             }
-            _ => self.send_event(index, Event::ProgressReported { caller }),
+            _ => self.send_event(index, Event::ProgressReported { caller, generation }),
         }
     }
 

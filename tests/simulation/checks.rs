@@ -37,6 +37,8 @@ pub(crate) struct Checks {
     /// The rule that was broken, and how.
     pub(crate) violation: Option<String>,
     told: BTreeMap<CallerId, Told>,
+    /// Who has asked for a release, and is told what became of the hold (S13).
+    asked: BTreeSet<CallerId>,
     /// Who waits at each sidecar, in the order of arrival (S12).
     waiting: Vec<VecDeque<CallerId>>,
     /// The leases under which sidecars have granted the lock.
@@ -69,6 +71,7 @@ impl Checks {
         Self {
             violation: None,
             told: BTreeMap::new(),
+            asked: BTreeSet::new(),
             waiting: vec![VecDeque::new(); sidecars],
             granted: BTreeSet::new(),
             broken: BTreeSet::new(),
@@ -111,6 +114,9 @@ impl Checks {
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, now: Duration) {
         self.truth.came_in(sidecar, event);
         self.check_polls(sidecar, event, now);
+        if let Event::ReleaseAsked { caller, .. } = event {
+            self.asked.insert(*caller);
+        }
         if let Event::CallerArrived { caller, .. } = event {
             self.waiting[sidecar].push_back(*caller);
         }
@@ -187,13 +193,17 @@ impl Checks {
             }
             Action::TellBusy { caller, .. }
             | Action::TellFailed { caller, .. }
-            | Action::TellSuperseded { caller } => {
+            | Action::TellSuperseded { caller, .. } => {
                 self.stops_waiting(sidecar, *caller);
                 return;
             }
             _ => return,
         };
         let before = self.told.insert(caller, next);
+        // Who has lost a hold and releases it all the same is told so once more (S13).
+        if before == Some(Told::Over) && next == Told::Over && self.asked.remove(&caller) {
+            return;
+        }
         let wrong = match (before, next) {
             (Some(Told::Over), _) | (Some(Told::AtRisk), Told::AtRisk) => true,
             (None, Told::AtRisk) => true,

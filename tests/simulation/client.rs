@@ -10,7 +10,7 @@ use leasehold::time::Instant;
 
 use crate::chance::{About, millis, one_of};
 use crate::due::{Delivery, Incoming};
-use crate::kept::Kept;
+use crate::kept::{Here, Kept};
 use crate::long::Loop;
 use crate::planted::Bug;
 use crate::world::{Mode, World};
@@ -25,11 +25,13 @@ pub(crate) enum Message {
         grant: Granted,
         valid_for: Duration,
         /// What its resume token says (S16).
-        kept: Option<Kept>,
+        kept: Kept,
     },
-    /// Its `max_hold` ends then, by true time (S11).
+    /// Its `max_hold` ends then: by the sidecar's clock, and by true time (S11).
     Extended {
-        ends: Duration,
+        until: Instant,
+        valid_for: Duration,
+        bound: (Instant, Here, Duration),
     },
     /// A validity that answers no question: as a reading of the sidecar's clock, and as a span.
     Validity {
@@ -43,6 +45,8 @@ pub(crate) enum Message {
     Released,
     Lost,
     Refused,
+    /// The sidecar has closed the stream.
+    Closed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +75,9 @@ pub(crate) struct Client {
     pub(crate) until: Option<Instant>,
     pub(crate) grant: Option<Granted>,
     pub(crate) kept: Option<Kept>,
+    /// The generation that it was answered with (S16).
+    pub(crate) generation: Option<u64>,
+    pub(crate) tries: u32,
     /// Where it has had its hold before, and as whom (S16).
     pub(crate) former: Vec<(usize, CallerId)>,
     /// When its `max_hold` may end, as far as it knows: true times.
@@ -144,6 +151,8 @@ impl World {
             until: None,
             grant: None,
             kept: None,
+            generation: None,
+            tries: 0,
             former: Vec::new(),
             bounds: Vec::new(),
             loops: None,
@@ -236,8 +245,18 @@ impl World {
             Message::Granted { grant, valid_for, kept } => {
                 self.hear_grant(index, (grant, valid_for, kept), here);
             }
-            Message::Extended { ends } => {
+            Message::Extended { until, valid_for, bound: (max_hold_ends, there, ends) } => {
                 client.bounds.retain(|bound| *bound == ends);
+                if self.bug != Some(Bug::OldResumeToken) {
+                    client.kept = client.kept.map(|kept| kept.extended(max_hold_ends, there));
+                }
+                self.hear(caller, Message::Validity { until, valid_for });
+            }
+            Message::Closed => {
+                self.callers.remove(&caller);
+                let believes = self.believes(index);
+                let client = &mut self.clients[index];
+                client.stage = if believes { Stage::CutOff } else { Stage::Gone };
             }
             Message::Validity { until, valid_for } => {
                 let until = if naive { here + valid_for } else { until };
@@ -281,7 +300,7 @@ impl World {
     fn hear_grant(
         &mut self,
         index: usize,
-        (grant, valid_for, kept): (Granted, Duration, Option<Kept>),
+        (grant, valid_for, kept): (Granted, Duration, Kept),
         here: Instant,
     ) {
         let now = self.now;
@@ -302,7 +321,8 @@ impl World {
             // S21: elsewhere it counts from before its own call.
             false => client.called + valid_for,
         };
-        (client.grant, client.kept) = (Some(grant), kept.or(client.kept));
+        client.generation = Some(grant.generation);
+        (client.grant, client.kept) = (Some(grant), Some(kept));
         if here < until {
             self.set_belief(index, until);
             self.loops_on_after(index, |loops| Some(loops.holds));
@@ -319,7 +339,7 @@ impl World {
         let (at, caller) = (client.at, client.caller);
         let asked = self.read_clock(client.machine);
         let delay = Duration::from_millis(5);
-        self.call(delay, (at, caller), Incoming::Question(caller, asked));
+        self.call(delay, (at, caller), Incoming::Question(caller, client.generation, asked));
     }
 
     /// Ends its belief first, then says so (S13).
@@ -339,10 +359,13 @@ impl World {
             let moved = !self.clients[index].former.is_empty();
             // An address that several sidecars share takes the call to any of them.
             if !moved || random.chance(400) {
-                self.send_event(index, Event::ReleaseAsked { caller });
+                let generation = self.clients[index].generation;
+                self.send_event(index, Event::ReleaseAsked { caller, generation });
             }
             if moved || random.chance(100) {
-                self.stray(index, &mut random, |caller| Event::ReleaseAsked { caller });
+                self.stray(index, &mut random, |caller, generation| {
+                    Event::ReleaseAsked { caller, generation }
+                });
             }
         }
         if !keeps {

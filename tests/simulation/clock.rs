@@ -50,11 +50,16 @@ impl Clock {
     pub(crate) fn when(&self, at: Instant) -> Duration {
         let since = at.since_boot().saturating_sub(self.offset).as_micros();
         let micros = (since * 1_000_000).div_ceil(u128::from(self.millionths));
-        let at = Duration::from_micros(u64::try_from(micros).unwrap()) + self.missed;
+        let true_at = Duration::from_micros(u64::try_from(micros).unwrap()) + self.missed;
         match self.stands {
-            Some((from, until)) if at > from => at + (until - from),
-            Some(_) | None => at,
+            Some((from, until)) if at > self.read(from) => (true_at + (until - from)).max(until),
+            Some(_) | None => true_at,
         }
+    }
+
+    /// Until when it stands still; `now` if it does not.
+    pub(crate) fn stands_until(&self, now: Duration) -> Duration {
+        self.stands.map_or(now, |(_, until)| until.max(now))
     }
 
     /// It stands still for `span` from `now` on, if it does not already.

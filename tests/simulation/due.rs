@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event};
-use leasehold::time::Instant;
+use leasehold::time::{Instant, UnixMillis};
 
 use crate::client::Message;
 
@@ -12,8 +12,10 @@ use crate::client::Message;
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Event(Event),
-    /// A client elsewhere asks for its validity, at this time of its own (S21).
-    Question(CallerId, Instant),
+    /// An answer of the store, with its date.
+    Answer(Event, UnixMillis),
+    /// A client elsewhere asks for its validity with this generation, at this time of its own (S21).
+    Question(CallerId, Option<u64>, Instant),
 }
 
 /// A wall clock that is set, again and again.

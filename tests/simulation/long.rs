@@ -28,7 +28,10 @@ const DAY: Duration = Duration::from_secs(86_400);
 impl World {
     fn calm(seed: u64, sidecars: usize, bug: Option<Bug>) -> Self {
         let plan = Plan::calm(Mode::Nothing);
-        Self::with(Chance::new(seed, None), (plan, sidecars, SETTINGS), bug, Story::default())
+        let chance = Chance::new(seed, None);
+        let mut world = Self::with(chance, (plan, sidecars, SETTINGS), bug, Story::default());
+        world.checks.measures_only = true;
+        world
     }
 
     /// A client at a sidecar of its own machine, which acts as `loops` says.
@@ -47,8 +50,8 @@ impl World {
             Stage::Holding => {
                 let client = &mut self.clients[index];
                 (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
-                let caller = client.caller;
-                self.send_event(index, Event::ReleaseAsked { caller });
+                let (caller, generation) = (client.caller, client.generation);
+                self.send_event(index, Event::ReleaseAsked { caller, generation });
             }
             Stage::Gone if loops.away.is_some() => self.come_again(index),
             Stage::Gone | Stage::Waiting | Stage::CutOff | Stage::Resuming => {}
@@ -139,7 +142,6 @@ pub(crate) fn tokens_keep_up(seed: u64, bug: Option<Bug>) -> Result<Duration, St
     let mut world = World::calm(seed, 2, bug);
     let blink = Duration::from_millis(2);
     let looper = world.looper(0, DAY, Loop { holds: blink, away: Some(blink) });
-    world.checks.measures_only = true;
     world.run_for(Duration::from_secs(600))?;
     world.clients[looper].loops = Some(Loop { holds: blink, away: None });
     world.run_for(Duration::from_secs(6))?;
@@ -151,7 +153,11 @@ pub(crate) fn tokens_keep_up(seed: u64, bug: Option<Bug>) -> Result<Duration, St
             return Err(format!("S5: sidecar {sidecar} refuses a lock that was made again"));
         }
     }
-    Ok(world.checks.farthest_ahead)
+    let ahead = world.checks.farthest_ahead;
+    if ahead > Duration::from_secs(1) {
+        return Err(format!("S5: tokens ran ahead of the store's clock by {ahead:?}"));
+    }
+    Ok(ahead)
 }
 
 /// A machine stands still for longer than a lease lasts, and no clock of it counts that; then its wall clock is set, or
@@ -182,4 +188,16 @@ pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, Str
         return Err(format!("S3: after a pause that was seen, its holder believes for {overlap:?} more"));
     }
     Ok(overlap)
+}
+
+/// What the long schedules say of a planted bug.
+pub(crate) fn find(bug: Bug) -> Option<String> {
+    let (holds, away) = (Duration::from_secs(1), Duration::from_millis(2));
+    (0..20).find_map(|seed| {
+        let starves = longest_wait(seed, (holds, away), 1, Some(bug)).err();
+        let costs = || requests_an_hour(seed, true, Some(bug)).err();
+        let ahead = || tokens_keep_up(seed, Some(bug)).err();
+        let moved = || moved_machine(seed, Some(bug)).err();
+        starves.or_else(moved).or_else(costs).or_else(ahead)
+    })
 }

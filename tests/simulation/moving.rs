@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, LossReason, Resume};
+use leasehold::hold::{Action, CallerId, Event, Granted, LossReason, Resume};
 use leasehold::testing::SeededRandom;
+use leasehold::time::Instant;
 
 use crate::chance::{About, millis};
 use crate::client::{Message, Stage};
 use crate::due::{Delivery, Incoming};
-use crate::kept::Kept;
+use crate::kept::{Here, Kept};
 use crate::world::World;
 
 /// How much earlier than agreed a clock that is fast, and a validity that was told before, may end a hold.
@@ -23,11 +24,12 @@ impl World {
         let caller = CallerId(self.number());
         let there = self.read_clock(at);
         let here = self.read_clock(self.clients[index].machine);
-        let wall = self.clocks[at].wall(self.now);
+        let clocks = self.here(at);
         let client = &mut self.clients[index];
         let (Some(grant), Some(kept)) = (client.grant.clone(), client.kept) else { return };
         client.former.push((client.at, client.caller));
         client.stage = Stage::Resuming;
+        client.tries += 1;
         (client.at, client.caller, client.called) = (at, caller, here);
         self.callers.insert(caller, index);
         let client = &self.clients[index];
@@ -37,8 +39,11 @@ impl World {
         let resume = Resume {
             lease_id: grant.lease_id,
             token: grant.token,
+            generation: grant.generation,
+            // The same until it is answered: a repeat is not another's (S16).
+            attempt: format!("{index}-{}", grant.generation),
             believed_until: there + believed,
-            terms: Arc::new(kept.terms(&client.terms, wall, believed)),
+            terms: Arc::new(kept.terms(&client.terms, clocks, believed)),
             acquired_at: grant.acquired_at,
         };
         let event = Event::ResumeAsked { caller, resume: Box::new(resume) };
@@ -57,37 +62,50 @@ impl World {
         &mut self,
         index: usize,
         random: &mut SeededRandom,
-        call: impl FnOnce(CallerId) -> Event,
+        call: impl FnOnce(CallerId, Option<u64>) -> Event,
     ) {
         let client = &self.clients[index];
+        // A call of before that was held up carries what its caller was answered with then.
+        let newest = client.generation;
+        let generation = if random.chance(800) { newest } else { newest.map(|it| it.max(2) - 1) };
         let places: Vec<_> = client.former.iter().copied().chain([(client.at, client.caller)]).collect();
         let (sidecar, caller) = places[usize::try_from(random.below(places.len() as u64)).unwrap()];
         let most = if !self.calm && random.chance(300) { 20_000 } else { 30 };
         let delay = millis(random, 1, most);
         let life = self.sidecars[sidecar].life;
-        let incoming = Incoming::Event(call(caller));
+        let incoming = Incoming::Event(call(caller, generation));
         self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
     }
 
     /// What a caller is told by `action`.
-    pub(crate) fn message(&mut self, index: usize, action: &Action) -> Option<(CallerId, Message)> {
-        let now = self.look(index);
+    pub(crate) fn message(&self, index: usize, action: &Action) -> Option<(CallerId, Message)> {
+        let gained = self.sidecars[index].gained;
+        let here = Here { boot: self.time_at(index), ..self.here(index) };
+        let for_now = |until: &Instant| until.saturating_since(here.boot);
         Some(match action {
             Action::TellGranted { caller, grant } => {
-                let valid_for = grant.valid_until.saturating_since(now);
-                let mut grant = grant.clone();
-                grant.valid_until = self.told(index, grant.valid_until);
-                let kept = self.kept(index, *caller);
+                let kept = Kept::made(grant, here);
+                let valid_for = for_now(&grant.valid_until);
+                let valid_until = grant.valid_until.saturating_sub(gained);
+                let grant = Granted { valid_until, ..grant.clone() };
                 (*caller, Message::Granted { grant, valid_for, kept })
             }
             Action::TellRenewed { caller, valid_until: until }
             | Action::TellRecovered { caller, valid_until: until }
             | Action::TellAtRisk { caller, valid_until: until, .. } => {
-                let valid_for = until.saturating_since(now);
-                (*caller, Message::Validity { until: self.told(index, *until), valid_for })
+                let valid_for = for_now(until);
+                (*caller, Message::Validity { until: until.saturating_sub(gained), valid_for })
+            }
+            Action::TellExtended { caller, valid_until: until, max_hold_ends } => {
+                let ends = self.now + max_hold_ends.saturating_since(here.boot);
+                let bound = (*max_hold_ends, here, ends);
+                (*caller, Message::Extended { until: *until, valid_for: for_now(until), bound })
             }
             Action::TellReleased { caller, .. } => (*caller, Message::Released),
             Action::TellLost { caller, .. } => (*caller, Message::Lost),
+            Action::TellMoved { caller } | Action::TellSuperseded { caller, .. } => {
+                (*caller, Message::Closed)
+            }
             Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
                 (*caller, Message::Refused)
             }
@@ -95,23 +113,18 @@ impl World {
         })
     }
 
-    /// The newest resume token of a hold.
-    fn kept(&self, index: usize, caller: CallerId) -> Option<Kept> {
-        let holding = self.sidecars[index].machine.hold.holding();
-        let holding = holding.filter(|holding| holding.caller == caller)?;
-        Some(Kept::made(&holding.terms, self.clocks[index].wall(self.now)))
+    /// The clocks of a sidecar's machine.
+    fn here(&self, machine: usize) -> Here {
+        Here { machine, boot: self.read_clock(machine), wall: self.clocks[machine].wall(self.now) }
     }
 
-    /// A sidecar has taken in a new `max_hold` of a hold that it has; the answer says so.
-    pub(crate) fn extended(&mut self, index: usize, caller: CallerId, max_hold: Duration) {
-        let hold = &self.sidecars[index].machine.hold;
-        if hold.validity(caller).is_none() {
-            return;
+    /// A sidecar has agreed to a new `max_hold`.
+    pub(crate) fn agreed(&mut self, message: &Message, caller: CallerId) {
+        if let Message::Extended { bound: (_, _, ends), .. } = message
+            && let Some(client) = self.callers.get(&caller).copied()
+        {
+            self.clients[client].bounds.push(*ends);
         }
-        let Some(client) = self.callers.get(&caller).copied() else { return };
-        let ends = self.now + max_hold;
-        self.clients[client].bounds.push(ends);
-        self.tell(caller, Message::Extended { ends });
     }
 
     /// S11: what was agreed on last bounds the hold, and nothing older does.

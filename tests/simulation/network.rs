@@ -7,7 +7,7 @@ use leasehold::hold::{Action, TroubleKind};
 use crate::chance::{About, millis};
 use crate::due::{Delivery, Incoming};
 use crate::storage::{failed, unknown};
-use crate::world::World;
+use crate::world::{Mode, World};
 
 /// The latest that a message comes.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);
@@ -34,7 +34,8 @@ impl World {
             self.after(delay, Delivery::ToSidecar { sidecar: index, life, incoming });
             return None;
         }
-        let rate = |rate| if calm { 0 } else { rate };
+        let sound = calm || plan.mode != Mode::Everything;
+        let rate = |rate| if sound { 0 } else { rate };
         let whose = (index, number);
         let reset = self.chance.fault(About::Reset, whose, rate(40));
         if let Some(mut random) = reset.clone() {
@@ -75,7 +76,7 @@ impl World {
         let lost = self.chance.fault(About::LoseAnswer, (sidecar, number), rate);
         if heard && lost.is_none() {
             let delay = self.delay(About::DelayAnswer, sidecar, number);
-            let incoming = Incoming::Event(event);
+            let incoming = Incoming::Answer(event, self.storage.date(self.now));
             self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
         }
     }
@@ -88,7 +89,10 @@ impl World {
                 let most = if random.chance(500) { 3_000 } else { 45_000 };
                 millis(&mut random, 300, most)
             }
-            None => millis(&mut self.chance.of(About::Delay, whose + 1, number * 2), 1, 40),
+            None => {
+                let slowest = if self.plan.mode == Mode::Nothing { 6 } else { 40 };
+                millis(&mut self.chance.of(About::Delay, whose + 1, number * 2), 1, slowest)
+            }
         }
     }
 }

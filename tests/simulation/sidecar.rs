@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use leasehold::hold::{Hold, Memory, Settings};
-use leasehold::time::{Correction, Instant};
+use leasehold::hold::{Action, Event, Failure, Hold, Memory, Settings};
+use leasehold::time::{Instant, Suspicions, UnixMillis};
 
 use crate::due::Incoming;
 use crate::planted::{Bug, Machine};
@@ -14,8 +14,11 @@ use crate::world::World;
 pub(crate) struct Sidecar {
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
-    /// What the product makes of its machine's clocks (S3).
-    correction: Correction,
+    /// What a bug has added to its clock.
+    pub(crate) gained: Duration,
+    wall: Option<i128>,
+    /// What the product makes of the clocks beside its own (S3).
+    suspicions: Suspicions,
     /// Grows with each restart: answers to a former one are lost.
     pub(crate) life: u32,
     pub(crate) paused_until: Duration,
@@ -33,9 +36,11 @@ impl Sidecar {
     pub(crate) fn new(settings: Settings, seed: u64, now: Instant, bug: Option<Bug>) -> Self {
         let hold = Hold::new(settings, Memory::default(), seed, now);
         Self {
-            machine: Machine::new(hold, bug),
+            machine: Machine::new(hold, settings, bug),
             settings,
-            correction: Correction::default(),
+            gained: Duration::ZERO,
+            wall: None,
+            suspicions: Suspicions::default(),
             life: 0,
             paused_until: Duration::ZERO,
             cut_off_until: Duration::ZERO,
@@ -46,18 +51,57 @@ impl Sidecar {
             lease_ids: 0,
         }
     }
+
+    /// What a step of the wall clock was once taken for: time that the boot clock has not counted.
+    fn add_step(&mut self, boot: Instant, wall: UnixMillis) {
+        let boot = i128::try_from((boot.since_boot() + self.gained).as_millis()).unwrap();
+        let difference = i128::from(wall.0) - boot;
+        let step = difference - self.wall.replace(difference).unwrap_or(difference);
+        if step > 250 {
+            self.gained += Duration::from_millis(u64::try_from(step).unwrap());
+            self.wall = Some(difference - step);
+        }
+    }
 }
 
 impl World {
-    /// The sidecar looks at its clocks.
-    pub(crate) fn look(&mut self, index: usize) -> Instant {
-        let (boot, wall) = (self.read_clock(index), self.clocks[index].wall(self.now));
-        self.sidecars[index].correction.now(boot.since_boot(), wall)
+    /// The time as a sidecar has it.
+    pub(crate) fn time_at(&self, index: usize) -> Instant {
+        self.read_clock(index) + self.sidecars[index].gained
     }
 
-    /// A time of the sidecar, as its clients on the same kernel read it.
-    pub(crate) fn told(&self, index: usize, at: Instant) -> Instant {
-        at.saturating_sub(self.sidecars[index].correction.missed())
+    /// The sidecar looks at the clocks beside its own, as it does after each wait (S3).
+    pub(crate) fn look_for_pauses(&mut self, index: usize) {
+        let (boot, wall) = (self.read_clock(index), self.clocks[index].wall(self.now));
+        if self.bug == Some(Bug::AddsWallSteps) {
+            self.sidecars[index].add_step(boot, wall);
+        }
+        let suspicions = &mut self.sidecars[index].suspicions;
+        suspicions.observe_wall(boot, wall);
+        if suspicions.take_raised() {
+            self.feed(index, Event::PauseSuspected);
+        }
+    }
+
+    /// The date of a store's answer comes in.
+    pub(crate) fn observe_date(&mut self, index: usize, date: UnixMillis) {
+        let now = self.read_clock(index);
+        self.sidecars[index].suspicions.observe_store_date(now, date);
+    }
+
+    /// What a renewal says of a pause that is suspected.
+    pub(crate) fn weigh_suspicion(&mut self, index: usize, action: &Action) {
+        let Action::ReportRenewal { latency, failure, .. } = action else { return };
+        let now = self.read_clock(index);
+        let suspicions = &mut self.sidecars[index].suspicions;
+        match (failure, latency) {
+            (None, Some(latency)) => {
+                let source = suspicions.refute(now.saturating_sub(*latency), now);
+                self.story.not_heard += u64::from(source.is_some());
+            }
+            (Some(Failure::Taken | Failure::Deleted), _) => suspicions.confirm(),
+            (Some(_) | None, _) => {}
+        }
     }
 
     /// Freezes a sidecar.
@@ -80,6 +124,7 @@ impl World {
             client.paused_until = client.paused_until.max(until);
         }
         self.checks.excuse(index);
+        self.checks.walls_moved = true;
     }
 
     /// The sidecar crashes and starts again, knowing nothing.
@@ -93,7 +138,8 @@ impl World {
         let former = std::mem::replace(&mut self.sidecars[index], fresh);
         let sidecar = &mut self.sidecars[index];
         (sidecar.life, sidecar.requests) = (life, former.requests);
-        sidecar.paused_until = now;
+        // It crashes in vain while its machine stands still.
+        sidecar.paused_until = self.clocks[index].stands_until(now);
         sidecar.cut_off_until = former.cut_off_until;
         sidecar.throttled_until = former.throttled_until;
         sidecar.denied_until = former.denied_until;

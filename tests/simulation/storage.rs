@@ -15,6 +15,8 @@ use crate::truth::{Ended, Truth};
 
 /// The field of the record that the token stands in.
 const TOKEN: &str = "leasehold_token";
+/// What cannot be read as a token.
+pub(crate) const GARBAGE: &str = "0x1f";
 
 /// A lock that is made again so soon after its latest grant is outside what is promised of tokens (S5).
 const SOON: Duration = Duration::from_secs(5);
@@ -29,6 +31,8 @@ pub(crate) struct Storage {
     pub(crate) fronts: [u64; 3],
     /// What somebody's tool made unreadable: the record's token before.
     garbled: Option<String>,
+    /// It takes no notice of the version that a write is for: a planted bug.
+    pub(crate) loose: bool,
     /// A rule that a write broke.
     pub(crate) violation: Option<String>,
 }
@@ -44,6 +48,7 @@ impl Storage {
             newest_lease: None,
             fronts: [0; 3],
             garbled: None,
+            loose: false,
             violation: None,
         }
     }
@@ -84,7 +89,7 @@ impl Storage {
                 Event::ReadAnswered { request: *request, answer: self.read(at, time) }
             }
             Action::SendWrite { request, lease_id, if_match, fields, .. } => {
-                let if_match = Some(if_match.clone());
+                let if_match = Some(if_match.clone()).filter(|_| !self.loose);
                 let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
                 let answer = self.locks.write_record(&self.path, write, at, time);
                 if answer.is_ok() && self.garbled.take().is_some() {
@@ -94,8 +99,9 @@ impl Storage {
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
                 Event::WriteAnswered { request: *request, answer }
             }
-            Action::SendRenew { request, lease_id, .. } => {
-                let answer = self.locks.renew(&self.path, *lease_id, None, at, time);
+            Action::SendRenew { request, lease_id, if_match, .. } => {
+                let if_match = if_match.as_ref();
+                let answer = self.locks.renew(&self.path, *lease_id, if_match, at, time);
                 let answer = answer.map(drop).map_err(|error| failure(&error));
                 Event::RenewAnswered { request: *request, answer }
             }
@@ -164,6 +170,7 @@ impl Storage {
                 self.newest_ends(Ended::Gone, truth);
             }
             Some(copy) => self.copy = Some(copy),
+            None if self.garbled.is_some() => {}
             None => self.copy = self.locks.copy_record(&self.path),
         }
     }
@@ -171,7 +178,7 @@ impl Storage {
     /// Somebody's tool makes the token unreadable; not while the lock is leased, which the store refuses.
     pub(crate) fn garble(&mut self, now: Duration, truth: &mut Truth) {
         let Some(mut fields) = self.fields(now).filter(|_| self.garbled.is_none()) else { return };
-        let Some(token) = fields.insert(TOKEN.to_owned(), "0x1f".to_owned()) else { return };
+        let Some(token) = fields.insert(TOKEN.to_owned(), GARBAGE.to_owned()) else { return };
         if self.write_outside(fields, now, truth) {
             self.garbled = Some(token);
         }
@@ -218,9 +225,12 @@ impl Storage {
     }
 }
 
+/// 2020-01-01 UTC, from which epochs are counted (S5).
+const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
+
 /// The time that a token's epoch stands for.
 fn millis_of(token: FencingToken) -> u64 {
-    token.epoch() * 1_000
+    EPOCHS_BEGIN + token.epoch()
 }
 
 /// What a store's error is to the machine, as the coordinator has it.
@@ -240,6 +250,7 @@ pub(crate) fn unknown(kind: TroubleKind) -> Failure {
     let trouble = Trouble { kind, message: "simulated".to_owned(), retry_after: None };
     match kind {
         TroubleKind::Denied => Failure::Refused(trouble),
+        TroubleKind::Throttled => Failure::NotDone(trouble),
         _ => Failure::Unknown(trouble),
     }
 }

@@ -20,8 +20,9 @@ pub(crate) struct Truth {
     pub(crate) ended: BTreeMap<LeaseId, Ended>,
     /// Under which lease a caller was granted the lock.
     pub(crate) leases: BTreeMap<CallerId, LeaseId>,
-    /// The first release of each lease by each sidecar.
+    /// The latest release of each lease by each sidecar, and those that were repeated.
     releases: BTreeMap<(usize, LeaseId), Request>,
+    repeated: BTreeSet<(usize, LeaseId)>,
     /// Leases whose first release was answered so that they had ended before.
     refused: BTreeSet<(usize, LeaseId)>,
     /// Leases that somebody wanted to go on with elsewhere (S16).
@@ -34,7 +35,11 @@ impl Truth {
     pub(crate) fn sent(&mut self, sidecar: usize, action: &Action) {
         match action {
             Action::SendRelease { request, lease_id, .. } => {
-                self.releases.entry((sidecar, *lease_id)).or_insert(*request);
+                // Once it was repeated, an answer may be about the try before.
+                let only = self.releases.insert((sidecar, *lease_id), *request).is_none();
+                if !only {
+                    self.repeated.insert((sidecar, *lease_id));
+                }
             }
             Action::TellGranted { caller, grant } => {
                 self.leases.insert(*caller, grant.lease_id);
@@ -69,7 +74,9 @@ impl Truth {
         {
             let first = self.releases.iter().find(|((at, _), first)| *at == sidecar && *first == request);
             if let Some(((_, lease_id), _)) = first {
-                self.refused.insert((sidecar, *lease_id));
+                if !self.repeated.contains(&(sidecar, *lease_id)) {
+                    self.refused.insert((sidecar, *lease_id));
+                }
             }
         }
     }

@@ -136,6 +136,7 @@ impl World {
             })
             .collect();
         let mut storage = Storage::new();
+        storage.loose = bug == Some(Bug::WritesWithoutMatch);
         storage.fronts = [0, random.below(3_001), random.below(3_001)];
         Self {
             now: Duration::ZERO,
@@ -206,7 +207,7 @@ impl World {
                 self.deliver(due.delivery);
             } else if let Some((_, sidecar)) = wakeup {
                 self.catch_up(sidecar);
-                self.feed(sidecar, Event::Wakeup);
+                self.take(sidecar, Incoming::Event(Event::Wakeup));
             }
         }
     }
@@ -214,7 +215,7 @@ impl World {
     fn next_wakeup(&self) -> Option<(Duration, usize)> {
         let wakeups = self.sidecars.iter().enumerate().filter_map(|(index, sidecar)| {
             let at = sidecar.machine.hold.next_wakeup();
-            let at = at.map(|at| self.clocks[index].when(self.told(index, at)));
+            let at = at.map(|at| self.clocks[index].when(at.saturating_sub(sidecar.gained)));
             let at = if sidecar.inbox.is_empty() { at } else { Some(self.now) };
             Some((at?.max(sidecar.paused_until), index))
         });
@@ -257,24 +258,26 @@ impl World {
     fn take(&mut self, index: usize, incoming: Incoming) {
         match incoming {
             Incoming::Event(event) => self.feed(index, event),
-            Incoming::Question(caller, asked) => {
-                self.feed(index, Event::Wakeup);
+            Incoming::Answer(event, date) => {
+                self.observe_date(index, date);
+                self.feed(index, event);
+            }
+            Incoming::Question(caller, generation, asked) => {
+                self.feed(index, Event::ValidityAsked { caller, generation });
                 if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
-                    let valid_for = until.saturating_since(self.look(index));
+                    let valid_for = until.saturating_since(self.time_at(index));
                     self.tell(caller, Message::Answer { valid_for, asked });
                 }
             }
         }
+        self.look_for_pauses(index);
     }
 
     pub(crate) fn feed(&mut self, index: usize, event: Event) {
-        let local = self.look(index);
+        let local = self.time_at(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
         self.checks.came_in(index, &event, self.now);
-        let extended = match &event {
-            Event::ExtendAsked { caller, max_hold } => Some((*caller, *max_hold)),
-            _ => None,
-        };
+        self.story.count_event(&event);
         let leaves = match &event {
             Event::CallerLeft { caller } | Event::HolderSilent { caller } => Some(*caller),
             _ => None,
@@ -289,7 +292,9 @@ impl World {
                 Some(Bug::ReusedLeaseId) => (index as u64 + 1, 1),
                 _ => (index as u64 + 1, number),
             };
-            sidecar.machine.hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(whose, number)));
+            let lease_id = LeaseId::from_uuid(Uuid::from_u64_pair(whose, number));
+            sidecar.machine.hold.supply(lease_id);
+            sidecar.machine.spare = Some(lease_id);
         }
         let before = sidecar.machine.hold.state();
         let actions = sidecar.machine.on(event, local);
@@ -298,9 +303,6 @@ impl World {
         self.checks.machine(index, &sidecar.machine.hold, local);
         for action in actions {
             self.carry_out(index, action);
-        }
-        if let Some((caller, max_hold)) = extended {
-            self.extended(index, caller, max_hold);
         }
         if let Some(caller) = leaves {
             // What was due before comes first: it may have been served just then.
@@ -316,7 +318,9 @@ impl World {
         self.checks.told(index, &action, self.now);
         self.check_token(&action);
         self.check_bound(&action);
+        self.weigh_suspicion(index, &action);
         if let Some((caller, message)) = self.message(index, &action) {
+            self.agreed(&message, caller);
             self.tell(caller, message);
         }
     }
