@@ -56,7 +56,8 @@ impl Call {
             }
             Self::ReportProgress(client, lease_id) => {
                 let lease_id = lease_id.clone();
-                let request = ReportProgressRequest { lease_id, validity_only: false };
+                let request =
+                    ReportProgressRequest { lease_id, validity_only: false, generation: 0 };
                 client.report_progress(request).await.unwrap();
             }
         }

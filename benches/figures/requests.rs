@@ -48,7 +48,7 @@ impl Counted {
 
     async fn cycle(&self) {
         let Outcome::Granted(grant) = self.ask(Duration::ZERO).await else { panic!("busy") };
-        self.coordinator.release(grant.lease_id).await.unwrap();
+        self.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     }
 
     fn take(&self) -> f64 {
@@ -86,10 +86,10 @@ async fn count(figures: &mut Figures) {
     let handing = async {
         tokio::task::yield_now().await;
         here.take();
-        here.coordinator.release(grant.lease_id).await.unwrap();
+        here.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     };
     let (Outcome::Granted(second), ()) = tokio::join!(waiting, handing) else { panic!("busy") };
     figures.at_most("Requests: hand-off between local callers", here.take(), 0.0, "");
-    here.coordinator.release(second.lease_id).await.unwrap();
+    here.coordinator.release(second.lease_id, Some(second.generation)).await.unwrap();
     figures.at_most("Requests: release", here.take(), 1.0, "");
 }

@@ -131,5 +131,5 @@ pub(crate) async fn acquire(client: &mut Client, function: &str, wait: i64) -> G
 }
 
 pub(crate) async fn release(client: &mut Client, lease_id: String) {
-    client.release_lease(ReleaseLeaseRequest { lease_id }).await.unwrap();
+    client.release_lease(ReleaseLeaseRequest { lease_id, generation: 0 }).await.unwrap();
 }

@@ -11,7 +11,7 @@ use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use super::spec::span;
 use crate::config::Config;
-use crate::lock::{HostId, LockPath, Record};
+use crate::lock::{FencingToken, HostId, LockPath, Record};
 use crate::store::{LeaseStore, List, StoreError, StoredLock};
 
 /// Deletes locks whose record was not written for long and that nobody has, for names without end, such as one lock
@@ -113,10 +113,10 @@ async fn collect(
 
 /// Whether a lock is ours, nobody has it, and its record is old, by the store's clock. S5: a lock that is made again takes
 /// its first epoch from that clock, which must have overtaken the last one: a lock that was acquired more often than
-/// once a second is ahead of it.
+/// a thousand times a second is ahead of it.
 fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
     let record = Record::from_fields(&lock.fields);
-    record.token.is_some_and(|token| token.epoch() < lock.time.seconds())
+    record.token.is_some_and(|token| token.epoch() < FencingToken::epoch_at(lock.time))
         && !lock.lease.is_held()
         && record.resting_until.is_none_or(|until| until <= lock.time)
         && lock.time.saturating_since(lock.written_at) >= idle

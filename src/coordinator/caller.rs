@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::Shared;
 use super::request::{CallError, HoldEvent, Outcome};
 use super::task::Command;
-use crate::hold::{CallerId, Terms};
+use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath};
 use crate::time::Instant;
 
@@ -22,6 +22,8 @@ pub(super) struct Caller {
     pub(super) sink: Sink,
     pub(super) arrived: Instant,
     pub(super) granted: Option<Instant>,
+    /// What it was granted, with the bounds as they are now (S16).
+    pub(super) told: Option<Granted>,
     /// The token of its hold, or of the one that it wants to go on with.
     pub(super) token: Option<FencingToken>,
     /// Whether it is counted among the waiting.

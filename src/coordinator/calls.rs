@@ -45,10 +45,10 @@ pub(super) fn send(
                 Event::WriteAnswered { request, answer }
             });
         }
-        Action::SendRenew { request, lease_id, timeout } => {
+        Action::SendRenew { request, lease_id, if_match, timeout } => {
             let notes = inbox.clone();
             spawn(inbox, async move {
-                let answer = limited(timeout, shared.store.renew(&path, lease_id, None)).await;
+                let answer = limited(timeout, shared.store.renew(&path, lease_id, if_match)).await;
                 let answer = shared.answer(gone(answer)).map(|_renewed| ());
                 if answer == Err(Failure::Broken)
                     && let Some(note) = shared.break_note(&path).await
@@ -68,6 +68,8 @@ pub(super) fn send(
         | Action::TellBusy { .. }
         | Action::TellFailed { .. }
         | Action::TellSuperseded { .. }
+        | Action::TellMoved { .. }
+        | Action::TellExtended { .. }
         | Action::TellRenewed { .. }
         | Action::TellAtRisk { .. }
         | Action::TellRecovered { .. }
@@ -191,9 +193,10 @@ pub(super) fn failure(error: &StoreError) -> Failure {
         StoreError::Changed => Failure::Changed,
         StoreError::NotFound => Failure::Deleted,
         StoreError::ContainerMissing { .. } => Failure::Refused(trouble(error)),
-        StoreError::Throttled { .. } | StoreError::Unavailable { .. } => {
-            Failure::Unknown(trouble(error))
+        StoreError::Throttled { .. } | StoreError::Unavailable { sent: false, .. } => {
+            Failure::NotDone(trouble(error))
         }
+        StoreError::Unavailable { sent: true, .. } => Failure::Unknown(trouble(error)),
         StoreError::Denied { .. } | StoreError::Fatal { .. } => Failure::Refused(trouble(error)),
     }
 }

@@ -56,7 +56,7 @@ impl Task {
             // S13: nobody here gets the lock before its holder cannot believe in it any more.
             let believed = registry.hold(caller.lease_id).map(|entry| entry.valid_until);
             memory.not_before = memory.not_before.max(believed);
-            registry.end_hold(caller.lease_id, Ended::Lost(reason));
+            registry.end_hold(caller.lease_id, caller.id, Ended::Lost(reason));
             let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
             caller.sink.event(lost);
             let held = now.saturating_since(granted);

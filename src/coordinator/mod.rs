@@ -7,6 +7,7 @@
 mod caller;
 mod calls;
 mod drain;
+mod entropy;
 mod failing;
 mod names;
 mod observe;
@@ -28,14 +29,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub use caller::HoldStream;
+pub use entropy::{Entropy, SystemEntropy};
 pub use names::Host;
 pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
 pub use request::{
-    BreakResult, BusyAnswer, CallError, Gauges, Grant, HoldEvent, HoldRequest, KeyRequest,
-    LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest, Target, TokenStatus,
-    Validity,
+    BreakResult, BusyAnswer, CallError, Extended, Gauges, Grant, HoldEvent, HoldRequest,
+    KeyRequest, LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest, Target,
+    TokenStatus, Validity,
 };
 
 pub use crate::hold::{LossReason, Trouble, TroubleKind};
@@ -44,7 +46,7 @@ pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DUR
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use readiness::Readiness;
 use registry::{Ended, Registry};
-use task::Command;
+use task::{Command, HoldCall};
 
 use crate::hold::{CallerId, Terms};
 use crate::lock::{LeaseId, LockPath, Record};
@@ -85,6 +87,7 @@ struct Shared {
     store: Arc<dyn LeaseStore>,
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
+    entropy: Arc<dyn Entropy>,
     settings: Settings,
     registry: Mutex<Registry>,
     readiness: Readiness,
@@ -101,10 +104,23 @@ impl Coordinator {
         observer: Arc<dyn Observer>,
         settings: Settings,
     ) -> Self {
+        Self::with_entropy(store, clock, observer, settings, Arc::new(SystemEntropy))
+    }
+
+    /// The same with randomness of the caller's, for tests that replay.
+    #[must_use]
+    pub fn with_entropy(
+        store: Arc<dyn LeaseStore>,
+        clock: Arc<dyn Clock>,
+        observer: Arc<dyn Observer>,
+        settings: Settings,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
         let shared = Shared {
             store,
             clock,
             observer,
+            entropy,
             settings,
             registry: Mutex::default(),
             readiness: Readiness::default(),
@@ -161,6 +177,7 @@ impl Coordinator {
             sink: Sink::Stream(sender),
             arrived: self.shared.clock.now(),
             granted: None,
+            told: None,
             token: Some(resumed.resume.token),
             waits: true,
         };
@@ -169,11 +186,16 @@ impl Coordinator {
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
     }
 
-    /// Gives a hold back; answers when the store has it, or the lease can no longer be valid (S13).
+    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13). `generation` is the
+    /// newest that the caller was answered with, if it knows it (S16).
     ///
     /// # Errors
     /// When the lease id was never of a hold here, or too long ago.
-    pub async fn release(&self, lease_id: LeaseId) -> Result<Released, CallError> {
+    pub async fn release(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Result<Released, CallError> {
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
@@ -183,7 +205,7 @@ impl Coordinator {
                     ended => Ok(released_before(ended)),
                 };
             };
-            let command = Command::Release(lease_id, reply);
+            let command = Command::Release(HoldCall { lease_id, generation }, reply);
             if registry.send(&entry.path, command).is_err() {
                 return Err(CallError::UnknownLease);
             }
@@ -202,9 +224,11 @@ impl Coordinator {
     pub async fn extend(
         &self,
         lease_id: LeaseId,
+        generation: Option<u64>,
         max_hold: Duration,
-    ) -> Result<Validity, CallError> {
-        self.ask(lease_id, |reply| Command::Extend(lease_id, max_hold, reply)).await
+    ) -> Result<Extended, CallError> {
+        let call = HoldCall { lease_id, generation };
+        self.ask(lease_id, |reply| Command::Extend(call, max_hold, reply)).await
     }
 
     /// Resets the progress timeout (S11), or with `validity_only` resets nothing; answers with the validity (S21).
@@ -214,9 +238,11 @@ impl Coordinator {
     pub async fn report_progress(
         &self,
         lease_id: LeaseId,
+        generation: Option<u64>,
         validity_only: bool,
     ) -> Result<Validity, CallError> {
-        self.ask(lease_id, |reply| Command::ReportProgress(lease_id, validity_only, reply)).await
+        let call = HoldCall { lease_id, generation };
+        self.ask(lease_id, |reply| Command::ReportProgress(call, validity_only, reply)).await
     }
 
     /// Numbers for gauges.
@@ -252,12 +278,13 @@ impl Coordinator {
         });
         let caller = Caller {
             id: self.shared.next_caller(),
-            lease_id: LeaseId::from_uuid(uuid::Uuid::new_v4()),
+            lease_id: self.shared.entropy.lease_id(),
             host_id: target.host_id,
             terms,
             sink,
             arrived: self.shared.clock.now(),
             granted: None,
+            told: None,
             token: None,
             waits: true,
         };
@@ -278,9 +305,13 @@ impl Coordinator {
                 retry_after: None,
             }));
         }
-        registry
-            .admit(shared.settings.max_holds, shared.settings.max_waiters)
-            .inspect_err(|_| shared.observe_refusal(AcquireResult::OverLimit))?;
+        if matches!(command, Command::Resume(..)) {
+            registry.admit_resume();
+        } else {
+            registry
+                .admit(shared.settings.max_holds, shared.settings.max_waiters)
+                .inspect_err(|_| shared.observe_refusal(AcquireResult::OverLimit))?;
+        }
         if let Err(command) = registry.send(path, command) {
             task::start(shared, path, |inbox| registry.add_task(path.clone(), inbox));
             let _ = registry.send(path, command);
@@ -288,11 +319,11 @@ impl Coordinator {
         Ok(())
     }
 
-    async fn ask(
+    async fn ask<T>(
         &self,
         lease_id: LeaseId,
-        command: impl FnOnce(oneshot::Sender<Result<Validity, CallError>>) -> Command,
-    ) -> Result<Validity, CallError> {
+        command: impl FnOnce(oneshot::Sender<Result<T, CallError>>) -> Command,
+    ) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
@@ -311,6 +342,17 @@ impl Coordinator {
 impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has every hold renewed at once if another clock shows a pause that ours did not count (S3).
+    fn look_for_pauses(&self) {
+        if self.clock.suspects_pause() {
+            tracing::warn!(
+                "another clock shows a pause that the boot clock did not count: every hold is renewed at once"
+            );
+            self.observer.observe(&Observation::PauseSuspected);
+            self.registry().send_to_all(|| Command::SuspectPause);
+        }
     }
 
     fn observe_refusal(&self, result: AcquireResult) {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::hold::{Failure, LossReason, TroubleKind};
+use crate::time::SignSource;
 
 /// Takes in observations. Must not block.
 pub trait Observer: Send + Sync + fmt::Debug {
@@ -43,6 +44,13 @@ pub enum Observation {
     HostTypeCollision,
     /// A grant was refused because the token would not grow (S5).
     TokenNotGrowing,
+    /// Another clock showed a pause that the boot clock may not have counted (S3).
+    PauseSuspected,
+    /// A clock has shown too many pauses that were none, and is not heard for an hour (S3).
+    ClockNotHeard {
+        /// Which.
+        source: SignSource,
+    },
 }
 
 /// How an acquire ended.
@@ -66,7 +74,7 @@ pub enum AcquireResult {
 
 impl AcquireResult {
     /// Every result.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Granted,
         Self::Resumed,
         Self::Busy,
@@ -79,6 +87,7 @@ impl AcquireResult {
         Self::Failed(TroubleKind::ContainerMissing),
         Self::Failed(TroubleKind::StoreFailed),
         Self::Failed(TroubleKind::TokenNotGrowing),
+        Self::Failed(TroubleKind::TokenUnreadable),
         Self::Failed(TroubleKind::ShuttingDown),
     ];
 
@@ -148,7 +157,9 @@ impl From<&Failure> for RenewalFailure {
             Failure::Deleted => Self::Deleted,
             Failure::Contended => Self::Contended,
             Failure::Changed => Self::Changed,
-            Failure::Unknown(trouble) | Failure::Refused(trouble) => Self::Failed(trouble.kind),
+            Failure::Unknown(trouble) | Failure::NotDone(trouble) | Failure::Refused(trouble) => {
+                Self::Failed(trouble.kind)
+            }
         }
     }
 }
@@ -161,6 +172,7 @@ const fn trouble_name(kind: TroubleKind) -> &'static str {
         TroubleKind::ContainerMissing => "container_missing",
         TroubleKind::StoreFailed => "store_failed",
         TroubleKind::TokenNotGrowing => "token_not_growing",
+        TroubleKind::TokenUnreadable => "token_unreadable",
         TroubleKind::ShuttingDown => "shutting_down",
     }
 }

@@ -57,7 +57,10 @@ impl Registry {
     }
 
     pub(super) fn send_to_all(&self, command: impl Fn() -> Command) {
-        for inbox in self.tasks.values() {
+        // In the order of their paths, so that a simulated world replays.
+        let mut tasks: Vec<_> = self.tasks.iter().collect();
+        tasks.sort_by_key(|(path, _)| *path);
+        for (_, inbox) in tasks {
             inbox.send(command());
         }
     }
@@ -100,9 +103,32 @@ impl Registry {
         self.holds.insert(lease_id, entry);
     }
 
-    pub(super) fn end_hold(&mut self, lease_id: LeaseId, ended: Ended) {
+    /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now (S16).
+    pub(super) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, ended: Ended) {
+        if self.holds.get(&lease_id).is_some_and(|entry| entry.caller != caller) {
+            return;
+        }
         self.holds.remove(&lease_id);
         self.ended.put(lease_id, ended, MAX_ENDED);
+    }
+
+    /// `caller`'s hold goes on at another sidecar: nothing is known of it here any more (S16).
+    pub(super) fn forget_hold(&mut self, lease_id: LeaseId, caller: CallerId) {
+        if self.holds.get(&lease_id).is_some_and(|entry| entry.caller == caller) {
+            self.holds.remove(&lease_id);
+        }
+    }
+
+    /// A resume has taken the place of `caller` (S16).
+    pub(super) fn hand_over(&mut self, lease_id: LeaseId, caller: CallerId, to: CallerId) {
+        if let Some(entry) = self.holds.get_mut(&lease_id).filter(|entry| entry.caller == caller) {
+            entry.caller = to;
+        }
+    }
+
+    /// Counts in a caller that goes on with a hold: it was let in once, so no limit refuses it (S16).
+    pub(super) const fn admit_resume(&mut self) {
+        self.waiters += 1;
     }
 
     /// Counts a caller in, within the limits.

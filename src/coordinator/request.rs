@@ -99,6 +99,15 @@ pub struct Grant {
     pub expires_at: UnixMillis,
 }
 
+/// A hold has a new bound (S11).
+#[derive(Clone, Debug)]
+pub struct Extended {
+    /// Until when the holder may act.
+    pub validity: Validity,
+    /// Replaces the one of the grant: what bounds the hold is in the newest (S16). Empty for a unary hold.
+    pub resume_token: String,
+}
+
 /// Somebody else has the lock.
 #[derive(Clone, Debug)]
 pub struct BusyAnswer {
@@ -133,6 +142,8 @@ pub enum HoldEvent {
     Busy(Box<BusyAnswer>),
     /// The validity has a new end.
     Renewed(Validity),
+    /// The bounds of the hold have changed (S11).
+    Extended(Extended),
     /// Renewals fail (S9).
     AtRisk {
         /// When the hold will be lost.
@@ -173,6 +184,7 @@ impl HoldEvent {
             Self::Waiting { .. }
             | Self::Granted(_)
             | Self::Renewed(_)
+            | Self::Extended(_)
             | Self::AtRisk { .. }
             | Self::Recovered(_)
             | Self::Draining { .. } => false,
@@ -326,6 +338,8 @@ pub enum CallError {
 pub struct ResumeRequest {
     /// As granted.
     pub resume_token: String,
+    /// Names this try and its repeats (S16); empty for none.
+    pub attempt_id: String,
     /// The end of the validity that the client believes in, if it told it.
     pub told_valid_until: Option<BootReading>,
 }

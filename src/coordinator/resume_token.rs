@@ -7,14 +7,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::caller::Caller;
 use super::request::{CallError, ResumeRequest};
-use crate::hold::{Granted, Resume, Terms};
+use crate::hold::{Resume, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Record};
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
-use crate::time::{Clock, Instant, UnixMillis};
+use crate::time::{BootReading, Clock, Instant, UnixMillis};
 
 /// What a token of another version would have is not known here.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// It names the storage lease, so who has it can take the hold over: as secret as the lease id (S20).
 #[derive(Serialize, Deserialize)]
@@ -25,16 +26,48 @@ struct Content {
     hold: String,
     lease: String,
     token: u64,
+    generation: u64,
     lease_seconds: u64,
     acquired_at: u64,
     auto_renew: bool,
-    /// By the wall clock; the resumed hold never gets more than `max_hold_ms` from the resume.
-    max_hold_ends: Option<u64>,
-    max_hold_ms: Option<u64>,
-    min_hold_ends: u64,
+    max_hold_ends: Option<End>,
+    min_hold_ends: End,
     progress_timeout_ms: Option<u64>,
     holder: String,
     host_type: String,
+}
+
+/// When a bound ends: on the boot clock where that is the same, else by the wall clock, and never more than was left when
+/// the token was made (S3).
+#[derive(Serialize, Deserialize)]
+struct End {
+    boot_id: String,
+    boot_ms: u64,
+    wall_ms: u64,
+    left_ms: u64,
+}
+
+impl End {
+    fn new(at: Instant, clock: &dyn Clock) -> Self {
+        let left = at.saturating_since(clock.now());
+        let BootReading { boot_id, since_boot } = clock.boot_reading(at);
+        Self {
+            boot_id,
+            boot_ms: millis(since_boot),
+            wall_ms: (clock.wall() + left).0,
+            left_ms: millis(left),
+        }
+    }
+
+    fn left(&self, clock: &dyn Clock) -> Duration {
+        let here = clock.boot_reading(clock.now());
+        let left = if !self.boot_id.is_empty() && self.boot_id == here.boot_id {
+            Duration::from_millis(self.boot_ms).saturating_sub(here.since_boot)
+        } else {
+            UnixMillis(self.wall_ms).saturating_since(clock.wall())
+        };
+        left.min(Duration::from_millis(self.left_ms))
+    }
 }
 
 /// A token that was read.
@@ -45,26 +78,25 @@ pub(super) struct Resumed {
     pub(super) resume: Resume,
 }
 
-/// The token of a hold that was granted just now.
-pub(super) fn make(
-    (path, host_id, hold): (&LockPath, &HostId, LeaseId),
-    terms: &Terms,
-    grant: &Granted,
-    wall: UnixMillis,
-) -> String {
+/// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
+pub(super) fn make(path: &LockPath, caller: &Caller, clock: &dyn Clock) -> String {
+    let Some(grant) = caller.told.as_ref().filter(|_| caller.sink.is_stream()) else {
+        return String::new();
+    };
+    let terms = &caller.terms;
     let content = Content {
         version: VERSION,
         path: path.to_string(),
-        host_id: host_id.to_string(),
-        hold: hold.to_string(),
+        host_id: caller.host_id.to_string(),
+        hold: caller.lease_id.to_string(),
         lease: grant.lease_id.to_string(),
         token: grant.token.value(),
+        generation: grant.generation,
         lease_seconds: grant.lease_duration.as_secs(),
         acquired_at: grant.acquired_at.0,
         auto_renew: terms.auto_renew,
-        max_hold_ends: terms.max_hold.map(|span| (wall + span).0),
-        max_hold_ms: terms.max_hold.map(millis),
-        min_hold_ends: (wall + terms.min_hold).0,
+        max_hold_ends: grant.max_hold_ends.map(|at| End::new(at, clock)),
+        min_hold_ends: End::new(grant.min_hold_ends, clock),
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),
         host_type: terms.record.host_type.clone(),
@@ -82,7 +114,7 @@ pub(super) fn read(request: &ResumeRequest, clock: &dyn Clock) -> Result<Resumed
 }
 
 fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Option<Resumed> {
-    let (now, wall) = (clock.now(), clock.wall());
+    let now = clock.now();
     let lease_duration = Duration::from_secs(content.lease_seconds);
     if content.version != VERSION
         || lease_duration < MIN_LEASE_DURATION
@@ -91,9 +123,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         return None;
     }
     let believed_until = believed_until(request, now, lease_duration, clock);
-    let left = |ends: u64| UnixMillis(ends).saturating_since(wall);
-    let whole = content.max_hold_ms.map(Duration::from_millis);
-    let mut max_hold = content.max_hold_ends.map(|ends| left(ends).min(whole.unwrap_or_default()));
+    let mut max_hold = content.max_hold_ends.map(|end| end.left(clock));
     if !content.auto_renew {
         // One lease duration and no more: the renewal that resumes adds nothing (S11).
         let rest = believed_until.saturating_since(now);
@@ -109,7 +139,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         lease_duration,
         wait: Duration::ZERO,
         max_hold,
-        min_hold: left(content.min_hold_ends),
+        min_hold: content.min_hold_ends.left(clock),
         progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
         auto_renew: content.auto_renew,
         request_id: String::new(),
@@ -122,6 +152,8 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         resume: Resume {
             lease_id: LeaseId::parse(&content.lease)?,
             token: FencingToken::from_u64(content.token)?,
+            generation: content.generation,
+            attempt: request.attempt_id.clone(),
             terms: Arc::new(terms),
             believed_until,
             acquired_at: UnixMillis(content.acquired_at),

@@ -7,11 +7,10 @@ use std::time::Duration;
 use futures_channel::mpsc;
 use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
-use uuid::Uuid;
 
 use super::caller::Caller;
 use super::repeats::{Departure, Repeatable};
-use super::request::{CallError, LocalView, Released, Validity};
+use super::request::{CallError, Extended, LocalView, Released, Validity};
 use super::{Shared, calls, failing};
 use crate::hold::{CallerId, Event, Hold, Memory, Trouble, TroubleKind};
 use crate::lock::{FencingToken, LeaseId, LockPath};
@@ -45,9 +44,11 @@ pub(super) enum Command {
     FallSilent(CallerId),
     /// A repeatable call has its answer.
     Confirm(CallerId),
-    Release(LeaseId, oneshot::Sender<Released>),
-    Extend(LeaseId, Duration, oneshot::Sender<Result<Validity, CallError>>),
-    ReportProgress(LeaseId, bool, oneshot::Sender<Result<Validity, CallError>>),
+    Release(HoldCall, oneshot::Sender<Released>),
+    Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
+    ReportProgress(HoldCall, bool, oneshot::Sender<Result<Validity, CallError>>),
+    /// A pause is suspected that the clock did not count (S3).
+    SuspectPause,
     Look(oneshot::Sender<LocalView>),
     Answered(Box<Event>),
     /// The lock was broken through this sidecar, with this note.
@@ -56,6 +57,13 @@ pub(super) enum Command {
     NoteBreak(BreakNote),
     DrainStarted(Instant),
     DrainEnded,
+}
+
+/// Whose hold a call is about, and the generation that its caller was answered with (S16).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HoldCall {
+    pub(super) lease_id: LeaseId,
+    pub(super) generation: Option<u64>,
 }
 
 /// The state around one machine.
@@ -70,6 +78,8 @@ pub(super) struct Task {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
     pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
+    /// Requests to the store whose answers are to come.
+    pub(super) in_flight: usize,
     /// The note of the latest break, until the loss that it is about is told (S17).
     pub(super) break_note: Option<BreakNote>,
 }
@@ -79,7 +89,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
     let (sender, commands) = mpsc::unbounded();
     let inbox = Inbox(Arc::new(sender));
     let memory = memory(inbox.clone());
-    let seed = Uuid::new_v4().as_u64_pair().0;
+    let seed = shared.entropy.seed();
     let hold = Hold::new(shared.settings.hold, memory, seed, shared.clock.now());
     let task = Task {
         shared: Arc::clone(shared),
@@ -89,6 +99,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         callers: HashMap::new(),
         grants: Repeatable::default(),
         releases: Vec::new(),
+        in_flight: 0,
         break_note: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));
@@ -116,8 +127,7 @@ impl Task {
     /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
     /// may be a lease that nobody wants (S6).
     fn retire(&self) -> bool {
-        // This task and the registry have a sender each, a request under way another.
-        if Arc::strong_count(&self.inbox.0) > 2 {
+        if self.in_flight > 0 {
             return false;
         }
         let mut registry = self.shared.registry();
@@ -144,7 +154,10 @@ impl Task {
     fn step(&mut self, command: Option<Command>) {
         match command {
             None => self.feed(Event::Wakeup),
-            Some(Command::Answered(event)) => self.feed(*event),
+            Some(Command::Answered(event)) => {
+                self.in_flight = self.in_flight.saturating_sub(1);
+                self.feed(*event);
+            }
             Some(Command::Arrive(caller)) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.callers.insert(id, caller);
@@ -158,19 +171,23 @@ impl Task {
             Some(Command::Leave(caller)) => self.leave(caller),
             Some(Command::FallSilent(caller)) => self.fall_silent(caller),
             Some(Command::Confirm(caller)) => self.grants.confirm(caller),
-            Some(Command::Release(lease_id, reply)) => self.release(lease_id, reply),
-            Some(Command::Extend(lease_id, max_hold, reply)) => {
-                let asked = |caller| Event::ExtendAsked { caller, max_hold };
-                self.ask(lease_id, asked, reply);
+            Some(Command::Release(call, reply)) => self.release(call, reply),
+            Some(Command::Extend(call, max_hold, reply)) => {
+                let generation = call.generation;
+                let asked = |caller| Event::ExtendAsked { caller, generation, max_hold };
+                let validity = self.ask(call.lease_id, asked);
+                let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
             }
-            Some(Command::ReportProgress(lease_id, validity_only, reply)) => {
+            Some(Command::ReportProgress(call, validity_only, reply)) => {
+                let generation = call.generation;
                 // What time has ended is over, also for who only asks (S4).
                 let asked = |caller| match validity_only {
-                    true => Event::Wakeup,
-                    false => Event::ProgressReported { caller },
+                    true => Event::ValidityAsked { caller, generation },
+                    false => Event::ProgressReported { caller, generation },
                 };
-                self.ask(lease_id, asked, reply);
+                let _ = reply.send(self.ask(call.lease_id, asked));
             }
+            Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
             Some(Command::Look(reply)) => {
                 self.feed(Event::Wakeup);
                 let _ = reply.send(self.view());
@@ -185,15 +202,16 @@ impl Task {
     /// Tells the machine what happened, and does what it answers.
     fn feed(&mut self, event: Event) {
         if self.hold.needs_lease_id() {
-            // S6: random, from the system, one for each acquisition.
-            self.hold.supply(LeaseId::from_uuid(Uuid::new_v4()));
+            self.hold.supply(self.shared.entropy.lease_id());
         }
         // The clock is read here, after every wait and before every decision (S3).
         for action in self.hold.on(event, self.shared.clock.now()) {
-            if let Some(action) = calls::send(&self.shared, &self.path, &self.inbox, action) {
-                self.tell(action);
+            match calls::send(&self.shared, &self.path, &self.inbox, action) {
+                Some(action) => self.tell(action),
+                None => self.in_flight += 1,
             }
         }
+        self.shared.look_for_pauses();
     }
 
     fn leave(&mut self, id: CallerId) {
@@ -203,7 +221,9 @@ impl Task {
             Departure::OneOfMany => return,
         };
         self.feed(Event::CallerLeft { caller: id });
-        if let Some(caller) = self.callers.remove(&id) {
+        // What became of a holder is told when it is known (S13).
+        let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
+        if waited && let Some(caller) = self.callers.remove(&id) {
             self.note_left(*caller);
         }
     }
@@ -233,7 +253,8 @@ impl Task {
         self.shared.registry().hold(lease_id).map(|entry| entry.caller)
     }
 
-    fn release(&mut self, lease_id: LeaseId, reply: oneshot::Sender<Released>) {
+    fn release(&mut self, call: HoldCall, reply: oneshot::Sender<Released>) {
+        let HoldCall { lease_id, generation } = call;
         let Some(caller) = self.holder(lease_id) else {
             let ended = self.shared.registry().ended(lease_id);
             let _ = reply.send(super::released_before(ended));
@@ -242,7 +263,7 @@ impl Task {
         let under_way = self.is_releasing(caller);
         self.releases.push((caller, reply));
         if !under_way {
-            self.feed(Event::ReleaseAsked { caller });
+            self.feed(Event::ReleaseAsked { caller, generation });
         }
     }
 
@@ -250,17 +271,23 @@ impl Task {
         self.releases.iter().any(|(releasing, _)| *releasing == caller)
     }
 
-    /// Asks something of a hold, and answers with its validity.
+    /// Asks something of a hold; its validity then.
     fn ask(
         &mut self,
         lease_id: LeaseId,
         asked: impl FnOnce(CallerId) -> Event,
-        reply: oneshot::Sender<Result<Validity, CallError>>,
-    ) {
+    ) -> Result<Validity, CallError> {
         if let Some(caller) = self.holder(lease_id) {
             self.feed(asked(caller));
         }
-        let _ = reply.send(self.validity(lease_id));
+        self.validity(lease_id)
+    }
+
+    /// The answer to an extension: the newest resume token has the new bound (S16).
+    fn extended(&self, lease_id: LeaseId, validity: Validity) -> Extended {
+        let caller = self.holder(lease_id).and_then(|caller| self.callers.get(&caller));
+        let resume_token = caller.map(|caller| self.resume_token(caller)).unwrap_or_default();
+        Extended { validity, resume_token }
     }
 
     fn validity(&self, lease_id: LeaseId) -> Result<Validity, CallError> {

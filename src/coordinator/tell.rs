@@ -1,11 +1,13 @@
 //! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss and
 //! release.
 
+use std::time::Duration;
+
 use super::caller::Caller;
 use super::observe::{AcquireResult, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
 use super::request::{
-    BusyAnswer, CallError, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
+    BusyAnswer, CallError, Extended, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
 };
 use super::task::Task;
 use super::{calls, resume_token};
@@ -22,7 +24,11 @@ impl Task {
             Action::TellSameGrant { caller, holder } => self.tell_same_grant(caller, holder),
             Action::TellBusy { caller, busy } => self.tell_busy(caller, busy),
             Action::TellFailed { caller, trouble } => self.tell_failed(caller, trouble),
-            Action::TellSuperseded { caller } => self.tell_superseded(caller),
+            Action::TellSuperseded { caller, by } => self.tell_superseded(caller, by),
+            Action::TellMoved { caller } => self.tell_moved(caller),
+            Action::TellExtended { caller, valid_until, max_hold_ends } => {
+                self.tell_extended(caller, valid_until, max_hold_ends);
+            }
             Action::TellRenewed { caller, valid_until } => {
                 tracing::debug!(lock = %self.path, "renewed");
                 self.tell_validity(caller, valid_until, HoldEvent::Renewed);
@@ -61,6 +67,7 @@ impl Task {
                 if let Some(cause) = failure {
                     tracing::debug!(lock = %self.path, cause = cause.as_str(), "renewal failed");
                 }
+                self.weigh_suspicion(failure, latency);
                 self.shared.observer.observe(&Observation::Renewal { failure, latency, lateness });
             }
             // Sent before they come here.
@@ -87,26 +94,18 @@ impl Task {
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.granted = Some(now);
+        caller.told = Some(granted.clone());
         caller.token = Some(granted.token);
         let (shared, path) = (&self.shared, &self.path);
         let wall = shared.clock.wall();
-        let resume_token = if caller.sink.is_stream() {
-            resume_token::make(
-                (path, &caller.host_id, caller.lease_id),
-                &caller.terms,
-                granted,
-                wall,
-            )
-        } else {
-            String::new()
-        };
+        let resume_token = resume_token::make(path, caller, shared.clock.as_ref());
         let grant = Box::new(Grant {
             lease_id: caller.lease_id,
             resume_token,
             path: path.clone(),
             host_id: caller.host_id.clone(),
             token: granted.token,
-            generation: 1,
+            generation: granted.generation,
             validity: shared.validity(granted.valid_until),
             acquired_at: granted.acquired_at,
             expires_at: wall + granted.valid_until.saturating_since(now),
@@ -168,16 +167,84 @@ impl Task {
 
     fn tell_failed(&mut self, id: CallerId, trouble: Trouble) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
+        self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::Failed(trouble.kind));
         caller.sink.event(HoldEvent::Failed(CallError::Trouble(trouble.clone())));
         caller.sink.answer(Err(CallError::Trouble(trouble)));
     }
 
-    fn tell_superseded(&mut self, id: CallerId) {
+    fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
+        self.shared.registry().hand_over(caller.lease_id, id, by);
         self.end_wait(&mut caller, AcquireResult::Left);
         caller.sink.event(HoldEvent::Failed(CallError::Superseded));
         caller.sink.answer(Err(CallError::Superseded));
+    }
+
+    /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
+    fn tell_moved(&mut self, id: CallerId) {
+        self.grants.remove(id);
+        tracing::info!(lock = %self.path, "a hold has gone on at another sidecar");
+        self.releases.retain(|(caller, _)| *caller != id);
+        let Some(mut caller) = self.callers.remove(&id) else { return };
+        let now = self.shared.clock.now();
+        let held = caller.granted.map(|at| now.saturating_since(at));
+        self.shared.observer.observe(&Observation::HoldEnded { lost: None, held });
+        {
+            let mut registry = self.shared.registry();
+            registry.forget_hold(caller.lease_id, id);
+            registry.changed(&self.path);
+        }
+        caller.sink.event(HoldEvent::Failed(CallError::Superseded));
+        caller.sink.answer(Err(CallError::Superseded));
+    }
+
+    fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {
+        let Some(caller) = self.callers.get_mut(&id) else { return };
+        if let Some(told) = &mut caller.told {
+            told.max_hold_ends = Some(max_hold_ends);
+        }
+        let lease_id = caller.lease_id;
+        let resume_token = resume_token::make(&self.path, caller, self.shared.clock.as_ref());
+        self.note_validity(lease_id, valid_until, None);
+        let validity = self.shared.validity(valid_until);
+        self.send_event(id, HoldEvent::Extended(Extended { validity, resume_token }));
+    }
+
+    pub(super) fn resume_token(&self, caller: &Caller) -> String {
+        resume_token::make(&self.path, caller, self.shared.clock.as_ref())
+    }
+
+    /// What a renewal says of a pause that is suspected (S3).
+    fn weigh_suspicion(&self, failure: Option<RenewalFailure>, latency: Option<Duration>) {
+        let clock = &self.shared.clock;
+        let now = clock.now();
+        match (failure, latency) {
+            (None, Some(latency)) => {
+                let sent = now.saturating_sub(latency);
+                let source = clock.suspicions().refute(sent, now);
+                if let Some(source) = source {
+                    tracing::warn!(
+                        clock = source.as_str(),
+                        "a clock has shown three pauses that were none: it is not heard for an hour"
+                    );
+                    self.shared.observer.observe(&Observation::ClockNotHeard { source });
+                }
+            }
+            (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {
+                clock.suspicions().confirm();
+            }
+            (
+                Some(
+                    RenewalFailure::Broken
+                    | RenewalFailure::Contended
+                    | RenewalFailure::Changed
+                    | RenewalFailure::Failed(_),
+                )
+                | None,
+                _,
+            ) => {}
+        }
     }
 
     fn tell_validity(
@@ -246,6 +313,7 @@ impl Task {
         if caller.granted.is_some() {
             self.note_released(&mut caller);
         } else {
+            self.shared.registry().forget_hold(caller.lease_id, caller.id);
             self.end_wait(&mut caller, AcquireResult::Left);
         }
     }
@@ -284,7 +352,7 @@ impl Task {
         if std::mem::take(&mut caller.waits) {
             registry.waiter_gone();
         }
-        registry.end_hold(caller.lease_id, ended);
+        registry.end_hold(caller.lease_id, caller.id, ended);
         registry.changed(&self.path);
     }
 

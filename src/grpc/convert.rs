@@ -233,6 +233,7 @@ pub(super) fn hold_start(
                 wrong.add("resume.resume_token", "is required: give the resume_token of the grant");
             }
             wrong.text("resume.resume_token", &resume.resume_token, MAX_RESUME_TOKEN);
+            wrong.text("resume.attempt_id", &resume.attempt_id, 64);
             let told = resume.told_valid_until.map(|told| {
                 wrong.text("resume.told_valid_until.boot_id", &told.boot_id, 64);
                 let range = (Duration::ZERO, Duration::MAX / 4);
@@ -242,10 +243,16 @@ pub(super) fn hold_start(
             });
             wrong.finish(Some(HoldStart::Resume(ResumeRequest {
                 resume_token: resume.resume_token,
+                attempt_id: resume.attempt_id,
                 told_valid_until: told,
             })))
         }
     }
+}
+
+/// The generation that a call carries; 0 says that its caller knows none (S16).
+pub(super) fn generation(generation: u64) -> Option<u64> {
+    (generation > 0).then_some(generation)
 }
 
 pub(super) fn lease_id(text: &str) -> Result<LeaseId, Status> {

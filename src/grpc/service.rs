@@ -61,7 +61,8 @@ impl LeaseService for Service {
         request: Request<ReleaseLeaseRequest>,
     ) -> Result<Response<ReleaseLeaseResponse>, Status> {
         let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
-        let released = answered(self.coordinator.release(lease_id).await)?;
+        let generation = convert::generation(request.get_ref().generation);
+        let released = answered(self.coordinator.release(lease_id, generation).await)?;
         Ok(Response::new(ReleaseLeaseResponse { result: Some(answer::released(&released)) }))
     }
 
@@ -71,11 +72,12 @@ impl LeaseService for Service {
     ) -> Result<Response<ExtendLeaseResponse>, Status> {
         let (lease_id, max_hold) = convert::extend(request.get_ref(), &self.limits)?;
         let ends_at = self.coordinator.clock().wall() + max_hold;
-        let validity = answered(self.coordinator.extend(lease_id, max_hold).await)?;
+        let generation = convert::generation(request.get_ref().generation);
+        let extended = answered(self.coordinator.extend(lease_id, generation, max_hold).await)?;
         Ok(Response::new(ExtendLeaseResponse {
-            validity: Some(answer::validity(validity)),
+            validity: Some(answer::validity(extended.validity)),
             max_hold_ends_at: Some(answer::timestamp(ends_at)),
-            resume_token: String::new(),
+            resume_token: extended.resume_token,
         }))
     }
 
@@ -129,7 +131,9 @@ impl LeaseService for Service {
     ) -> Result<Response<ReportProgressResponse>, Status> {
         let request = request.into_inner();
         let lease_id = convert::lease_id(&request.lease_id)?;
-        let reported = self.coordinator.report_progress(lease_id, request.validity_only).await;
+        let generation = convert::generation(request.generation);
+        let validity_only = request.validity_only;
+        let reported = self.coordinator.report_progress(lease_id, generation, validity_only).await;
         let validity = Some(answer::validity(answered(reported)?));
         Ok(Response::new(ReportProgressResponse { validity }))
     }

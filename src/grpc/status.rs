@@ -78,6 +78,7 @@ pub(super) const fn trouble(kind: TroubleKind) -> (Code, &'static str) {
         TroubleKind::ContainerMissing => (Code::FailedPrecondition, "CONTAINER_MISSING"),
         TroubleKind::StoreFailed => (Code::Internal, "STORE_FAILED"),
         TroubleKind::TokenNotGrowing => (Code::DataLoss, "TOKEN_NOT_GROWING"),
+        TroubleKind::TokenUnreadable => (Code::DataLoss, "TOKEN_UNREADABLE"),
     }
 }
 

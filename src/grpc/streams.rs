@@ -42,6 +42,10 @@ impl HoldEvents {
                 validity: Some(answer::validity(validity)),
                 resume_token: String::new(),
             }),
+            HoldEvent::Extended(extended) => Event::Renewed(proto::Renewed {
+                validity: Some(answer::validity(extended.validity)),
+                resume_token: extended.resume_token,
+            }),
             HoldEvent::AtRisk { validity, kind, detail } => Event::AtRisk(proto::AtRisk {
                 validity: Some(answer::validity(validity)),
                 cause: answer::cause(kind),

@@ -8,6 +8,7 @@ use super::event::{Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind}
 use super::granting::{Leased, Work};
 use super::polling::Polling;
 use super::releasing::Releasing;
+use super::tenure::eager_span;
 use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
@@ -76,7 +77,7 @@ impl Hold {
                 None => return,
             },
         };
-        if effort.unread >= POLLS_UNREAD && effort.uncertain.is_none() && !self.is_handed_on() {
+        if effort.unread >= POLLS_UNREAD && effort.uncertain.is_none() {
             return self.read_holder(effort, turn);
         }
         let request = self.next_request();
@@ -137,7 +138,7 @@ impl Hold {
         };
         let was_read = read.is_some();
         if let Some(Ok(stored)) = read {
-            self.learn(stored);
+            self.learn(stored, turn.now);
         }
         match answer {
             Ok(granted) => {
@@ -162,6 +163,7 @@ impl Hold {
                 self.fail_all(&trouble, turn);
                 self.abandon(Some(effort), turn);
             }
+            Err(Failure::NotDone(trouble)) => self.acquire_later(effort, trouble, turn),
             Err(Failure::Unknown(trouble)) => {
                 effort.uncertain = Some(sent);
                 self.acquire_later(effort, trouble, turn);
@@ -212,19 +214,22 @@ impl Hold {
         effort.first = false;
         effort.changes = 0;
         self.trouble = None;
-        let delay = self.poll_delay();
+        let delay = self.poll_delay(effort.duration, turn.now);
         self.state = State::Idle { not_before: turn.now + delay, effort: Some(effort) };
         self.tell_still_taken(turn);
     }
 
-    pub(super) fn poll_delay(&mut self) -> Duration {
-        self.polling.set_eager(self.is_handed_on());
+    pub(super) fn poll_delay(&mut self, lease_duration: Duration, now: Instant) -> Duration {
+        self.polling.set_eager(self.is_handed_on(lease_duration, now));
         self.polling.next(&mut self.jitter, self.settings.poll_cap)
     }
 
-    /// Whether the holder's sidecar hands the lock on, as far as we know (S10).
-    fn is_handed_on(&self) -> bool {
-        self.memory.known.as_ref().is_some_and(|known| known.record().handed_on)
+    /// Whether the holder's sidecar hands the lock on, as far as we know (S10). A mark ages: it may have been left by
+    /// callers that have gone.
+    fn is_handed_on(&self, lease_duration: Duration, now: Instant) -> bool {
+        let changed = self.memory.changed_at;
+        changed.is_some_and(|at| now.saturating_since(at) < eager_span(lease_duration))
+            && self.memory.known.as_ref().is_some_and(|known| known.record().handed_on)
     }
 
     /// The record changed since we knew it: read it beside another acquire (S5).
@@ -252,9 +257,13 @@ impl Hold {
         delay.max(trouble.retry_after.unwrap_or_default().min(self.settings.poll_cap))
     }
 
-    pub(super) fn learn(&mut self, stored: Stored) {
+    pub(super) fn learn(&mut self, stored: Stored, now: Instant) {
         let token = Record::from_fields(&stored.fields).token;
         self.memory.highest = self.memory.highest.max(token);
+        let known = self.memory.known.as_ref();
+        if known.is_none_or(|known| *known.etag() != stored.etag) {
+            self.memory.changed_at = Some(now);
+        }
         self.memory.known = Some(Known::new(stored.etag, &stored.fields));
     }
 

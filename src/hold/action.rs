@@ -50,6 +50,8 @@ pub enum Action {
         request: Request,
         /// The lease.
         lease_id: LeaseId,
+        /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
+        if_match: Option<ETag>,
         /// How long the answer is waited for (S7).
         timeout: Duration,
     },
@@ -99,8 +101,15 @@ pub enum Action {
         /// Why.
         trouble: Trouble,
     },
-    /// Tell a waiting caller that a repeated call has taken its place.
+    /// Tell a caller that a repeated call, or a resume of its hold, has taken its place.
     TellSuperseded {
+        /// Whom.
+        caller: CallerId,
+        /// Who has its place now.
+        by: CallerId,
+    },
+    /// Tell whoever is still there that the hold went on at another sidecar: nothing of it is left here (S16).
+    TellMoved {
         /// Whom.
         caller: CallerId,
     },
@@ -110,6 +119,15 @@ pub enum Action {
         caller: CallerId,
         /// Its end.
         valid_until: Instant,
+    },
+    /// Tell a holder its new bound, and its validity (S11).
+    TellExtended {
+        /// Whom.
+        caller: CallerId,
+        /// The end of its validity.
+        valid_until: Instant,
+        /// When its hold ends at the latest.
+        max_hold_ends: Instant,
     },
     /// Tell a holder that renewals fail (S9).
     TellAtRisk {
@@ -182,12 +200,18 @@ pub enum Action {
 pub struct Granted {
     /// The token (S5).
     pub token: FencingToken,
+    /// Grows with each resume of the hold (S16).
+    pub generation: u64,
     /// The storage lease that backs it; for the resume token only (S16).
     pub lease_id: LeaseId,
     /// D of that lease.
     pub lease_duration: Duration,
     /// The end of the holder's validity (S2).
     pub valid_until: Instant,
+    /// When the hold ends at the latest, if it has such a bound (S11).
+    pub max_hold_ends: Option<Instant>,
+    /// Until when a release keeps the lock from everyone (S11).
+    pub min_hold_ends: Instant,
     /// When the lock was granted, by the store's clock, for people.
     pub acquired_at: UnixMillis,
     /// The hold went on: it was had before and resumed (S16).

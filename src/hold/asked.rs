@@ -7,7 +7,6 @@ use super::event::CallerId;
 use super::held::{BROKEN, Fading, Phase};
 use super::turn::Turn;
 use super::{Hold, State};
-use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 impl Hold {
@@ -32,42 +31,39 @@ impl Hold {
         }
     }
 
-    /// Takes a hold up again that this sidecar still has (S16); false if it has not.
-    pub(super) fn take_up(
+    /// S16: whether a call about a hold shows that it has left this sidecar; then nothing of it stays.
+    pub(super) fn has_moved(
         &mut self,
         caller: CallerId,
-        lease_id: LeaseId,
-        token: FencingToken,
+        generation: Option<u64>,
         turn: &mut Turn,
     ) -> bool {
-        let State::Held(held) = &mut self.state else {
-            return false;
-        };
-        let goes_on = match held.phase {
-            Phase::Active | Phase::Fading(Fading::Silent) => true,
-            Phase::Resting { .. } | Phase::Fading(_) => false,
-        };
-        if !goes_on || held.lease_id != lease_id || held.token != token {
-            return false;
+        match self.take_state(turn.now) {
+            State::Held(held)
+                if held.caller == caller
+                    && generation.is_some_and(|generation| generation > held.generation) =>
+            {
+                self.moved_on(&held, turn);
+                true
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => {
+                self.state = other;
+                false
+            }
         }
-        if held.phase == Phase::Active {
-            turn.push(Action::TellSuperseded { caller: held.caller });
-        }
-        held.caller = caller;
-        held.phase = Phase::Active;
-        held.renewal.begin_anew(turn.now);
-        let grant = held.granted(true, turn.now);
-        turn.push(Action::TellGranted { caller, grant });
-        true
     }
 
     pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, turn: &mut Turn) {
         if let State::Held(held) = &mut self.state
             && held.is_active(caller)
         {
-            held.bounds.extend(max_hold, turn.now);
+            let max_hold_ends = held.bounds.extend(max_hold, turn.now);
             let valid_until = held.tell_validity(turn.now);
-            turn.push(Action::TellRenewed { caller, valid_until });
+            turn.push(Action::TellExtended { caller, valid_until, max_hold_ends });
         }
     }
 

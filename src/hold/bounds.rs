@@ -48,14 +48,24 @@ impl Bounds {
         }
     }
 
-    pub(super) fn extend(&mut self, max_hold: Duration, now: Instant) {
-        self.max_hold_ends = Some(now + max_hold);
+    pub(super) fn extend(&mut self, max_hold: Duration, now: Instant) -> Instant {
+        *self.max_hold_ends.insert(now + max_hold)
     }
 
     pub(super) fn report_progress(&mut self, now: Instant) {
         if let Some(progress) = &mut self.progress {
             progress.ends = now + progress.timeout;
         }
+    }
+
+    /// Until when a release keeps the lock from everyone.
+    pub(super) const fn min_hold_ends(&self) -> Instant {
+        self.min_hold_ends
+    }
+
+    /// When the hold ends at the latest, if it has such a bound.
+    pub(super) const fn max_hold_ends(&self) -> Option<Instant> {
+        self.max_hold_ends
     }
 
     /// Until when a release keeps the lock from everyone; none if the hold has lasted long enough.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::action::{Action, Busy};
 use super::event::{CallerId, Terms, Trouble, TroubleKind};
+use super::tenure::LONGEST_STAND_BACK;
 use super::turn::Turn;
 use super::waiters::Waiter;
 use super::{Hold, State};
@@ -23,7 +24,7 @@ impl Hold {
         let waiter = Waiter::new(caller, terms, turn.now);
         let waiter = match self.waiters.replace(waiter) {
             Ok((superseded, _)) => {
-                turn.push(Action::TellSuperseded { caller: superseded });
+                turn.push(Action::TellSuperseded { caller: superseded, by: caller });
                 return self.tell_untold(turn);
             }
             Err(waiter) => waiter,
@@ -31,9 +32,24 @@ impl Hold {
         if waiter.terms.wait.is_zero() && self.is_answer_known(turn.now) {
             return turn.push(self.refusal(caller, turn.now));
         }
+        if waiter.terms.wait.is_zero() {
+            self.try_once_soon(turn.now);
+        }
         self.waiters.push(waiter);
         if self.is_answer_known(turn.now) {
             self.tell_untold(turn);
+        }
+    }
+
+    /// S12: one try does not wait for long until others have had their turn.
+    fn try_once_soon(&mut self, now: Instant) {
+        let latest = now + LONGEST_STAND_BACK;
+        if let State::Idle { not_before, .. } = &mut self.state
+            && self.memory.stands_back_until == Some(*not_before)
+            && *not_before > latest
+        {
+            *not_before = latest;
+            self.memory.stands_back_until = Some(latest);
         }
     }
 
@@ -58,7 +74,10 @@ impl Hold {
     fn is_answer_known(&self, now: Instant) -> bool {
         match &self.state {
             State::Held(_) | State::Resuming(_) => true,
-            State::Idle { not_before, .. } => now < *not_before,
+            // A sidecar that stands back knows of nobody who has the lock (S10).
+            State::Idle { not_before, .. } => {
+                now < *not_before && self.memory.stands_back_until != Some(*not_before)
+            }
             State::Acquiring(_) | State::Releasing(_) => false,
         }
     }
@@ -114,10 +133,11 @@ impl Hold {
 
     /// Who has the lock, as far as is known here.
     fn busy(&self, now: Instant) -> Busy {
+        let seen = self.memory.rest.as_ref().map(|rest| rest.until);
         let (record, rest) = match (&self.state, &self.memory.known) {
             (State::Held(held), _) => (held.record(), held.holding().resting_until),
-            (_, Some(known)) => (known.record(), self.memory.resting_until),
-            (_, None) => (Record::default(), self.memory.resting_until),
+            (_, Some(known)) => (known.record(), seen),
+            (_, None) => (Record::default(), seen),
         };
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));

@@ -34,15 +34,19 @@ pub enum Event {
         /// Who.
         caller: CallerId,
     },
-    /// A holder gives the lock back: its own belief has ended (S13).
+    /// A holder releases: its own belief has ended (S13).
     ReleaseAsked {
         /// Who.
         caller: CallerId,
+        /// The generation that it was answered with, if it said one (S16).
+        generation: Option<u64>,
     },
     /// A holder sets a new `max_hold`, counted from now (S11).
     ExtendAsked {
         /// Who.
         caller: CallerId,
+        /// The generation that it was answered with, if it said one (S16).
+        generation: Option<u64>,
         /// For how long from now.
         max_hold: Duration,
     },
@@ -50,6 +54,15 @@ pub enum Event {
     ProgressReported {
         /// Who.
         caller: CallerId,
+        /// The generation that it was answered with, if it said one (S16).
+        generation: Option<u64>,
+    },
+    /// A holder asked for its validity; nothing of its hold changes (S21).
+    ValidityAsked {
+        /// Who.
+        caller: CallerId,
+        /// The generation that it was answered with, if it said one (S16).
+        generation: Option<u64>,
     },
     /// A client wants to go on with a hold that it had by a stream that broke (S16).
     ResumeAsked {
@@ -97,6 +110,8 @@ pub enum Event {
     },
     /// An operator broke the lease through this sidecar (S17).
     LeaseBroken,
+    /// Another clock shows a pause that ours may not have counted: the store decides (S3).
+    PauseSuspected,
     /// The sidecar is shutting down (S15).
     DrainStarted {
         /// When the drain period ends.
@@ -136,6 +151,10 @@ pub struct Resume {
     pub lease_id: LeaseId,
     /// The client's token.
     pub token: FencingToken,
+    /// The generation of the hold that the client was answered with last.
+    pub generation: u64,
+    /// Names this try and its repeats: one whose answer was lost is not another's (S16). Empty for none.
+    pub attempt: String,
     /// The terms, their spans counted from now.
     pub terms: Arc<Terms>,
     /// Until when, at most, the client may believe in its hold.
@@ -179,8 +198,10 @@ pub enum Failure {
     Deleted,
     /// The record has another version than was given.
     Changed,
-    /// Nothing is known: to be tried again (S8).
+    /// Nothing is known of the outcome: to be tried again (S8).
     Unknown(Trouble),
+    /// It was surely not done, and may be tried again: it was not sent, or the store asked for patience.
+    NotDone(Trouble),
     /// Refused for a reason that trying again in this call will not mend; a hold tries on all the same (S8).
     Refused(Trouble),
 }
@@ -211,6 +232,8 @@ pub enum TroubleKind {
     StoreFailed,
     /// The token would not have grown (S5).
     TokenNotGrowing,
+    /// A token is stored that cannot be read (S5).
+    TokenUnreadable,
     /// The sidecar is shutting down (S15).
     ShuttingDown,
 }

@@ -8,7 +8,7 @@ use super::event::{Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind}
 use super::releasing::Releasing;
 use super::turn::Turn;
 use super::validity::{cut_off, valid_until};
-use super::{Flight, Hold, Known, State};
+use super::{Flight, Hold, Known, Rest, State};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -21,6 +21,9 @@ pub(super) struct Leased {
     pub(super) duration: Duration,
     pub(super) time: UnixMillis,
 }
+
+/// The longest `min_hold` there is: what a record without a span of its own is cut to.
+const LONGEST_REST: Duration = Duration::from_secs(24 * 3_600);
 
 /// What is to be done under a lease before it can be granted.
 #[derive(Clone, Debug)]
@@ -77,11 +80,15 @@ impl Hold {
     ) {
         match self.take_state(turn.now) {
             State::Resuming(resuming) => self.resume_read_answered(resuming, request, answer, turn),
+            State::Releasing(releasing) => {
+                self.release_read_answered(releasing, request, answer, turn);
+            }
+            State::Held(held) => self.settle_answered(held, request, answer, turn),
             State::Acquiring(attempt) => match *attempt {
                 Attempt::ReadHolder { effort, request: expected, .. } if expected == request => {
                     let free = answer.as_ref().is_ok_and(|stored| stored.free);
                     if let Ok(stored) = answer {
-                        self.learn(stored);
+                        self.learn(stored, turn.now);
                     }
                     match free {
                         true => self.try_acquire(Some(effort), turn),
@@ -93,7 +100,7 @@ impl Hold {
                 {
                     match answer {
                         Ok(stored) => {
-                            self.learn(stored);
+                            self.learn(stored, turn.now);
                             self.record_had(lease, planned, turn);
                         }
                         Err(failure) => self.work_failed(lease, work, failure, turn),
@@ -103,9 +110,7 @@ impl Hold {
                 | Attempt::ReadHolder { .. }
                 | Attempt::Leased { .. }) => self.acquiring(other),
             },
-            other @ (State::Idle { .. } | State::Held(_) | State::Releasing(_)) => {
-                self.state = other;
-            }
+            other @ State::Idle { .. } => self.state = other,
         }
     }
 
@@ -150,6 +155,7 @@ impl Hold {
 
     /// The store leased the lock to us.
     pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, turn: &mut Turn) {
+        self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, turn.now);
         if granted.created {
             self.memory.known = Some(Known::new(granted.etag.clone(), &Fields::new()));
         }
@@ -161,7 +167,7 @@ impl Hold {
     }
 
     /// The lease is ours and the record is known: write the token, unless the lock rests.
-    fn record_had(&mut self, lease: Leased, planned: Option<Plan>, turn: &mut Turn) {
+    pub(super) fn record_had(&mut self, lease: Leased, planned: Option<Plan>, turn: &mut Turn) {
         let Some(known) = self.memory.known.clone() else {
             return self.send_work(lease, Work::Read { planned }, turn);
         };
@@ -179,13 +185,16 @@ impl Hold {
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
             return self.release_unused(lease, turn);
         };
-        // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
-        let rest = record.resting_until.filter(|until| !written_here && *until > lease.time);
-        if let Some(rest) = rest {
-            return self.rest_until(lease, rest, turn);
-        }
         let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
-        let next = FencingToken::after_acquisition(record.token, lease.time.seconds());
+        // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
+        let rest = if written_here { None } else { self.rest_promised(&lease, &record, turn.now) };
+        if let Some(free_at) = rest {
+            return self.rest_until(lease, free_at, turn);
+        }
+        if record.token_is_unreadable {
+            return self.refuse_unreadable(lease, turn);
+        }
+        let next = FencingToken::after_acquisition(record.token, lease.time);
         let seen = self.memory.highest.max(record.token);
         let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
             return self.refuse_token(lease, next, turn);
@@ -200,8 +209,11 @@ impl Hold {
             token: Some(token),
             acquired_at: Some(lease.time),
             resting_until: rest,
-            handed_on: self.waiters.len() > 1,
+            resting_for: rest.map(|_until| min_hold),
+            handed_on: self.waiters.will_be_handed_on() || self.memory.tenure.is_repeated(),
             lease: Some(lease.lease_id.fingerprint()),
+            // A new epoch under the same lease leaves the generation as it is (S5, S16).
+            generation: if written_here { record.generation.max(1) } else { 1 },
             ..ours
         }
         .into_fields(stored);
@@ -209,10 +221,25 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
     }
 
+    /// S11: when a rest that the record has promised is over, on our own clock: by the store's clock, and never longer than
+    /// was asked for from when this sidecar first sees it, because that clock may have been set.
+    fn rest_promised(&mut self, lease: &Leased, record: &Record, now: Instant) -> Option<Instant> {
+        let until = record.resting_until?;
+        let etag = self.memory.known.as_ref()?.etag().clone();
+        let seen = self.memory.rest.as_ref().filter(|rest| rest.etag == etag);
+        let free_at = seen.map_or_else(
+            || {
+                let most = record.resting_for.unwrap_or(LONGEST_REST).min(LONGEST_REST);
+                now + until.saturating_since(lease.time).min(most)
+            },
+            |rest| rest.until,
+        );
+        self.memory.rest = Some(Box::new(Rest { etag, until: free_at }));
+        (now < free_at).then_some(free_at)
+    }
+
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
-    fn rest_until(&mut self, lease: Leased, rest: UnixMillis, turn: &mut Turn) {
-        let free_at = turn.now + rest.saturating_since(lease.time);
-        self.memory.resting_until = Some(free_at);
+    fn rest_until(&mut self, lease: Leased, free_at: Instant, turn: &mut Turn) {
         self.tell_still_taken(turn);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
         self.release(Releasing { not_before: Some(free_at), ..releasing }, turn);
@@ -240,7 +267,7 @@ impl Hold {
         let Some(known) = self.memory.known.clone() else {
             return self.release_unused(lease, turn);
         };
-        let record = Record { resting_until: None, ..known.record() };
+        let record = Record { resting_until: None, resting_for: None, ..known.record() };
         let fields = record.into_fields(known.fields());
         let plan = Plan { min_hold: Duration::ZERO, ..plan };
         self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
@@ -255,6 +282,20 @@ impl Hold {
             kind: TroubleKind::TokenNotGrowing,
             message: "the lock's fencing token would not grow: the store has gone back to an older copy, or its \
                       clock is wrong; no grant is given until the store's clock has passed the greatest token seen"
+                .to_owned(),
+            retry_after: None,
+        };
+        self.fail_all(&trouble, turn);
+        self.release_unused(lease, turn);
+    }
+
+    /// S5: a token that is there but cannot be read is never taken for none, so there is no grant.
+    fn refuse_unreadable(&mut self, lease: Leased, turn: &mut Turn) {
+        let trouble = Trouble {
+            kind: TroubleKind::TokenUnreadable,
+            message: "the lock's stored fencing token cannot be read, so no grant is given; set the record's field \
+                      leasehold_token to a number above every token that was granted, or delete the lock once no \
+                      resource remembers its tokens"
                 .to_owned(),
             retry_after: None,
         };
@@ -291,7 +332,7 @@ impl Hold {
             Failure::Taken | Failure::Broken | Failure::Deleted => {
                 // S6: the lease is gone, so its id is never used again.
                 self.memory.known = None;
-                let not_before = turn.now + self.poll_delay();
+                let not_before = turn.now + self.poll_delay(lease.duration, turn.now);
                 self.state = State::Idle { not_before, effort: None };
                 return self.tell_still_taken(turn);
             }
@@ -299,7 +340,7 @@ impl Hold {
                 self.fail_all(&trouble, turn);
                 return self.release_unused(lease, turn);
             }
-            Failure::Unknown(trouble) => trouble,
+            Failure::Unknown(trouble) | Failure::NotDone(trouble) => trouble,
             failure @ (Failure::Contended | Failure::Changed) => unexpected(work.what(), &failure),
         };
         self.fail_one_tries(&trouble, turn);

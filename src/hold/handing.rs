@@ -1,69 +1,112 @@
 //! How a hold ends, and who has the lock then: the next caller here, or the store (S4, S8, S10, S13).
 
+use std::cmp::Ordering;
+
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::event::CallerId;
+use super::granting::Leased;
 use super::held::{Fading, Held, Phase};
-use super::releasing::Releasing;
+use super::releasing::{Released, Releasing};
 use super::turn::Turn;
-use super::validity::over_at;
-use super::{Flight, Hold, State};
-use crate::lock::FencingToken;
+use super::{Hold, State};
 use crate::time::Instant;
-use std::time::Duration;
-
-/// How long a sidecar stands back after it has handed a lock on for long enough (S10).
-const STAND_BACK: Duration = Duration::from_millis(500);
 
 impl Hold {
-    /// The holder gives the lock back (S13). `asked` says whether it waits for the answer.
-    pub(super) fn let_go(&mut self, caller: CallerId, asked: bool, turn: &mut Turn) {
-        let mut held = match self.take_state(turn.now) {
-            State::Held(held) if held.caller == caller => held,
+    /// A holder releases by a call (S13). Only one that carries the hold's generation can end it early while somebody may
+    /// believe in it elsewhere (S16).
+    pub(super) fn release_asked(
+        &mut self,
+        caller: CallerId,
+        generation: Option<u64>,
+        turn: &mut Turn,
+    ) {
+        match self.take_state(turn.now) {
+            State::Held(held) if held.caller == caller => {
+                let unsettled = held.is_unsettled(turn.now);
+                match generation.map(|generation| generation.cmp(&held.generation)) {
+                    Some(Ordering::Greater) => self.moved_on(&held, turn),
+                    Some(Ordering::Less) => self.run_out(&held, turn),
+                    None if unsettled => self.run_out(&held, turn),
+                    None | Some(Ordering::Equal) => self.end_hold(held, turn),
+                }
+            }
+            // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
+            // that resume goes on elsewhere.
+            State::Resuming(resuming) if resuming.is_of(caller) => {
+                self.give_up_resume(&resuming, turn);
+            }
             other @ (State::Idle { .. }
             | State::Acquiring(_)
             | State::Held(_)
             | State::Releasing(_)
-            | State::Resuming(_)) => {
-                self.state = other;
-                return;
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// A holder's stream ended in a way that S14 trusts: it is gone, or it knows that its hold is over.
+    pub(super) fn holder_left(&mut self, caller: CallerId, turn: &mut Turn) {
+        match self.take_state(turn.now) {
+            // S16: a resume that was given up may be repeated elsewhere.
+            State::Held(held) if held.caller == caller && held.is_unsettled(turn.now) => {
+                self.run_out(&held, turn);
             }
-        };
-        let reply = asked.then_some(caller);
+            State::Held(held) if held.caller == caller => self.end_hold(held, turn),
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// The holder believes no longer: the next one has the lock, or the store.
+    fn end_hold(&mut self, mut held: Box<Held>, turn: &mut Turn) {
         match held.phase {
             Phase::Active => match held.bounds.rests_until(turn.now) {
                 Some(until) if !self.draining => {
                     held.phase = Phase::Resting { until };
-                    self.keep_resting(held, until, reply, turn);
+                    self.keep_resting(held, until, turn);
                 }
-                Some(_) | None => self.hand_on_or_give_back(*held, reply, turn),
+                Some(_) | None => {
+                    let reply = Some(held.caller);
+                    self.hand_on_or_give_back(*held, reply, turn);
+                }
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere
             // and ended there, so only the store can say whether the lease is still to be handed on.
             Phase::Fading(Fading::Silent | Fading::Told | Fading::ToldAtShutdown) => {
+                let reply = Some(held.caller);
                 self.give_back(*held, reply, turn);
             }
             // The lease is another's, and nobody believes in it any more.
             Phase::Fading(Fading::Bereft) => {
                 self.state = State::Idle { not_before: turn.now, effort: None };
-                if let Some(caller) = reply {
-                    turn.push(Action::TellReleased { caller, resting_until: None });
-                }
+                turn.push(Action::TellReleased { caller: held.caller, resting_until: None });
             }
-            Phase::Resting { until } => self.keep_resting(held, until, reply, turn),
+            Phase::Resting { until } => self.keep_resting(held, until, turn),
         }
     }
 
-    fn keep_resting(
-        &mut self,
-        held: Box<Held>,
-        until: Instant,
-        reply: Option<CallerId>,
-        turn: &mut Turn,
-    ) {
-        if let Some(caller) = reply {
-            turn.push(Action::TellReleased { caller, resting_until: Some(until) });
+    /// S16: a call carries a newer generation: the hold goes on elsewhere, and nothing of it is left here. The record has
+    /// been written over by then, so there is nothing to release either.
+    pub(super) fn moved_on(&mut self, held: &Held, turn: &mut Turn) {
+        for request in held.renewal.unanswered() {
+            self.late.forget_request(request);
         }
+        self.memory.known = None;
+        self.state = State::Idle { not_before: turn.now, effort: None };
+        turn.push(Action::TellMoved { caller: held.caller });
+    }
+
+    /// S16: the lease is left to run out, since somebody may go on with the hold elsewhere.
+    fn run_out(&mut self, held: &Held, turn: &mut Turn) {
+        let released = self.released_hold(held, Some(held.caller), None);
+        self.release(Releasing::held(held, released, None).running_out(), turn);
+    }
+
+    fn keep_resting(&mut self, held: Box<Held>, until: Instant, turn: &mut Turn) {
+        turn.push(Action::TellReleased { caller: held.caller, resting_until: Some(until) });
         self.state = State::Held(held);
     }
 
@@ -135,10 +178,10 @@ impl Hold {
     }
 
     /// Ends a hold that its holder did not end. It may go on at another sidecar by now (S16), so it is not handed
-    /// on here. A release goes by the record's version, which a resume elsewhere has changed; but a hold that was
-    /// resumed here may have been resumed elsewhere before our write: its lease is left to run out.
+    /// on here. A release goes by the record's version, which a resume elsewhere has changed; but somebody may still
+    /// believe elsewhere in a hold that was resumed here a short while ago: its lease is left to run out.
     fn end_unasked(&mut self, held: Held, turn: &mut Turn) {
-        if held.resumed {
+        if held.is_unsettled(turn.now) {
             self.state = State::Idle { not_before: turn.now, effort: None };
         } else {
             self.give_back(held, None, turn);
@@ -153,84 +196,104 @@ impl Hold {
         reply: Option<CallerId>,
         turn: &mut Turn,
     ) {
-        let next = self.next_token_here(&held, turn.now);
-        let Some((token, waiter)) = next.and_then(|token| Some((token, self.waiters.pop()?)))
-        else {
+        if !self.may_hand_on(&held, turn.now) {
+            return self.give_back(held, reply, turn);
+        }
+        self.handing_since.get_or_insert(turn.now);
+        let Some(token) = held.token.after_hand_off() else {
+            // S5: the hand-offs of this epoch are used up; the next one is written under the same lease.
+            tell_handed_on(reply, turn);
+            return self.next_epoch(&held, turn);
+        };
+        let Some(waiter) = self.waiters.pop() else {
             return self.give_back(held, reply, turn);
         };
         debug_assert!(Some(token) > self.memory.highest, "S5: {token} does not grow");
-        self.handing_since.get_or_insert(turn.now);
         self.memory.highest = Some(token);
         held.token = token;
         held.caller = waiter.caller;
         held.bounds = Bounds::new(&waiter.terms, turn.now);
         held.terms = waiter.terms;
-        held.acquired_at = held.acquired_at + turn.now.saturating_since(held.granted_at);
+        held.acquired_at = held.store_time(turn.now);
         held.granted_at = turn.now;
         held.told_until = turn.now;
         held.believed_until = turn.now;
+        held.settled_at = None;
         held.phase = Phase::Active;
         self.tell_granted(held, false, turn);
-        if let Some(caller) = reply {
-            turn.push(Action::TellReleased { caller, resting_until: None });
-        }
+        tell_handed_on(reply, turn);
     }
 
-    /// The token for a hand-off to the caller at the front; none if the lock must go back to the store.
-    fn next_token_here(&self, held: &Held, now: Instant) -> Option<FencingToken> {
-        let front = self.waiters.front()?;
+    /// Whether the lock may go to the caller at the front without asking the store.
+    fn may_hand_on(&self, held: &Held, now: Instant) -> bool {
+        let Some(front) = self.waiters.front() else { return false };
         let fits = front.terms.lease_duration == held.renewal.lease_duration()
             && front.terms.min_hold.is_zero()
             && front.terms.auto_renew;
-        // S16: what was handed on under a resumed lease before is not known here, so its tokens are not either.
-        let sound = !held.resumed
+        let sound = !held.is_unsettled(now)
+            && held.settling.is_none()
             && !held.renewal.is_at_risk()
             && now < held.renewal.valid_until()
             && held.bounds.rests_until(now).is_none();
-        if !fits || !sound || self.draining || self.has_handed_on_enough(held, now) {
-            return None;
-        }
-        held.token.after_hand_off()
+        let limit = self.hand_off_limit(held);
+        let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
+        fits && sound && !enough && !self.draining
     }
 
-    /// S10: others must have their turn after the configured span, at most D/2.
-    fn has_handed_on_enough(&self, held: &Held, now: Instant) -> bool {
-        let limit = self.settings.hand_off.min(held.renewal.lease_duration() / 2);
-        self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit)
+    /// Writes a new epoch for the caller at the front, under the lease that is had (S5).
+    fn next_epoch(&mut self, held: &Held, turn: &mut Turn) {
+        let etag = self.memory.known.as_ref().map(|known| known.etag().clone());
+        for request in held.renewal.unanswered() {
+            let duration = held.renewal.lease_duration();
+            self.late.keep(request, held.lease_id, etag.clone(), duration);
+        }
+        let sent = held.renewal.good_sent();
+        let since_sent = turn.now.saturating_since(sent);
+        let time = held.store_time(turn.now);
+        let lease = Leased {
+            lease_id: held.lease_id,
+            sent,
+            duration: held.renewal.lease_duration(),
+            time: time.saturating_sub(since_sent),
+        };
+        self.record_had(lease, None, turn);
     }
 
     /// Gives the lease of a hold back to the store.
     pub(super) fn give_back(&mut self, held: Held, reply: Option<CallerId>, turn: &mut Turn) {
         let lease_duration = held.renewal.lease_duration();
-        let if_match = self.memory.known.as_ref().map(|known| known.etag().clone());
-        debug_assert!(if_match.is_some(), "a hold's record is known while its lease is ours");
+        let resting_until = held.bounds.rests_until(turn.now);
+        let released = self.released_hold(&held, reply, resting_until);
+        debug_assert!(
+            released.if_match.is_some(),
+            "a hold's record is known while its lease is ours"
+        );
         for request in held.renewal.unanswered() {
-            self.late.keep(request, held.lease_id, if_match.clone(), lease_duration);
+            self.late.keep(request, held.lease_id, released.if_match.clone(), lease_duration);
         }
-        let releasing = Releasing {
-            lease_id: held.lease_id,
-            if_match,
-            lease_duration,
-            over_at: over_at(held.renewal.last_sent(), lease_duration),
-            reply,
-            resting_until: held.bounds.rests_until(turn.now),
-            not_before: self.stand_back(&held, turn.now),
-            flight: Flight::Waiting { at: turn.now },
-        };
-        self.release(releasing, turn);
+        self.memory.tenure.released(released.if_match.as_ref(), turn.now);
+        let not_before = self.stand_back(&held, turn.now);
+        self.release(Releasing::held(&held, released, not_before), turn);
     }
 
-    /// S10: with callers waiting here, other sidecars get their turn first if the lock was handed on for long enough.
-    fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Instant> {
-        if self.waiters.is_empty() {
-            self.handing_since = None;
-            return None;
+    fn released_hold(
+        &self,
+        held: &Held,
+        caller: Option<CallerId>,
+        resting_until: Option<Instant>,
+    ) -> Released {
+        Released {
+            caller,
+            if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
+            generation: held.generation,
+            resting_until,
         }
-        self.handing_since.get_or_insert(now);
-        let enough = self.has_handed_on_enough(held, now) || held.token.after_hand_off().is_none();
-        enough.then(|| {
-            self.handing_since = None;
-            now + self.jitter.around(STAND_BACK, 20)
-        })
+    }
+}
+
+/// Who gave the lock back is told so when the next caller here has it.
+fn tell_handed_on(former: Option<CallerId>, turn: &mut Turn) {
+    if let Some(caller) = former {
+        turn.push(Action::TellReleased { caller, resting_until: None });
     }
 }

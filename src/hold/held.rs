@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::action::{Action, Granted, LossReason};
 use super::bounds::Bounds;
-use super::event::{CallerId, Failure, Request, Resume, Terms, Trouble};
+use super::event::{CallerId, Failure, Request, Resume, Stored, Terms, Trouble};
 use super::granting::Leased;
+use super::releasing::TAKEN;
 use super::renewal::{Answered, Renewal};
 use super::turn::Turn;
 use super::validity::{cut_off, slowness};
@@ -19,9 +20,17 @@ pub(super) struct Held {
     pub(super) lease_id: LeaseId,
     pub(super) renewal: Renewal,
     pub(super) token: FencingToken,
-    /// S16: the hold was resumed here. What was handed on under its lease before is not known, so nothing is now;
-    /// and it may go on elsewhere, so only its holder ends it.
-    pub(super) resumed: bool,
+    /// Grows with each resume (S16): a call that carries a greater one shows that the hold has left.
+    pub(super) generation: u64,
+    /// The try to resume that wrote the generation; empty for none.
+    pub(super) attempt: String,
+    /// S16: until then somebody may still believe in the hold elsewhere; only a release that carries its generation
+    /// ends it early. None for a hold that was not resumed.
+    pub(super) settled_at: Option<Instant>,
+    /// When the record was last written for this hold or the one before it under this lease.
+    pub(super) written_at: Instant,
+    /// The record is read to see whether a change of it was ours (S16).
+    pub(super) settling: Option<Request>,
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
     pub(super) bounds: Bounds,
@@ -99,15 +108,28 @@ impl Held {
         }
     }
 
+    /// Whether somebody may still believe in this hold elsewhere, since it was resumed a short while ago (S16).
+    pub(super) fn is_unsettled(&self, now: Instant) -> bool {
+        self.settled_at.is_some_and(|at| now < at)
+    }
+
     pub(super) fn granted(&mut self, resumed: bool, now: Instant) -> Granted {
         Granted {
             token: self.token,
+            generation: self.generation,
+            max_hold_ends: self.bounds.max_hold_ends(),
+            min_hold_ends: self.bounds.min_hold_ends(),
             lease_id: self.lease_id,
             lease_duration: self.renewal.lease_duration(),
             valid_until: self.tell_validity(now),
             acquired_at: self.acquired_at,
             resumed,
         }
+    }
+
+    /// The store's clock now, as nearly as it is known.
+    pub(super) fn store_time(&self, now: Instant) -> UnixMillis {
+        self.acquired_at + now.saturating_since(self.granted_at)
     }
 
     pub(super) fn next_wakeup(&self) -> Instant {
@@ -200,7 +222,11 @@ impl Hold {
             lease_id: lease.lease_id,
             renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter),
             token,
-            resumed: false,
+            generation: self.generation_stored(),
+            attempt: String::new(),
+            settled_at: None,
+            written_at: turn.now,
+            settling: None,
             caller: waiter.caller,
             // S11: `max_hold` and the rest run from the grant.
             bounds: Bounds::new(&waiter.terms, turn.now),
@@ -214,27 +240,40 @@ impl Hold {
         self.tell_granted(held, false, turn);
     }
 
+    /// The generation that the record has, as we wrote it (S16).
+    fn generation_stored(&self) -> u64 {
+        self.memory.known.as_ref().map_or(1, |known| known.record().generation.max(1))
+    }
+
     /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just written
     /// again (S16).
     pub(super) fn grant_resumed(
         &mut self,
         caller: CallerId,
-        resume: Resume,
+        (resume, bounds): (Resume, Option<Bounds>),
         renewed: Instant,
         turn: &mut Turn,
     ) {
+        let lease_duration = resume.terms.lease_duration;
         let held = Held {
             lease_id: resume.lease_id,
-            renewal: Renewal::new(resume.terms.lease_duration, renewed, &mut self.jitter),
+            renewal: Renewal::new(lease_duration, renewed, &mut self.jitter),
             token: resume.token,
-            resumed: true,
+            generation: self.generation_stored(),
+            attempt: resume.attempt,
+            // Renewals elsewhere carry If-Match on a version from before our write, so no validity that was told
+            // elsewhere outlives it by D.
+            settled_at: Some(turn.now + lease_duration),
+            written_at: turn.now,
+            settling: None,
             caller,
-            bounds: Bounds::new(&resume.terms, turn.now),
+            bounds: bounds.unwrap_or_else(|| Bounds::new(&resume.terms, turn.now)),
             terms: resume.terms,
             acquired_at: resume.acquired_at,
             granted_at: turn.now,
             told_until: turn.now,
-            believed_until: turn.now,
+            // S13: what it was told before it came here counts too.
+            believed_until: resume.believed_until.max(turn.now),
             phase: Phase::Active,
         };
         self.tell_granted(held, true, turn);
@@ -288,7 +327,8 @@ impl Hold {
             let request = self.next_request();
             held.renewal.sent(request, turn.now);
             let timeout = cut_off(held.renewal.lease_duration());
-            turn.push(Action::SendRenew { request, lease_id: held.lease_id, timeout });
+            let if_match = self.memory.known.as_ref().map(|known| known.etag().clone());
+            turn.push(Action::SendRenew { request, lease_id: held.lease_id, if_match, timeout });
         }
         if let Some((kind, detail)) = held.renewal.warn(turn.now)
             && held.phase == Phase::Active
@@ -345,27 +385,92 @@ impl Hold {
                 self.state = State::Held(held);
                 return;
             }
-            Err(Failure::Taken) => {
-                (LossReason::Taken, "another has the lease, or had it since".to_owned())
-            }
+            Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
             Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
-            Err(Failure::Deleted) => {
-                (LossReason::LockDeleted, "the lock or its container was deleted".to_owned())
-            }
+            Err(Failure::Deleted) => (LossReason::LockDeleted, DELETED.to_owned()),
             Err(
                 failure @ (Failure::Contended
                 | Failure::Changed
                 | Failure::Unknown(_)
+                | Failure::NotDone(_)
                 | Failure::Refused(_)),
             ) => {
                 if !answered.cut_off {
                     held.renewal.failed(&failure, turn.now, &mut self.jitter);
+                }
+                if failure == Failure::Changed {
+                    self.settle(&mut held, turn);
                 }
                 self.state = State::Held(held);
                 return;
             }
         };
         self.lose_lease(held, reason, detail, turn);
+    }
+}
+
+impl Hold {
+    /// Somebody has written the record since: it went on elsewhere, or it was a late write of ours (S16).
+    fn settle(&mut self, held: &mut Held, turn: &mut Turn) {
+        let request = self.next_request();
+        let timeout = cut_off(held.renewal.lease_duration());
+        held.settling = Some(request);
+        turn.push(Action::SendRead { request, timeout });
+    }
+
+    /// The record was read because a renewal met another version than ours. An unknown outcome needs no repeat: the
+    /// next renewal meets the change again.
+    pub(super) fn settle_answered(
+        &mut self,
+        mut held: Box<Held>,
+        request: Request,
+        answer: Result<Stored, Failure>,
+        turn: &mut Turn,
+    ) {
+        if held.settling != Some(request) {
+            self.state = State::Held(held);
+            return;
+        }
+        held.settling = None;
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(Failure::Deleted) => {
+                let detail = DELETED.to_owned();
+                return self.lose_lease(held, LossReason::LockDeleted, detail, turn);
+            }
+            Err(
+                Failure::Contended
+                | Failure::Taken
+                | Failure::Broken
+                | Failure::Changed
+                | Failure::Unknown(_)
+                | Failure::NotDone(_)
+                | Failure::Refused(_),
+            ) => {
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        let record = Record::from_fields(&stored.fields);
+        let ours = record.lease == Some(held.lease_id.fingerprint())
+            && record.generation == held.generation;
+        self.learn(stored, turn.now);
+        if ours {
+            held.renewal.renew_now(turn.now);
+            self.state = State::Held(held);
+        } else {
+            let detail = "the hold went on at another sidecar, or another has the lock".to_owned();
+            self.lose_lease(held, LossReason::Taken, detail, turn);
+        }
+    }
+
+    /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
+    pub(super) fn suspect_pause(&mut self, turn: &Turn) {
+        if let State::Held(held) = &mut self.state
+            && held.is_renewed()
+        {
+            held.renewal.suspect(turn.now, &mut self.jitter);
+        }
     }
 }
 
@@ -384,3 +489,5 @@ fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
 
 /// Why a hold is lost whose lease was broken; who broke it is not the machine's business.
 pub(super) const BROKEN: &str = "the lease was broken";
+/// Why a hold is lost whose lock is gone.
+pub(super) const DELETED: &str = "the lock or its container was deleted";

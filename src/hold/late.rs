@@ -46,6 +46,11 @@ impl LateRequests {
         }
     }
 
+    /// The lease of this request went on elsewhere: it is not ours to release.
+    pub(super) fn forget_request(&mut self, request: Request) {
+        self.0.retain(|late| late.request != request);
+    }
+
     fn take(&mut self, request: Request) -> Option<Late> {
         let index = self.0.iter().position(|late| late.request == request)?;
         Some(self.0.remove(index))

@@ -36,6 +36,7 @@ mod polling;
 mod releasing;
 mod renewal;
 mod resuming;
+mod tenure;
 #[cfg(test)]
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -54,6 +55,7 @@ pub use event::{
 };
 pub use held::Holding;
 pub use known::Known;
+pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
 
 use acquisition::{Attempt, Effort};
@@ -67,7 +69,7 @@ use resuming::Resuming;
 use turn::Turn;
 use waiters::Waiters;
 
-use crate::lock::{FencingToken, LeaseId};
+use crate::lock::{ETag, FencingToken, LeaseId};
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -116,8 +118,21 @@ pub struct Memory {
     /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody may
     /// still believe in a hold (S13).
     pub not_before: Option<Instant>,
-    /// Until when the lock rests, as its record says (S11).
-    pub resting_until: Option<Instant>,
+    /// The rest that its record has promised, if it was seen (S11).
+    pub rest: Option<Box<Rest>>,
+    /// When the record was last seen to have changed: how eagerly the lock is polled depends on it (S10).
+    pub changed_at: Option<Instant>,
+    /// How long this sidecar has had the lock again and again (S10).
+    pub tenure: Tenure,
+    /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
+    pub stands_back_until: Option<Instant>,
+}
+
+/// A rest that a record has promised, on our own clock (S11): a wall clock that goes back makes no more of it.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    etag: ETag,
+    until: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -318,7 +333,7 @@ impl Hold {
             Event::CallerArrived { caller, terms } => self.arrive(caller, terms, turn),
             Event::CallerLeft { caller } => {
                 if !self.waiters.remove(caller) && !self.resume_left(caller, turn) {
-                    self.let_go(caller, false, turn);
+                    self.holder_left(caller, turn);
                 }
             }
             Event::HolderSilent { caller } => {
@@ -326,9 +341,22 @@ impl Hold {
                     self.fall_silent(caller);
                 }
             }
-            Event::ReleaseAsked { caller } => self.let_go(caller, true, turn),
-            Event::ExtendAsked { caller, max_hold } => self.extend(caller, max_hold, turn),
-            Event::ProgressReported { caller } => self.report_progress(caller, turn.now),
+            Event::ReleaseAsked { caller, generation } => {
+                self.release_asked(caller, generation, turn);
+            }
+            Event::ExtendAsked { caller, generation, max_hold } => {
+                if !self.has_moved(caller, generation, turn) {
+                    self.extend(caller, max_hold, turn);
+                }
+            }
+            Event::ProgressReported { caller, generation } => {
+                if !self.has_moved(caller, generation, turn) {
+                    self.report_progress(caller, turn.now);
+                }
+            }
+            Event::ValidityAsked { caller, generation } => {
+                self.has_moved(caller, generation, turn);
+            }
             Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, turn),
             Event::AcquireAnswered { request, answer, read } => {
                 self.acquire_answered(request, (answer, read), turn);
@@ -340,6 +368,7 @@ impl Hold {
                 self.release_answered(request, answer, turn);
             }
             Event::LeaseBroken => self.broken_here(turn),
+            Event::PauseSuspected => self.suspect_pause(turn),
             Event::DrainStarted { ends } => {
                 self.draining = true;
                 self.fail_all(&shutting_down(), turn);

@@ -2,30 +2,52 @@
 
 use std::time::Duration;
 
-use super::action::Action;
-use super::event::{CallerId, Failure, Request, Trouble};
+use super::action::{Action, LossReason};
+use super::event::{CallerId, Failure, Request, Stored, Trouble};
+use super::held::Held;
 use super::turn::Turn;
 use super::validity::{cut_off, over_at};
 use super::{Flight, Hold, State};
-use crate::lock::{ETag, LeaseId};
+use crate::lock::{ETag, LeaseId, Record};
 use crate::time::Instant;
 
 /// A lease on its way back, and what comes then.
 #[derive(Clone, Debug)]
 pub(super) struct Releasing {
     pub(super) lease_id: LeaseId,
-    /// S16: a hold that went on elsewhere has written the record since, and must not be ended from here.
-    pub(super) if_match: Option<ETag>,
+    /// The hold that it backed; none for a lease under which nothing was granted.
+    pub(super) hold: Option<Released>,
     pub(super) lease_duration: Duration,
     /// When the lease has run out by itself.
     pub(super) over_at: Instant,
-    /// Who waits for the answer.
-    pub(super) reply: Option<CallerId>,
-    /// Until when nobody gets the lock all the same, because of `min_hold` (S11).
-    pub(super) resting_until: Option<Instant>,
     /// When the next acquisition may begin.
     pub(super) not_before: Option<Instant>,
+    pub(super) step: Step,
     pub(super) flight: Flight,
+    /// An earlier try may have been done.
+    pub(super) uncertain: bool,
+}
+
+/// What is known of the hold that a lease backed.
+#[derive(Clone, Debug)]
+pub(super) struct Released {
+    /// Who is told what became of it; none if it was told the end already.
+    pub(super) caller: Option<CallerId>,
+    /// S16: a hold that went on elsewhere has written the record since, and must not be ended from here.
+    pub(super) if_match: Option<ETag>,
+    pub(super) generation: u64,
+    /// Until when nobody gets the lock all the same, because of `min_hold` (S11).
+    pub(super) resting_until: Option<Instant>,
+}
+
+/// What is asked of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Release,
+    /// The record is not as we left it: it says whether the lease is still ours (S13).
+    Settle,
+    /// Nothing: the lease runs out (S16).
+    RunOut,
 }
 
 impl Releasing {
@@ -33,42 +55,78 @@ impl Releasing {
     pub(super) fn unused(lease_id: LeaseId, lease_duration: Duration, sent: Instant) -> Self {
         Self {
             lease_id,
-            if_match: None,
+            hold: None,
             lease_duration,
             over_at: over_at(sent, lease_duration),
-            reply: None,
-            resting_until: None,
             not_before: None,
+            step: Step::Release,
             flight: Flight::Waiting { at: sent },
+            uncertain: false,
         }
+    }
+
+    /// The way back of a hold's lease.
+    pub(super) fn held(held: &Held, released: Released, not_before: Option<Instant>) -> Self {
+        let lease_duration = held.renewal.lease_duration();
+        let sent = held.renewal.last_sent();
+        let unused = Self::unused(held.lease_id, lease_duration, sent);
+        Self { hold: Some(released), not_before, ..unused }
+    }
+
+    /// The lease is left to run out; who asked for its release is told then (S13, S16).
+    pub(super) fn running_out(self) -> Self {
+        let flight = Flight::Waiting { at: self.over_at };
+        Self { step: Step::RunOut, flight, ..self }
+    }
+
+    fn is_ours(&self, stored: &Stored) -> bool {
+        let record = Record::from_fields(&stored.fields);
+        let generation = self.hold.as_ref().map(|hold| hold.generation);
+        record.lease == Some(self.lease_id.fingerprint()) && generation == Some(record.generation)
     }
 }
 
 impl Hold {
     /// Sends the lease back; nothing else is sent before that is answered or the lease has run out.
     pub(super) fn release(&mut self, releasing: Releasing, turn: &mut Turn) {
-        self.send_back(Box::new(releasing), turn);
+        match releasing.step {
+            Step::Release | Step::Settle => self.send_back(Box::new(releasing), turn),
+            Step::RunOut => self.state = State::Releasing(Box::new(releasing)),
+        }
     }
 
     fn send_back(&mut self, mut releasing: Box<Releasing>, turn: &mut Turn) {
         let request = self.next_request();
         let timeout = cut_off(releasing.lease_duration);
-        turn.push(Action::SendRelease {
-            request,
-            lease_id: releasing.lease_id,
-            if_match: releasing.if_match.clone(),
-            timeout,
-        });
+        match releasing.step {
+            Step::Release => turn.push(Action::SendRelease {
+                request,
+                lease_id: releasing.lease_id,
+                if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
+                timeout,
+            }),
+            Step::Settle => turn.push(Action::SendRead { request, timeout }),
+            Step::RunOut => {}
+        }
         releasing.flight = Flight::Sent { request, until: turn.now + timeout };
         self.state = State::Releasing(releasing);
     }
 
-    pub(super) fn pass_releasing(&mut self, releasing: Box<Releasing>, turn: &mut Turn) {
+    pub(super) fn pass_releasing(&mut self, mut releasing: Box<Releasing>, turn: &mut Turn) {
         if turn.now >= releasing.over_at {
-            return self.released(&releasing, turn);
+            return match releasing.step {
+                Step::Release | Step::RunOut => self.released(&releasing, turn),
+                // S13: it cannot be said that the lease was ours until then.
+                Step::Settle if !releasing.uncertain => {
+                    let detail = "the record was changed while the hold went on, and could not be read again";
+                    self.lost_before_release(&releasing, LossReason::Taken, detail, turn);
+                }
+                Step::Settle => self.released(&releasing, turn),
+            };
         }
         match releasing.flight {
             Flight::Sent { until, .. } if turn.now >= until => {
+                releasing.uncertain |= releasing.step == Step::Release;
                 self.release_later(releasing, Trouble::unanswered("release"), turn);
             }
             Flight::Waiting { at } if turn.now >= at => self.send_back(releasing, turn),
@@ -84,7 +142,7 @@ impl Hold {
         answer: Result<(), Failure>,
         turn: &mut Turn,
     ) {
-        let releasing = match self.take_state(turn.now) {
+        let mut releasing = match self.take_state(turn.now) {
             State::Releasing(releasing) if releasing.flight.is(request) => releasing,
             other @ (State::Idle { .. }
             | State::Acquiring(_)
@@ -95,18 +153,81 @@ impl Hold {
                 return;
             }
         };
-        match answer {
-            // A repeated release whose first answer was lost says that the lease is not ours: released.
-            Ok(())
-            | Err(Failure::Taken | Failure::Broken | Failure::Deleted | Failure::Changed) => {
-                self.trouble = None;
-                self.released(&releasing, turn);
+        let (reason, detail) = match answer {
+            Ok(()) => return self.released(&releasing, turn),
+            // Our own late write, or another's: the record says which (S13).
+            Err(Failure::Changed) if releasing.hold.is_some() => {
+                releasing.step = Step::Settle;
+                return self.send_back(releasing, turn);
             }
-            Err(Failure::Unknown(trouble) | Failure::Refused(trouble)) => {
-                self.release_later(releasing, trouble, turn);
+            Err(Failure::Unknown(trouble)) => {
+                releasing.uncertain = true;
+                return self.release_later(releasing, trouble, turn);
+            }
+            Err(Failure::NotDone(trouble) | Failure::Refused(trouble)) => {
+                return self.release_later(releasing, trouble, turn);
             }
             Err(failure @ Failure::Contended) => {
                 let trouble = super::acquisition::unexpected("release", &failure);
+                return self.release_later(releasing, trouble, turn);
+            }
+            Err(Failure::Taken | Failure::Changed) => (LossReason::Taken, TAKEN),
+            Err(Failure::Broken) => (LossReason::Broken, super::held::BROKEN),
+            Err(Failure::Deleted) => (LossReason::LockDeleted, super::held::DELETED),
+        };
+        if releasing.uncertain {
+            // S13: the first release was done, and only its answer was lost.
+            self.released(&releasing, turn);
+        } else {
+            self.lost_before_release(&releasing, reason, detail, turn);
+        }
+    }
+
+    /// The record was read because a release met another version than ours.
+    pub(super) fn release_read_answered(
+        &mut self,
+        mut releasing: Box<Releasing>,
+        request: Request,
+        answer: Result<Stored, Failure>,
+        turn: &mut Turn,
+    ) {
+        if releasing.step != Step::Settle || !releasing.flight.is(request) {
+            self.state = State::Releasing(releasing);
+            return;
+        }
+        match answer {
+            Ok(stored) if releasing.is_ours(&stored) => {
+                // S13: a late write of our own is no loss.
+                if let Some(hold) = &mut releasing.hold {
+                    hold.if_match = Some(stored.etag.clone());
+                }
+                self.learn(stored, turn.now);
+                releasing.step = Step::Release;
+                self.send_back(releasing, turn);
+            }
+            Ok(stored) => {
+                self.learn(stored, turn.now);
+                if releasing.uncertain {
+                    self.released(&releasing, turn);
+                } else {
+                    self.lost_before_release(&releasing, LossReason::Taken, TAKEN, turn);
+                }
+            }
+            Err(Failure::Deleted) if releasing.uncertain => self.released(&releasing, turn),
+            Err(Failure::Deleted) => {
+                let (reason, detail) = (LossReason::LockDeleted, super::held::DELETED);
+                self.lost_before_release(&releasing, reason, detail, turn);
+            }
+            Err(
+                Failure::Unknown(trouble) | Failure::NotDone(trouble) | Failure::Refused(trouble),
+            ) => {
+                self.release_later(releasing, trouble, turn);
+            }
+            Err(
+                failure
+                @ (Failure::Contended | Failure::Taken | Failure::Broken | Failure::Changed),
+            ) => {
+                let trouble = super::acquisition::unexpected("read", &failure);
                 self.release_later(releasing, trouble, turn);
             }
         }
@@ -121,11 +242,32 @@ impl Hold {
     }
 
     fn released(&mut self, releasing: &Releasing, turn: &mut Turn) {
-        if let Some(caller) = releasing.reply {
-            let resting_until = releasing.resting_until;
+        if let Some(Released { caller: Some(caller), resting_until, .. }) = releasing.hold {
             turn.push(Action::TellReleased { caller, resting_until });
         }
+        self.released_or_not(releasing, turn);
+    }
+
+    /// S13: the hold had been lost before its holder released it, and nobody knew.
+    fn lost_before_release(
+        &mut self,
+        releasing: &Releasing,
+        reason: LossReason,
+        detail: &str,
+        turn: &mut Turn,
+    ) {
+        if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
+            let detail = format!("{detail}; learned when it was released");
+            turn.push(Action::TellLost { caller, reason, detail });
+        }
+        self.released_or_not(releasing, turn);
+    }
+
+    fn released_or_not(&mut self, releasing: &Releasing, turn: &Turn) {
+        self.trouble = None;
         let not_before = releasing.not_before.unwrap_or(turn.now);
         self.state = State::Idle { not_before, effort: None };
     }
 }
+
+pub(super) const TAKEN: &str = "another has the lease, or had it since";

@@ -24,6 +24,21 @@ pub(super) struct Renewal {
     /// Why the last try failed, if it did.
     cause: Option<Box<Trouble>>,
     at_risk: bool,
+    suspicion: Suspicion,
+}
+
+/// Whether a pause is suspected that the clock did not count (S3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suspicion {
+    None,
+    /// Since then; a renewal sent after it decides.
+    Raised {
+        at: Instant,
+    },
+    /// Such a renewal was not answered in its time.
+    Unanswered {
+        at: Instant,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +69,7 @@ impl Renewal {
             failures: 0,
             cause: None,
             at_risk: false,
+            suspicion: Suspicion::None,
         }
     }
 
@@ -74,10 +90,24 @@ impl Renewal {
         self.at_risk
     }
 
-    /// A holder came back: the next renewal is due at once, and it has not been warned yet.
-    pub(super) fn begin_anew(&mut self, now: Instant) {
+    /// When the last request was sent that is known to have succeeded.
+    pub(super) const fn good_sent(&self) -> Instant {
+        self.good_sent
+    }
+
+    /// The next renewal is due at once.
+    pub(super) fn renew_now(&mut self, now: Instant) {
         self.due = self.due.min(now);
-        self.at_risk = false;
+    }
+
+    /// S3: a renewal that is sent after this decides, so one is due soon, whatever was sent before.
+    pub(super) fn suspect(&mut self, now: Instant, jitter: &mut Jitter) {
+        for one in &mut self.tries {
+            one.cut_off = true;
+        }
+        let spread = jitter.between(Duration::ZERO, self.lease_duration / 30);
+        self.due = self.due.min(now + spread);
+        self.suspicion = Suspicion::Raised { at: now };
     }
 
     /// The earliest moment at which something is to be done, the end of the validity aside.
@@ -135,7 +165,14 @@ impl Renewal {
     pub(super) fn succeeded(&mut self, sent: Instant) -> bool {
         // S2: an older request's answer, come late, shortens nothing.
         self.good_sent = self.good_sent.max(sent);
-        self.due = self.good_sent + self.lease_duration / 3;
+        let decided = match self.suspicion {
+            Suspicion::None => true,
+            Suspicion::Raised { at } | Suspicion::Unanswered { at } => sent >= at,
+        };
+        if decided {
+            self.suspicion = Suspicion::None;
+            self.due = self.good_sent + self.lease_duration / 3;
+        }
         self.tries.retain(|one| one.sent > sent);
         self.tries.shrink_to_fit();
         self.failures = 0;
@@ -146,7 +183,9 @@ impl Renewal {
     /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most (S7).
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
         let cause = match failure {
-            Failure::Unknown(trouble) | Failure::Refused(trouble) => trouble.clone(),
+            Failure::Unknown(trouble) | Failure::NotDone(trouble) | Failure::Refused(trouble) => {
+                trouble.clone()
+            }
             Failure::Contended
             | Failure::Changed
             | Failure::Taken
@@ -158,7 +197,8 @@ impl Renewal {
 
     /// Whether the holder is to be warned now, and of what (S9).
     pub(super) fn warn(&mut self, now: Instant) -> Option<(TroubleKind, String)> {
-        if self.at_risk || now < self.at_risk_from() {
+        let suspected = matches!(self.suspicion, Suspicion::Unanswered { .. });
+        if self.at_risk || (now < self.at_risk_from() && !suspected) {
             return None;
         }
         self.at_risk = true;
@@ -177,6 +217,11 @@ impl Renewal {
     }
 
     fn note_failure(&mut self, cause: Trouble, now: Instant, jitter: &mut Jitter) {
+        if let Suspicion::Raised { at } = self.suspicion
+            && now >= at + cut_off(self.lease_duration)
+        {
+            self.suspicion = Suspicion::Unanswered { at };
+        }
         let retry_after = cause.retry_after;
         self.cause = Some(Box::new(cause));
         let (least, most) = (self.lease_duration / 30, self.lease_duration / 12);

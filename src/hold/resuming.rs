@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::action::{Action, LossReason};
+use super::bounds::Bounds;
 use super::callers::shutting_down;
 use super::event::{CallerId, Failure, Request, Resume, Stored, Terms, Trouble, TroubleKind};
-use super::held::{BROKEN, Fading, Phase};
+use super::held::{BROKEN, DELETED, Fading, Phase};
+use super::releasing::{Released, Releasing, TAKEN};
 use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
@@ -19,6 +21,10 @@ pub(super) struct Resuming {
     resume: Resume,
     step: Step,
     flight: Flight,
+    /// The bounds of the hold where this sidecar had it: newer than what the resume token says (S11).
+    bounds: Option<Bounds>,
+    /// Until when the client may believe, also by a slow clock (S13).
+    believed_until: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -29,8 +35,8 @@ enum Step {
     Read {
         renewed: Instant,
     },
-    /// The record is written again as it is: its new version shields the hold from whoever had it before, because
-    /// a release goes by the version that the releaser knows.
+    /// The record is written again with a greater generation: its new version shields the hold from whoever had it
+    /// before, because releases and renewals go by the version that the sender knows.
     Write {
         renewed: Instant,
         if_match: ETag,
@@ -50,9 +56,10 @@ impl Hold {
         if self.draining {
             return turn.push(Action::TellFailed { caller, trouble: shutting_down() });
         }
-        if self.take_up(caller, resume.lease_id, resume.token, turn) {
-            return;
-        }
+        let resume = match self.resume_here(caller, resume, turn) {
+            Some(resume) => resume,
+            None => return,
+        };
         match self.may_resume(&resume) {
             Verdict::GoOn => {}
             Verdict::Ended => {
@@ -71,12 +78,66 @@ impl Hold {
         match self.take_state(turn.now) {
             State::Idle { effort, .. } => self.drop_effort(effort, turn),
             State::Acquiring(attempt) => self.drop_attempt(*attempt, turn),
-            State::Resuming(former) => turn.push(Action::TellSuperseded { caller: former.caller }),
+            State::Resuming(former) => {
+                turn.push(Action::TellSuperseded { caller: former.caller, by: caller });
+            }
             State::Held(_) | State::Releasing(_) => {}
         }
         let step = Step::Renew { sent: turn.now };
         let flight = Flight::Waiting { at: turn.now };
-        self.send_resume(Box::new(Resuming { caller, resume, step, flight }), turn);
+        let believed_until = resume.believed_until;
+        let resuming = Resuming { caller, resume, step, flight, bounds: None, believed_until };
+        self.send_resume(Box::new(resuming), turn);
+    }
+
+    /// Goes on with a hold that this sidecar still has: its record is known, and written with the next generation. Gives
+    /// the resume back if that is not so.
+    fn resume_here(
+        &mut self,
+        caller: CallerId,
+        mut resume: Resume,
+        turn: &mut Turn,
+    ) -> Option<Resume> {
+        let State::Held(held) = &self.state else { return Some(resume) };
+        let goes_on = match held.phase {
+            Phase::Active | Phase::Fading(Fading::Silent) => true,
+            Phase::Resting { .. } | Phase::Fading(_) => false,
+        };
+        if !goes_on || held.lease_id != resume.lease_id || held.token != resume.token {
+            return Some(resume);
+        }
+        if resume.generation > held.generation {
+            // S16: it went on elsewhere meanwhile, so what is known here is old.
+            let held = held.clone();
+            self.moved_on(&held, turn);
+            return Some(resume);
+        }
+        let known = self.memory.known.as_ref();
+        let repeated = !resume.attempt.is_empty() && resume.attempt == held.attempt;
+        let Some(known) = known.filter(|_| resume.generation == held.generation || repeated) else {
+            return Some(resume);
+        };
+        let step = Step::Write {
+            renewed: held.renewal.good_sent(),
+            if_match: known.etag().clone(),
+            fields: next_generation(known.fields(), &resume),
+        };
+        let etag = known.etag().clone();
+        turn.push(Action::TellSuperseded { caller: held.caller, by: caller });
+        // What the client was told last was told here.
+        resume.believed_until = held.told_until;
+        let believed_until = held.believed_until;
+        resume.terms = Arc::clone(&held.terms);
+        resume.acquired_at = held.acquired_at;
+        let bounds = Some(held.bounds.clone());
+        let lease_duration = held.renewal.lease_duration();
+        for request in held.renewal.unanswered().collect::<Vec<_>>() {
+            self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
+        }
+        let flight = Flight::Waiting { at: turn.now };
+        let resuming = Resuming { caller, resume, step, flight, bounds, believed_until };
+        self.send_resume(Box::new(resuming), turn);
+        None
     }
 
     fn may_resume(&self, resume: &Resume) -> Verdict {
@@ -104,7 +165,7 @@ impl Hold {
         turn.push(match &mut resuming.step {
             Step::Renew { sent } => {
                 *sent = turn.now;
-                Action::SendRenew { request, lease_id, timeout }
+                Action::SendRenew { request, lease_id, if_match: None, timeout }
             }
             Step::Read { .. } => Action::SendRead { request, timeout },
             Step::Write { if_match, fields, .. } => Action::SendWrite {
@@ -171,14 +232,11 @@ impl Hold {
         };
         match answer {
             Ok(Stored { etag, fields, .. }) => {
-                let record = Record::from_fields(&fields);
-                let epoch = resuming.resume.token.epoch();
-                let same_epoch = record.token.is_some_and(|token| token.epoch() == epoch);
-                let same_lease = record.lease == Some(resuming.lease_id().fingerprint());
-                if !same_epoch || !same_lease {
-                    let detail = "the lock has been granted to another since".to_owned();
+                if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
+                    let detail = detail.to_owned();
                     return self.resume_lost(&resuming, LossReason::Taken, detail, turn);
                 }
+                let fields = next_generation(fields, &resuming.resume);
                 resuming.step = Step::Write { renewed, if_match: etag, fields };
                 self.send_resume(resuming, turn);
             }
@@ -202,13 +260,13 @@ impl Hold {
         };
         match answer {
             Ok(etag) => {
-                let Resuming { caller, mut resume, step, .. } = *resuming;
+                let Resuming { caller, mut resume, step, bounds, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
                     resume.remember(Record::from_fields(&fields));
                     self.memory.known = Some(Known::new(etag, &fields));
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
-                self.grant_resumed(caller, resume, renewed, turn);
+                self.grant_resumed(caller, (resume, bounds), renewed, turn);
             }
             Err(Failure::Changed) => {
                 resuming.step = Step::Read { renewed };
@@ -228,6 +286,20 @@ impl Hold {
         left
     }
 
+    /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
+    /// repeat of it elsewhere, so the lease is left to run out (S16).
+    pub(super) fn give_up_resume(&mut self, resuming: &Resuming, turn: &mut Turn) {
+        let lease_duration = resuming.resume.terms.lease_duration;
+        let released = Released {
+            caller: Some(resuming.caller),
+            if_match: None,
+            generation: resuming.resume.generation,
+            resting_until: None,
+        };
+        let unused = Releasing::unused(resuming.lease_id(), lease_duration, turn.now);
+        self.release(Releasing { hold: Some(released), ..unused }.running_out(), turn);
+    }
+
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
     pub(super) fn drain_resume(&mut self, turn: &mut Turn) {
         if let State::Resuming(resuming) = &self.state {
@@ -238,18 +310,18 @@ impl Hold {
 
     fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, turn: &mut Turn) {
         let (reason, detail) = match failure {
-            Failure::Unknown(_) | Failure::Refused(_) | Failure::Contended | Failure::Changed => {
+            Failure::Unknown(_)
+            | Failure::NotDone(_)
+            | Failure::Refused(_)
+            | Failure::Contended
+            | Failure::Changed => {
                 return self.resume_later(resuming, turn);
             }
-            Failure::Taken => {
-                (LossReason::Taken, "another has the lease, or had it since".to_owned())
-            }
-            Failure::Broken => (LossReason::Broken, BROKEN.to_owned()),
-            Failure::Deleted => {
-                (LossReason::LockDeleted, "the lock or its container was deleted".to_owned())
-            }
+            Failure::Taken => (LossReason::Taken, TAKEN),
+            Failure::Broken => (LossReason::Broken, BROKEN),
+            Failure::Deleted => (LossReason::LockDeleted, DELETED),
         };
-        self.resume_lost(&resuming, reason, detail, turn);
+        self.resume_lost(&resuming, reason, detail.to_owned(), turn);
     }
 
     fn resume_later(&mut self, mut resuming: Box<Resuming>, turn: &Turn) {
@@ -268,12 +340,32 @@ impl Hold {
         turn: &mut Turn,
     ) {
         turn.push(Action::TellLost { caller: resuming.caller, reason, detail });
-        let not_before = resuming.resume.believed_until.max(turn.now);
+        let not_before = resuming.believed_until.max(turn.now);
         self.state = State::Idle { not_before, effort: None };
     }
 }
 
+/// The record with the next generation of its hold (S16).
+fn next_generation(fields: Fields, resume: &Resume) -> Fields {
+    let record = Record::from_fields(&fields);
+    let generation = record.generation.max(1) + 1;
+    Record { generation, attempt: resume.attempt.clone(), ..record }.into_fields(fields)
+}
+
 impl Resume {
+    /// Whether the record is still that of the client's hold (S16); why not.
+    fn check(&self, record: &Record) -> Result<(), &'static str> {
+        let same_epoch = record.token.is_some_and(|token| token.epoch() == self.token.epoch());
+        if !same_epoch || record.lease != Some(self.lease_id.fingerprint()) {
+            return Err("the lock has been granted to another since");
+        }
+        let repeated = !self.attempt.is_empty() && record.attempt == self.attempt;
+        if record.generation.max(1) != self.generation && !repeated {
+            return Err("the hold went on from another of its grants: this one is old");
+        }
+        Ok(())
+    }
+
     /// Fills in what the client did not bring and the record has. The key is the lock's; the labels are those of the
     /// grant that was stored, so after a hand-off (S10) they are another's.
     fn remember(&mut self, stored: Record) {
@@ -291,6 +383,11 @@ impl Resume {
 }
 
 impl Resuming {
+    /// Whether `caller` is the one that resumes.
+    pub(super) fn is_of(&self, caller: CallerId) -> bool {
+        self.caller == caller
+    }
+
     pub(super) const fn lease_id(&self) -> LeaseId {
         self.resume.lease_id
     }

@@ -69,6 +69,12 @@ impl Waiters {
         self.queue.len()
     }
 
+    /// Whether somebody besides the front is going to wait: one try is answered at the grant (S10).
+    pub(super) fn will_be_handed_on(&self) -> bool {
+        let front_waits = self.front().is_some_and(|front| !front.is_one_try());
+        self.deadlines.len() > usize::from(front_waits)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -1,6 +1,7 @@
 //! What is stored with a lock, and how it is written: string fields of header-safe ASCII.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::encoding::{cut, decode, encode};
 use super::{FencingToken, LeaseFingerprint, LockKey};
@@ -86,6 +87,8 @@ impl Labels {
 pub struct Record {
     /// The token of the latest grant that was stored.
     pub token: Option<FencingToken>,
+    /// A token is stored that cannot be read: it must never be taken for none (S5).
+    pub token_is_unreadable: bool,
     /// Who took it, for people.
     pub holder: String,
     /// The host type of who took it: a differing one shows an accidental host-id collision.
@@ -100,10 +103,16 @@ pub struct Record {
     pub acquired_at: Option<UnixMillis>,
     /// Until when nobody gets the lock, because of `min_hold`, by the store's clock (S11).
     pub resting_until: Option<UnixMillis>,
+    /// How long that rest was to last: a wall clock that was wrong must not make more of it (S11).
+    pub resting_for: Option<Duration>,
     /// Callers were waiting at the sidecar that wrote this: it will hand the lock on (S10).
     pub handed_on: bool,
     /// Whose lease it was written under: tells a sidecar a write of its own.
     pub lease: Option<LeaseFingerprint>,
+    /// How often the hold under that lease was resumed, from 1; 0 where nothing says so (S16).
+    pub generation: u64,
+    /// Which try to resume wrote the generation: the same one may be repeated (S16). Empty for none.
+    pub attempt: String,
     /// The holder's labels.
     pub labels: Labels,
 }
@@ -117,12 +126,15 @@ const SCOPE: &str = "leasehold_scope";
 const MODE: &str = "leasehold_mode";
 const ACQUIRED: &str = "leasehold_acquired";
 const RESTING: &str = "leasehold_resting_until";
+const RESTING_FOR: &str = "leasehold_resting_for";
 const HANDED_ON: &str = "leasehold_handed_on";
 const LEASE: &str = "leasehold_lease";
+const GENERATION: &str = "leasehold_generation";
+const ATTEMPT: &str = "leasehold_attempt";
 const LABELS: &str = "leasehold_labels";
 
 /// Every field that is ours: replaced as a whole at each grant, while fields of others stay.
-const OURS: [&str; 11] = [
+const OURS: [&str; 14] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,
@@ -131,8 +143,11 @@ const OURS: [&str; 11] = [
     MODE,
     ACQUIRED,
     RESTING,
+    RESTING_FOR,
     HANDED_ON,
     LEASE,
+    GENERATION,
+    ATTEMPT,
     LABELS,
 ];
 
@@ -156,8 +171,15 @@ impl Record {
     pub fn from_fields(fields: &Fields) -> Self {
         let text = |name: &str| fields.get(name).map(|value| decode(value)).unwrap_or_default();
         let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
+        let token = number(TOKEN).and_then(FencingToken::from_u64);
+        // S36: what is about one grant counts only with the lease that it was written under.
+        let of_grant = |name: &str| {
+            let (lease, value) = fields.get(name)?.split_once('.')?;
+            (fields.get(LEASE).map(String::as_str) == Some(lease)).then_some(value)
+        };
         Self {
-            token: number(TOKEN).and_then(FencingToken::from_u64),
+            token,
+            token_is_unreadable: token.is_none() && fields.contains_key(TOKEN),
             holder: text(HOLDER_FIELD),
             host_type: text(HOST_TYPE),
             function: text(FUNCTION),
@@ -165,8 +187,11 @@ impl Record {
             mode: text(MODE),
             acquired_at: number(ACQUIRED).map(UnixMillis),
             resting_until: number(RESTING).map(UnixMillis),
+            resting_for: number(RESTING_FOR).map(Duration::from_millis),
             handed_on: fields.contains_key(HANDED_ON),
             lease: fields.get(LEASE).cloned(),
+            generation: of_grant(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0),
+            attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
             labels: Labels(fields.get(LABELS).map(|value| labels_from(value)).unwrap_or_default()),
         }
     }
@@ -188,8 +213,18 @@ impl Record {
         put(MODE, encode(&self.mode));
         put(ACQUIRED, self.acquired_at.map(|at| at.0.to_string()).unwrap_or_default());
         put(RESTING, self.resting_until.map(|at| at.0.to_string()).unwrap_or_default());
+        let rest = self.resting_for.map(|span| span.as_millis().to_string());
+        put(RESTING_FOR, rest.unwrap_or_default());
         put(HANDED_ON, if self.handed_on { "1".to_owned() } else { String::new() });
-        put(LEASE, self.lease.unwrap_or_default());
+        if let Some(lease) = self.lease {
+            if self.generation > 0 {
+                put(GENERATION, format!("{lease}.{}", self.generation));
+            }
+            if !self.attempt.is_empty() {
+                put(ATTEMPT, format!("{lease}.{}", encode(&self.attempt)));
+            }
+            put(LEASE, lease);
+        }
         put(LABELS, labels_to(&self.labels.0));
         fields
     }
@@ -226,6 +261,7 @@ mod tests {
         let labels = (0..16).map(|n| (format!("key-{n:02}"), "日".repeat(19))).collect();
         Record {
             token: FencingToken::from_u64((1 << 53) - 1),
+            token_is_unreadable: false,
             holder: "日".repeat(85),
             host_type: "日".repeat(85),
             function: "日".repeat(341),
@@ -233,8 +269,11 @@ mod tests {
             mode: "LISTENER".to_owned(),
             acquired_at: Some(UnixMillis(u64::MAX)),
             resting_until: Some(UnixMillis(u64::MAX)),
+            resting_for: Some(Duration::from_secs(86_400)),
             handed_on: true,
             lease: Some("0123456789abcdef".to_owned()),
+            generation: u64::MAX,
+            attempt: "%".repeat(64),
             labels: Labels::new(labels).unwrap(),
         }
     }
@@ -259,6 +298,33 @@ mod tests {
         assert_eq!(after.get("FunctionInstance").map(String::as_str), Some("guid"));
         assert_eq!(after.get(HOLDER_FIELD).map(String::as_str), Some("new"));
         assert_eq!(after.get(RESTING), None);
+    }
+
+    #[test]
+    fn s5_a_token_that_cannot_be_read_is_not_taken_for_none() {
+        for text in ["", "0", "x", "-1", "9007199254740992", "1e3", " 4096"] {
+            let fields = Fields::from([(TOKEN.to_owned(), text.to_owned())]);
+            let record = Record::from_fields(&fields);
+            assert_eq!((record.token, record.token_is_unreadable), (None, true), "{text:?}");
+        }
+        let none = Record::from_fields(&Fields::new());
+        assert_eq!((none.token, none.token_is_unreadable), (None, false));
+    }
+
+    #[test]
+    fn s16_s36_the_generation_of_another_lease_does_not_count() {
+        let record = Record {
+            lease: Some("aa".to_owned()),
+            generation: 7,
+            attempt: "try/1".to_owned(),
+            ..Record::default()
+        };
+        let mut fields = record.clone().into_fields(Fields::new());
+        assert_eq!(Record::from_fields(&fields), record);
+        // Somebody who does not know these fields has taken the lock since, and kept them.
+        fields.insert(LEASE.to_owned(), "bb".to_owned());
+        let later = Record::from_fields(&fields);
+        assert_eq!((later.generation, later.attempt.as_str()), (0, ""));
     }
 
     #[test]

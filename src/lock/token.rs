@@ -2,17 +2,21 @@
 
 use std::fmt;
 
+use crate::time::UnixMillis;
+
 /// A number that grows with every grant of a lock; a protected resource refuses smaller ones (S5).
 ///
-/// `epoch × 65 536 + n`: the epoch moves with each storage acquisition, `n` with each local hand-off under one
+/// `epoch × 4 096 + n`: the epoch moves with each storage acquisition, `n` with each local hand-off under one
 /// lease. Never zero, and below 2^53, so it is exact in every language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
 
 /// Hand-offs that fit under one epoch.
-const HANDOFFS: u64 = 1 << 16;
-/// The largest epoch whose tokens stay below 2^53.
-const MAX_EPOCH: u64 = (1 << 37) - 1;
+const HANDOFFS: u64 = 1 << 12;
+/// The largest epoch whose tokens stay below 2^53: it is reached in 2089.
+const MAX_EPOCH: u64 = (1 << 41) - 1;
+/// 2020-01-01 UTC, from which epochs are counted, in milliseconds since the Unix epoch.
+const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
 
 impl FencingToken {
     /// The token with this value; `None` for zero and for values of 2^53 and more, which are never tokens.
@@ -22,24 +26,36 @@ impl FencingToken {
     }
 
     /// The token of a storage acquisition: its epoch is the greater of the stored one plus one and the store's
-    /// clock in Unix seconds (S5). `None` when the epochs are used up, which a sane store clock never brings about.
+    /// clock (S5). `None` when the epochs are used up, which a sane store clock never brings about.
     #[must_use]
-    pub fn after_acquisition(stored: Option<Self>, store_unix_seconds: u64) -> Option<Self> {
+    pub fn after_acquisition(stored: Option<Self>, store_time: UnixMillis) -> Option<Self> {
         let next = stored.map_or(1, |token| token.epoch() + 1);
-        let epoch = next.max(store_unix_seconds);
+        let epoch = next.max(Self::epoch_at(store_time));
         if epoch > MAX_EPOCH { None } else { Some(Self(epoch * HANDOFFS)) }
+    }
+
+    /// The epoch that the store's clock alone gives: milliseconds since 2020-01-01 UTC; 0 for a clock before that.
+    #[must_use]
+    pub const fn epoch_at(store_time: UnixMillis) -> u64 {
+        store_time.0.saturating_sub(EPOCHS_BEGIN)
     }
 
     /// The token of the next holder under the same lease (S10); `None` when the hand-offs of this epoch are used up.
     #[must_use]
     pub const fn after_hand_off(self) -> Option<Self> {
-        if self.0 % HANDOFFS == HANDOFFS - 1 { None } else { Some(Self(self.0 + 1)) }
+        if self.hand_offs() == HANDOFFS - 1 { None } else { Some(Self(self.0 + 1)) }
     }
 
     /// The part that moves with each storage acquisition.
     #[must_use]
     pub const fn epoch(self) -> u64 {
         self.0 / HANDOFFS
+    }
+
+    /// The part that counts the hand-offs under one lease: 0 for the first holder.
+    #[must_use]
+    pub const fn hand_offs(self) -> u64 {
+        self.0 % HANDOFFS
     }
 
     /// The number as it is given to holders.
@@ -61,47 +77,68 @@ mod tests {
 
     use super::*;
 
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
     #[test]
     fn s5_zero_is_never_a_token() {
         assert_eq!(FencingToken::from_u64(0), None);
-        assert!(FencingToken::after_acquisition(None, 0).unwrap().value() > 0);
+        let first = FencingToken::after_acquisition(None, UnixMillis(0)).unwrap();
+        assert_eq!(first.value(), 4_096, "a clock before 2020 counts as 0");
     }
 
     #[test]
     fn s5_tokens_stay_exact_in_a_double() {
         assert_eq!(FencingToken::from_u64(1 << 53), None);
         assert!(FencingToken::from_u64((1 << 53) - 1).is_some());
-        assert_eq!(FencingToken::after_acquisition(None, 1 << 37), None);
+        let last = UnixMillis(EPOCHS_BEGIN + (1 << 41) - 1);
+        assert!(FencingToken::after_acquisition(None, last).is_some());
+        let over = UnixMillis(EPOCHS_BEGIN + (1 << 41));
+        assert_eq!(FencingToken::after_acquisition(None, over), None);
+    }
+
+    #[test]
+    fn s5_epochs_are_milliseconds_since_2020() {
+        let token = FencingToken::after_acquisition(None, NOW).unwrap();
+        assert_eq!(token.epoch(), 1_800_000_000_000 - 1_577_836_800_000);
+        assert_eq!(token.hand_offs(), 0);
     }
 
     #[test]
     fn s5_a_lock_made_again_does_not_start_over() {
-        let before = FencingToken::after_acquisition(None, 1_000).unwrap();
-        let after = FencingToken::after_acquisition(None, 1_001).unwrap();
-        assert!(after > before);
+        let mut token = FencingToken::after_acquisition(None, NOW).unwrap();
+        for taken in 1..=1_000 {
+            let time = UnixMillis(NOW.0 + taken);
+            token = FencingToken::after_acquisition(Some(token), time).unwrap();
+        }
+        // A thousand acquisitions in a second do not run ahead of the clock.
+        let again = FencingToken::after_acquisition(None, UnixMillis(NOW.0 + 1_001)).unwrap();
+        assert!(again > token);
     }
 
     #[test]
     fn s10_hand_offs_of_one_epoch_are_used_up_at_last() {
-        let last = FencingToken::from_u64(5 * 65_536 + 65_535).unwrap();
-        assert_eq!(last.after_hand_off(), None);
+        let last = FencingToken::from_u64(5 * 4_096 + 4_095).unwrap();
+        assert_eq!((last.after_hand_off(), last.hand_offs()), (None, 4_095));
+        let next = FencingToken::after_acquisition(Some(last), UnixMillis(0)).unwrap();
+        assert_eq!(next.value(), 6 * 4_096);
     }
 
     proptest! {
         #[test]
         fn s5_every_grant_has_a_greater_token(
-            stored in 1_u64..(1 << 52), seconds in 0_u64..(1 << 36), hand_offs in 0_usize..20,
+            stored in 1_u64..(1 << 52), time in 0_u64..(1 << 40), hand_offs in 0_usize..20,
         ) {
             let stored = FencingToken::from_u64(stored).unwrap();
-            let mut last = FencingToken::after_acquisition(Some(stored), seconds).unwrap();
+            let time = UnixMillis(EPOCHS_BEGIN + time);
+            let mut last = FencingToken::after_acquisition(Some(stored), time).unwrap();
             prop_assert!(last > stored);
-            prop_assert!(last.epoch() >= seconds);
+            prop_assert!(last.epoch() >= FencingToken::epoch_at(time));
             for _ in 0..hand_offs {
                 let next = last.after_hand_off().unwrap();
                 prop_assert!(next > last);
                 last = next;
             }
-            let next = FencingToken::after_acquisition(Some(last), 0).unwrap();
+            let next = FencingToken::after_acquisition(Some(last), UnixMillis(0)).unwrap();
             prop_assert!(next > last);
         }
     }

@@ -53,6 +53,8 @@ struct Families {
     store_request_duration: Histograms,
     host_type_collisions: Counter,
     tokens_not_growing: Counter,
+    pauses_suspected: Counter,
+    clocks_not_heard: Counters<1>,
     holds: Gauge,
     holds_at_risk: Gauge,
     waiters: Gauge,
@@ -95,6 +97,8 @@ impl Families {
             store_request_duration: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
             host_type_collisions: Counter::default(),
             tokens_not_growing: Counter::default(),
+            pauses_suspected: Counter::default(),
+            clocks_not_heard: Family::default(),
             holds: Gauge::default(),
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
@@ -149,6 +153,16 @@ impl Families {
             "leasehold_tokens_not_growing",
             "Grants refused because the lock's fencing token would not have grown",
             &self.tokens_not_growing,
+        );
+        to.add(
+            "leasehold_pauses_suspected",
+            "Times that another clock showed a pause that the boot clock may not have counted: every hold was renewed",
+            &self.pauses_suspected,
+        );
+        to.add(
+            "leasehold_clocks_not_heard",
+            "Times that a clock was ignored for an hour, because the pauses that it showed were none, by clock",
+            &self.clocks_not_heard,
         );
     }
 
@@ -344,6 +358,12 @@ impl Observer for Metrics {
             }
             Observation::TokenNotGrowing => {
                 families.tokens_not_growing.inc();
+            }
+            Observation::PauseSuspected => {
+                families.pauses_suspected.inc();
+            }
+            Observation::ClockNotHeard { source } => {
+                families.clocks_not_heard.get_or_create(&[("clock", source.as_str())]).inc();
             }
         }
     }

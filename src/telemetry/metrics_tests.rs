@@ -8,6 +8,7 @@ use crate::coordinator::{HoldEvent, HoldRequest, Outcome, ResumeRequest};
 use crate::hold::TroubleKind;
 use crate::lock::Labels as LockLabels;
 use crate::testing::SimClock;
+use crate::time::SignSource;
 
 #[tokio::test(start_paused = true)]
 async fn acquires_are_counted_by_result_and_timed() {
@@ -26,7 +27,7 @@ async fn acquires_are_counted_by_result_and_timed() {
     waiting.abort();
     rig.pass(1).await;
     assert_eq!(rig.value("leasehold_waiters"), 0.0);
-    rig.coordinator.release(grant.lease_id).await.unwrap();
+    rig.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     for result in ["granted", "busy", "left"] {
         let series = format!("leasehold_acquires_total{{result=\"{result}\"}}");
         assert_eq!(rig.value(&series), 1.0, "{result}");
@@ -45,7 +46,7 @@ async fn refusals_because_of_limits_and_shutdown_are_acquires_too() {
     let grant = rig.granted(request("f", "")).await;
     rig.coordinator.acquire(request("g", "")).await.unwrap_err();
     assert_eq!(rig.value("leasehold_acquires_total{result=\"over_limit\"}"), 1.0);
-    rig.coordinator.release(grant.lease_id).await.unwrap();
+    rig.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert_eq!(rig.value("leasehold_draining"), 0.0);
     rig.coordinator.drain(Duration::from_secs(1)).await;
     rig.coordinator.acquire(request("g", "")).await.unwrap_err();
@@ -104,7 +105,7 @@ async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
     };
     drop(stream);
     rig.pass(2).await;
-    let resume = ResumeRequest { resume_token, told_valid_until: None };
+    let resume = ResumeRequest { attempt_id: String::new(), resume_token, told_valid_until: None };
     let mut resumed = rig.coordinator.resume(&resume).unwrap();
     while resumed.next().await.is_some() {}
     assert_eq!(rig.value("leasehold_acquires_total{result=\"resume_lost\"}"), 1.0);
@@ -125,6 +126,11 @@ async fn every_observation_moves_its_series_and_no_other() {
         (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),
         (Observation::HostTypeCollision, "leasehold_host_type_collisions_total".to_owned()),
         (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),
+        (Observation::PauseSuspected, "leasehold_pauses_suspected_total".to_owned()),
+        (
+            Observation::ClockNotHeard { source: SignSource::WallClock },
+            "leasehold_clocks_not_heard_total{clock=\"wall_clock\"}".to_owned(),
+        ),
         (renewal(None), "leasehold_renewals_total{result=\"succeeded\",cause=\"none\"}".to_owned()),
     ];
     for result in AcquireResult::ALL {

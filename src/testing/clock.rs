@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::time::{BootReading, Clock, Instant, UnixMillis};
+use crate::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 
 /// A [`Clock`] that stands still until it is told to move, or moves with tokio's clock.
 ///
@@ -11,6 +11,7 @@ use crate::time::{BootReading, Clock, Instant, UnixMillis};
 #[derive(Debug)]
 pub struct SimClock {
     state: Mutex<State>,
+    suspicions: Mutex<Suspicions>,
 }
 
 #[derive(Debug)]
@@ -20,8 +21,6 @@ struct State {
     boot_id: String,
     /// What tokio's clock showed when `now` and `wall` were last set; `None` if it is not followed.
     tokio: Option<tokio::time::Instant>,
-    /// The store dates that were observed.
-    dates: Vec<UnixMillis>,
 }
 
 impl SimClock {
@@ -48,8 +47,8 @@ impl SimClock {
                 wall: UnixMillis(1_800_000_000_000),
                 boot_id: "sim-boot".to_owned(),
                 tokio,
-                dates: Vec::new(),
             }),
+            suspicions: Mutex::default(),
         }
     }
 
@@ -75,12 +74,6 @@ impl SimClock {
         let mut state = self.state();
         state.now = Instant::default();
         state.boot_id = boot_id.to_owned();
-    }
-
-    /// The dates of stores that were observed, oldest first.
-    #[must_use]
-    pub fn observed_dates(&self) -> Vec<UnixMillis> {
-        self.state().dates.clone()
     }
 
     /// The state, brought up to tokio's clock.
@@ -123,13 +116,12 @@ impl Clock for SimClock {
         self.state().wall
     }
 
-    /// Only keeps the date: corrections are `BootClock`'s, and a test says itself what time it is.
-    fn observe_store_date(&self, _sent: Instant, date: UnixMillis) {
-        self.state().dates.push(date);
-    }
-
     fn boot_reading(&self, at: Instant) -> BootReading {
         BootReading { boot_id: self.state().boot_id.clone(), since_boot: at.since_boot() }
+    }
+
+    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
+        self.suspicions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -95,7 +95,10 @@ impl Client {
             if !self.checker.is_believed(&belief) {
                 break;
             }
-            let answer = sidecar.coordinator.report_progress(grant.lease_id, false).await;
+            let answer = sidecar
+                .coordinator
+                .report_progress(grant.lease_id, Some(grant.generation), false)
+                .await;
             match answer {
                 Ok(validity) => self.checker.renewed(&belief, &validity),
                 Err(_) => self.checker.lost(&belief),
@@ -107,7 +110,7 @@ impl Client {
     /// The client's own belief ends before it says so.
     async fn release(&mut self, sidecar: &Sidecar, grant: &Grant, belief: &Belief) {
         self.checker.ended(belief);
-        sidecar.coordinator.release(grant.lease_id).await.unwrap();
+        sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     }
 
     async fn hold_by_stream(&mut self) {
@@ -146,7 +149,7 @@ impl Client {
         let sidecar = self.sidecar();
         let told_valid_until = self.random.chance(500).then(|| self.checker.told(belief)).flatten();
         let resume_token = grant.resume_token.clone();
-        let request = ResumeRequest { resume_token, told_valid_until };
+        let request = ResumeRequest { attempt_id: String::new(), resume_token, told_valid_until };
         let mut stream = sidecar.coordinator.resume(&request).unwrap();
         let Some(resumed) = first_grant(&mut stream).await else {
             self.checker.ended(belief);
@@ -154,7 +157,13 @@ impl Client {
         };
         self.checker.resumed(belief, &resumed);
         let span = self.random.span(20 * SECOND);
-        if self.follow(&mut stream, belief, span).await {
+        if !self.follow(&mut stream, belief, span).await {
+            return;
+        }
+        if matches!(self.weather, Weather::Calm) || self.random.chance(500) {
+            self.release(&sidecar, &resumed, belief).await;
+        } else {
+            // S16: within D of a resume that lets the lease run out.
             self.checker.ended(belief);
             drop(stream);
         }

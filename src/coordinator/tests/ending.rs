@@ -105,9 +105,14 @@ async fn s4_a_hold_that_cannot_be_renewed_is_lost_by_the_clock() {
         account.now() - until
     );
     assert!(stream.next().await.is_none(), "nothing comes after the last event");
-    let released = sidecar.coordinator.release(grant.lease_id).await.unwrap();
+    let released =
+        sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert_eq!(released, Released::AlreadyLost { reason });
-    let refused = sidecar.coordinator.extend(grant.lease_id, MINUTE).await.unwrap_err();
+    let refused = sidecar
+        .coordinator
+        .extend(grant.lease_id, Some(grant.generation), MINUTE)
+        .await
+        .unwrap_err();
     assert!(matches!(refused, CallError::HoldLost { reason: LossReason::Expired }));
 }
 
@@ -133,7 +138,8 @@ async fn s3_who_asks_after_a_suspend_is_told_that_the_hold_is_lost() {
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(request("nightly")).await;
     account.clock.advance(2 * MINUTE);
-    let answer = sidecar.coordinator.report_progress(grant.lease_id, true).await;
+    let answer =
+        sidecar.coordinator.report_progress(grant.lease_id, Some(grant.generation), true).await;
     assert!(matches!(answer, Err(CallError::HoldLost { reason: LossReason::Expired })));
 }
 
@@ -144,11 +150,12 @@ async fn s13_a_release_is_answered_when_the_store_has_it() {
     let grant = sidecar.acquire(request("nightly")).await;
     sidecar.faults().go_down(10 * SECOND);
     let asked = account.now();
-    let released = sidecar.coordinator.release(grant.lease_id).await.unwrap();
+    let released =
+        sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert_eq!(released, Released::Released);
     assert!(account.now() - asked >= 10 * SECOND);
     assert_eq!(account.lease("nightly").await, LeaseState::Available);
-    let again = sidecar.coordinator.release(grant.lease_id).await.unwrap();
+    let again = sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert_eq!(again, Released::AlreadyReleased);
 }
 
@@ -160,8 +167,8 @@ async fn s13_a_release_that_never_reaches_the_store_is_answered_when_the_lease_i
     sidecar.faults().go_down(Duration::MAX);
     let asked = account.now();
     let (one, two) = tokio::join!(
-        sidecar.coordinator.release(grant.lease_id),
-        sidecar.coordinator.release(grant.lease_id)
+        sidecar.coordinator.release(grant.lease_id, Some(grant.generation)),
+        sidecar.coordinator.release(grant.lease_id, Some(grant.generation))
     );
     assert_eq!((one.unwrap(), two.unwrap()), (Released::Released, Released::Released));
     let waited = account.now() - asked;
@@ -179,7 +186,11 @@ async fn s13_a_late_release_never_touches_a_later_hold() {
     let second = sidecar.acquire(request("nightly")).await;
     sidecar.release(&first).await;
     settle().await;
-    let left = sidecar.coordinator.report_progress(second.lease_id, true).await.unwrap();
+    let left = sidecar
+        .coordinator
+        .report_progress(second.lease_id, Some(second.generation), true)
+        .await
+        .unwrap();
     assert!(left.valid_for > 50 * SECOND);
     assert!(second.token > first.token);
 }
@@ -226,7 +237,7 @@ async fn s11_a_rest_outlives_its_sidecar_and_is_kept_by_all() {
     let min_hold = 30 * SECOND;
     let began = account.clock.now();
     let grant = here.acquire(HoldRequest { min_hold, ..request("nightly") }).await;
-    let released = here.coordinator.release(grant.lease_id).await.unwrap();
+    let released = here.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert!(matches!(released, Released::Resting { .. }), "{released:?}");
     here.coordinator.drain(SECOND).await;
     let busy = there.busy(request("nightly")).await;

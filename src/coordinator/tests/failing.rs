@@ -45,7 +45,7 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     assert!(!faulty.0.load(Ordering::Relaxed), "the fault has come");
     let gauges = sidecar.coordinator.gauges();
     assert_eq!((gauges.holds, gauges.waiters, gauges.paths), (1, 0, 1));
-    let late = sidecar.coordinator.release(first.lease_id).await.unwrap();
+    let late = sidecar.coordinator.release(first.lease_id, Some(first.generation)).await.unwrap();
     assert_eq!(late, Released::AlreadyLost { reason });
     // S13, S5: it is granted again when nobody can believe in it any more, with a greater token.
     let mut again = sidecar.coordinator.hold(&waiting("failing", 2 * MINUTE)).unwrap();
@@ -72,9 +72,14 @@ async fn calls_that_are_on_their_way_to_a_task_that_panics_are_answered() {
     let caller = sidecar.clone();
     let lost = next_but_renewals(&mut failing).await;
     assert!(matches!(lost, HoldEvent::Lost { .. }), "{lost:?}");
-    let released = caller.coordinator.release(grant.lease_id).await.unwrap();
+    let released =
+        caller.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     assert_eq!(released, Released::AlreadyLost { reason: LossReason::Expired });
-    let refused = sidecar.coordinator.extend(grant.lease_id, MINUTE).await.unwrap_err();
+    let refused = sidecar
+        .coordinator
+        .extend(grant.lease_id, Some(grant.generation), MINUTE)
+        .await
+        .unwrap_err();
     assert!(matches!(refused, CallError::HoldLost { .. }), "{refused}");
     settle().await;
     sidecar.assert_idle();

@@ -80,7 +80,11 @@ async fn s6_a_repeated_call_that_goes_away_does_not_end_the_hold_of_who_has_the_
     settle().await;
     drop(second);
     pass(2 * LEASE).await;
-    let left = sidecar.coordinator.report_progress(grant.lease_id, true).await.unwrap();
+    let left = sidecar
+        .coordinator
+        .report_progress(grant.lease_id, Some(grant.generation), true)
+        .await
+        .unwrap();
     assert!(left.valid_for > SECOND);
     assert_eq!(account.lease("nightly").await, LeaseState::Leased);
 }
@@ -91,9 +95,17 @@ async fn s14_a_unary_hold_without_max_hold_gets_the_default() {
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(request("nightly")).await;
     pass(10 * MINUTE - SECOND).await;
-    sidecar.coordinator.report_progress(grant.lease_id, true).await.unwrap();
+    sidecar
+        .coordinator
+        .report_progress(grant.lease_id, Some(grant.generation), true)
+        .await
+        .unwrap();
     pass(SECOND).await;
-    let over = sidecar.coordinator.report_progress(grant.lease_id, true).await.unwrap_err();
+    let over = sidecar
+        .coordinator
+        .report_progress(grant.lease_id, Some(grant.generation), true)
+        .await
+        .unwrap_err();
     assert!(matches!(over, CallError::HoldLost { .. }), "{over}");
     // S13: a clock elsewhere may be slow.
     pass(SECOND).await;

@@ -9,6 +9,7 @@ use crate::store::LeaseState;
 
 fn resume(grant: &Grant) -> ResumeRequest {
     ResumeRequest {
+        attempt_id: String::new(),
         resume_token: grant.resume_token.clone(),
         told_valid_until: Some(grant.validity.valid_until.clone()),
     }
@@ -50,7 +51,11 @@ async fn s16_a_resume_takes_the_place_of_a_stream_that_was_not_noticed_to_be_bro
     drop(stream);
     pass(2 * LEASE).await;
     assert_eq!(sidecar.coordinator.gauges().holds, 1);
-    let answer = sidecar.coordinator.report_progress(first.lease_id, true).await.unwrap();
+    let answer = sidecar
+        .coordinator
+        .report_progress(first.lease_id, Some(first.generation), true)
+        .await
+        .unwrap();
     assert!(answer.valid_for > SECOND);
 }
 
@@ -90,7 +95,11 @@ async fn s16_a_hold_that_another_had_since_is_lost() {
     assert!(resumed.next().await.is_none());
     settle().await;
     new.assert_idle();
-    let left = other.coordinator.report_progress(second.lease_id, true).await.unwrap();
+    let left = other
+        .coordinator
+        .report_progress(second.lease_id, Some(second.generation), true)
+        .await
+        .unwrap();
     assert!(left.valid_for > SECOND, "the later hold is not harmed");
 }
 
@@ -123,7 +132,11 @@ async fn s19_a_resume_token_that_is_not_ours_is_refused() {
     let (_stream, grant) = sidecar.hold(&request("nightly")).await;
     let changed: String = grant.resume_token.chars().rev().collect();
     for token in ["", "made up", &changed, &grant.resume_token[..grant.resume_token.len() / 2]] {
-        let request = ResumeRequest { resume_token: token.to_owned(), told_valid_until: None };
+        let request = ResumeRequest {
+            attempt_id: String::new(),
+            resume_token: token.to_owned(),
+            told_valid_until: None,
+        };
         let refused = sidecar.coordinator.resume(&request).unwrap_err();
         assert!(matches!(refused, CallError::ResumeToken), "{token}: {refused}");
     }

@@ -98,7 +98,7 @@ impl Sidecar {
     }
 
     pub(super) async fn release(&self, grant: &Grant) {
-        self.coordinator.release(grant.lease_id).await.unwrap();
+        self.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();
     }
 
     /// A hold by stream that is granted at once.

@@ -132,10 +132,10 @@ async fn s12_a_wait_ends_when_it_said_and_names_the_holder() {
 async fn s19_an_unknown_lease_id_is_named_so() {
     let sidecar = Account::new().sidecar();
     let unknown = crate::lock::LeaseId::from_uuid(uuid::Uuid::from_u128(7));
-    let refused = sidecar.coordinator.release(unknown).await.unwrap_err();
+    let refused = sidecar.coordinator.release(unknown, None).await.unwrap_err();
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
-    let refused = sidecar.coordinator.extend(unknown, MINUTE).await.unwrap_err();
+    let refused = sidecar.coordinator.extend(unknown, None, MINUTE).await.unwrap_err();
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
-    let refused = sidecar.coordinator.report_progress(unknown, false).await.unwrap_err();
+    let refused = sidecar.coordinator.report_progress(unknown, None, false).await.unwrap_err();
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
 }

@@ -30,7 +30,7 @@ fn s11_max_hold_ends_a_hold_and_the_lock_is_free_when_no_clock_can_say_otherwise
 fn s11_an_extended_hold_lasts_longer() {
     let (mut rig, _) = Rig::with_holder(ANN, at_most(4));
     rig.pass_served(secs(3));
-    rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(20) });
+    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(20) });
     rig.pass_served(secs(19));
     assert_eq!(loss(&rig.told(), ANN), None);
     rig.pass_served(secs(1));
@@ -41,7 +41,7 @@ fn s11_an_extended_hold_lasts_longer() {
 fn s13_a_hold_that_was_shortened_is_nobody_elses_before_its_told_validity_is_over() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, terms());
-    rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(2) });
+    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(2) });
     rig.pass_served(secs(2));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
     rig.pass_served(grant.valid_until - rig.at() + millis(141));
@@ -54,7 +54,7 @@ fn s13_a_hold_that_was_shortened_is_nobody_elses_before_its_told_validity_is_ove
 fn s13_a_holder_that_says_so_ends_its_told_validity() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, terms());
-    rig.on(Event::ExtendAsked { caller: ANN, max_hold: secs(2) });
+    rig.on(Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(2) });
     rig.pass_served(secs(3));
     rig.release(ANN);
     rig.serve();
@@ -67,7 +67,7 @@ fn s11_who_reports_no_progress_loses_the_lock() {
     let (mut rig, grant) = Rig::with_holder(ANN, patient);
     assert_eq!(grant.valid_until - rig.at(), secs(4));
     rig.pass_served(secs(3));
-    rig.on(Event::ProgressReported { caller: ANN });
+    rig.on(Event::ProgressReported { caller: ANN, generation: None });
     assert_eq!(rig.hold.validity(ANN), Some(rig.at() + secs(4)));
     rig.pass_served(millis(3_999));
     assert_eq!(loss(&rig.told(), ANN), None);

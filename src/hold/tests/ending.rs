@@ -225,9 +225,9 @@ fn spurious_events_do_nothing() {
         Event::Wakeup,
         Event::CallerLeft { caller: stranger },
         Event::HolderSilent { caller: stranger },
-        Event::ReleaseAsked { caller: stranger },
-        Event::ExtendAsked { caller: stranger, max_hold: secs(0) },
-        Event::ProgressReported { caller: stranger },
+        Event::ReleaseAsked { caller: stranger, generation: None },
+        Event::ExtendAsked { caller: stranger, generation: None, max_hold: secs(0) },
+        Event::ProgressReported { caller: stranger, generation: None },
         Event::DrainEnded,
     ] {
         let drains = matches!(event, Event::DrainEnded);

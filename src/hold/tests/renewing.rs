@@ -179,8 +179,8 @@ fn s4_nothing_is_told_after_lost() {
     rig.pass_failing(secs(15));
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Expired));
     rig.serve();
-    rig.on(crate::hold::Event::ExtendAsked { caller: ANN, max_hold: secs(60) });
-    rig.on(crate::hold::Event::ProgressReported { caller: ANN });
+    rig.on(crate::hold::Event::ExtendAsked { caller: ANN, generation: None, max_hold: secs(60) });
+    rig.on(crate::hold::Event::ProgressReported { caller: ANN, generation: None });
     rig.silent(ANN);
     rig.leave(ANN);
     rig.pass_served(secs(60));

@@ -1,7 +1,7 @@
 //! Holds that go on at a sidecar that did not grant them, or at the same one again: S16.
 
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, secs, terms};
-use crate::hold::{Action, LossReason, Terms};
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, released, secs, terms};
+use crate::hold::{Action, Event, LossReason, Terms};
 use crate::lock::{Labels, Record};
 
 #[test]
@@ -11,7 +11,9 @@ fn s16_who_was_silent_goes_on_at_the_same_sidecar() {
     rig.told();
     rig.silent(ANN);
     rig.resume(BOB, &grant, terms(), secs(3));
+    rig.serve();
     let again = rig.granted(BOB);
+    assert_eq!(again.generation, grant.generation + 1);
     assert_eq!((again.token, again.resumed), (grant.token, true));
     assert_eq!(again.valid_until, grant.valid_until, "its validity is not stretched");
     rig.pass_served(secs(60));
@@ -76,8 +78,9 @@ fn s16_who_waits_after_a_restart_does_not_stand_in_the_way() {
     rig.pass_served(secs(1));
     rig.resume(BOB, &grant, terms(), secs(12));
     rig.serve();
-    assert_eq!(rig.granted(BOB).token, grant.token);
-    rig.release(BOB);
+    let resumed = rig.granted(BOB);
+    assert_eq!(resumed.token, grant.token);
+    rig.release_of(BOB, &resumed);
     rig.pass_served(secs(2));
     assert!(rig.granted(CAT).token > grant.token);
 }
@@ -99,7 +102,7 @@ fn s16_a_hold_that_another_had_since_is_lost() {
 fn s16_a_token_of_another_epoch_is_lost_even_if_its_lease_can_be_renewed() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
-    let older = crate::lock::FencingToken::from_u64(grant.token.value() - 65_536).unwrap();
+    let older = crate::lock::FencingToken::from_u64(grant.token.value() - 4_096).unwrap();
     rig.resume(BOB, &crate::hold::Granted { token: older, ..grant }, terms(), secs(9));
     rig.serve();
     assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
@@ -135,7 +138,7 @@ fn s16_a_former_sidecar_does_not_end_a_hold_that_went_on_elsewhere() {
 }
 
 #[test]
-fn s16_a_hold_resumed_twice_is_not_ended_where_its_client_never_came() {
+fn s16_a_resume_from_an_old_generation_is_refused_and_ends_nothing() {
     let (mut rig, mut dangling) = Rig::pair();
     let grant = rig.grant(ANN, terms());
     rig.restart();
@@ -143,32 +146,146 @@ fn s16_a_hold_resumed_twice_is_not_ended_where_its_client_never_came() {
     dangling.resume(CAT, &grant, terms(), secs(13));
     rig.resume(BOB, &grant, terms(), secs(13));
     rig.serve();
-    rig.granted(BOB);
-    // The store's answers come late: this write is newer than the other sidecar's.
+    let resumed = rig.granted(BOB);
+    assert_eq!((grant.generation, resumed.generation), (1, 2));
     dangling.pass_served(secs(1));
-    dangling.granted(CAT);
-    dangling.silent(CAT);
+    assert_eq!(loss(&dangling.told(), CAT), Some(LossReason::Taken));
     rig.pass_served(secs(30));
     dangling.pass_served(secs(30));
-    assert_eq!(loss(&dangling.told(), CAT), Some(LossReason::Expired));
-    rig.pass_served(secs(6));
     assert_eq!(loss(&rig.told(), BOB), None);
     assert!(rig.is_leased());
 }
 
 #[test]
-fn s16_a_resumed_hold_is_not_handed_on_here() {
+fn s16_a_resume_whose_answer_was_lost_can_be_repeated_elsewhere() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, terms());
+    rig.restart();
+    rig.resume_as(BOB, &grant, "one");
+    rig.serve();
+    assert_eq!(rig.granted(BOB).generation, 2);
+    // The client never reads that.
+    other.resume_as(CAT, &grant, "one");
+    other.serve();
+    assert_eq!(other.granted(CAT).generation, 3);
+    rig.leave(BOB);
+    for _ in 0..20 {
+        rig.pass_served(secs(1));
+        other.pass_served(secs(1));
+    }
+    assert_eq!(loss(&other.told(), CAT), None);
+    assert!(other.hold.validity(CAT).is_some(), "the sidecar that it left ended nothing");
+}
+
+#[test]
+fn s16_a_renewal_where_the_hold_has_left_finds_out() {
+    let (mut former, mut rig) = Rig::pair();
+    let grant = former.grant(ANN, terms());
+    rig.resume(BOB, &grant, terms(), secs(10));
+    rig.serve();
+    rig.granted(BOB);
+    // The sidecar that it left has not noticed, and renews.
+    former.pass_served(secs(6));
+    assert_eq!(loss(&former.told(), ANN), Some(LossReason::Taken));
+    rig.pass_served(secs(40));
+    assert!(rig.hold.validity(BOB).is_some());
+}
+
+#[test]
+fn s16_a_call_with_a_newer_generation_shows_that_the_hold_has_left() {
+    for call in 0..4 {
+        let (mut former, mut rig) = Rig::pair();
+        let grant = former.grant(ANN, terms());
+        former.arrive(CAT, terms());
+        rig.resume(BOB, &grant, terms(), secs(10));
+        rig.serve();
+        let generation = Some(rig.granted(BOB).generation);
+        former.told();
+        former.on(match call {
+            0 => Event::ReleaseAsked { caller: ANN, generation },
+            1 => Event::ExtendAsked { caller: ANN, generation, max_hold: secs(9) },
+            2 => Event::ProgressReported { caller: ANN, generation },
+            _ => Event::ValidityAsked { caller: ANN, generation },
+        });
+        let told = former.told();
+        assert!(told.contains(&Action::TellMoved { caller: ANN }), "{told:?}");
+        assert!(!is_granted(&told, CAT), "nothing is handed on");
+        former.pass_served(secs(10));
+        rig.pass_served(secs(10));
+        assert!(!is_granted(&former.told(), CAT));
+        assert!(rig.hold.validity(BOB).is_some(), "nothing is ended");
+    }
+}
+
+#[test]
+fn s16_a_change_of_the_record_that_leaves_the_hold_alone_is_no_loss() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.table_mut().touch();
+    rig.pass_served(secs(30));
+    assert_eq!(loss(&rig.told(), ANN), None);
+    rig.table_mut().touch();
+    rig.release(ANN);
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s16_a_fresh_resume_is_ended_early_only_by_a_release_of_its_generation() {
+    for end in 0..4 {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.restart();
+        rig.resume(BOB, &grant, terms(), secs(9));
+        rig.serve();
+        let resumed = rig.granted(BOB);
+        rig.arrive(CAT, terms());
+        match end {
+            0 => rig.leave(BOB),
+            1 => rig.release_of(BOB, &grant),
+            2 => rig.release(BOB),
+            _ => rig.silent(BOB),
+        }
+        rig.serve();
+        assert!(!is_granted(&rig.told(), CAT), "it runs out");
+        rig.pass_served(secs(13));
+        assert!(rig.is_leased() && !is_granted(&rig.told(), CAT));
+        rig.pass_served(secs(8));
+        assert!(rig.granted(CAT).token.epoch() > resumed.token.epoch());
+    }
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.serve();
+    let resumed = rig.granted(BOB);
+    rig.release_of(BOB, &resumed);
+    rig.serve();
+    assert!(!rig.is_leased());
+}
+
+#[test]
+fn s16_a_resumed_hold_is_like_any_other_once_d_has_passed() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     rig.resume(BOB, &grant, terms(), secs(9));
     rig.serve();
     rig.granted(BOB);
+    rig.pass_served(secs(15));
     rig.arrive(CAT, terms());
     rig.leave(BOB);
-    assert!(!is_granted(&rig.told(), CAT));
-    rig.serve();
     let next = rig.granted(CAT);
-    assert!(next.token.epoch() > grant.token.epoch());
+    assert_eq!(next.token.epoch(), grant.token.epoch());
+    assert!(next.token > grant.token, "it was handed on here");
+}
+
+#[test]
+fn s16_s13_a_release_while_a_resume_is_unanswered_runs_out() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.release_of(BOB, &grant);
+    rig.serve();
+    assert_eq!(released(&rig.told(), BOB), None);
+    rig.pass_served(secs(17));
+    assert_eq!(released(&rig.told(), BOB), Some(None));
 }
 
 #[test]
@@ -188,7 +305,7 @@ fn s16_a_repeated_resume_takes_the_place_of_the_first() {
     rig.restart();
     rig.resume(BOB, &grant, terms(), secs(9));
     rig.resume(CAT, &grant, terms(), secs(9));
-    assert!(rig.told().contains(&Action::TellSuperseded { caller: BOB }));
+    assert!(rig.told().contains(&Action::TellSuperseded { caller: BOB, by: CAT }));
     rig.serve();
     rig.granted(CAT);
     rig.leave(BOB);

@@ -139,7 +139,13 @@ impl Rig {
     }
 
     pub(super) fn release(&mut self, caller: CallerId) {
-        self.on(Event::ReleaseAsked { caller });
+        self.on(Event::ReleaseAsked { caller, generation: None });
+    }
+
+    /// `caller` releases the hold of `grant`, with its generation (S16).
+    pub(super) fn release_of(&mut self, caller: CallerId, grant: &Granted) {
+        let generation = Some(grant.generation);
+        self.on(Event::ReleaseAsked { caller, generation });
     }
 
     /// `caller` goes on with the hold of `grant`, in which it may believe for `believes`.
@@ -153,8 +159,24 @@ impl Rig {
         let resume = Resume {
             lease_id: grant.lease_id,
             token: grant.token,
+            generation: grant.generation,
+            attempt: String::new(),
             terms: Arc::new(terms),
             believed_until: self.at() + believes,
+            acquired_at: grant.acquired_at,
+        };
+        self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
+    }
+
+    /// The same, by a try that can be repeated (S16).
+    pub(super) fn resume_as(&mut self, caller: CallerId, grant: &Granted, attempt: &str) {
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            generation: grant.generation,
+            attempt: attempt.to_owned(),
+            terms: Arc::new(terms()),
+            believed_until: self.at() + secs(13),
             acquired_at: grant.acquired_at,
         };
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });

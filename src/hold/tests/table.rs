@@ -42,6 +42,12 @@ impl Table {
         }
     }
 
+    /// Somebody writes a field that is not ours.
+    pub(super) fn touch(&mut self) {
+        self.version += 1;
+        self.fields.insert("other".to_owned(), self.version.to_string());
+    }
+
     pub(super) fn time(now: Duration) -> UnixMillis {
         UnixMillis((EPOCH_SECONDS + now.as_secs()) * 1_000)
     }
@@ -61,8 +67,9 @@ impl Table {
                 let answer = self.write(*lease_id, if_match, fields, now);
                 Event::WriteAnswered { request: *request, answer }
             }
-            Action::SendRenew { request, lease_id, .. } => {
-                Event::RenewAnswered { request: *request, answer: self.renew(*lease_id, now) }
+            Action::SendRenew { request, lease_id, if_match, .. } => {
+                let answer = self.renew(*lease_id, if_match.as_ref(), now);
+                Event::RenewAnswered { request: *request, answer }
             }
             Action::SendRelease { request, lease_id, if_match, .. } => {
                 let answer = self.release(*lease_id, if_match.as_ref());
@@ -100,8 +107,15 @@ impl Table {
         Ok(LeaseGranted { etag: self.etag(), time: Self::time(now), created })
     }
 
-    fn renew(&mut self, id: LeaseId, now: Duration) -> Result<(), Failure> {
+    fn renew(
+        &mut self,
+        id: LeaseId,
+        if_match: Option<&ETag>,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        let changed = if_match.is_some_and(|etag| *etag != self.etag());
         match &mut self.lease {
+            Some(lease) if lease.id == id && !lease.broken && changed => Err(Failure::Changed),
             Some(lease) if lease.id == id && !lease.broken => {
                 lease.until = now + lease.duration;
                 Ok(())

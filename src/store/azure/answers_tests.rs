@@ -1,6 +1,7 @@
 use super::*;
 use crate::lock::{Container, Fields};
 use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
+use crate::time::UnixMillis;
 
 const ID: &str = "5b1c6e1a-0b0e-4c7e-9d1c-1f2a3b4c5d6e";
 const OTHER: &str = "00000000-0000-4000-8000-000000000000";
@@ -167,7 +168,9 @@ async fn s18_requests_are_signed_by_the_services_clock_when_ours_is_an_hour_off(
     let asked = fake.asked();
     assert_eq!(asked[0].header("x-ms-date"), Some("Fri, 15 Jan 2027 08:00:00 GMT"));
     assert_eq!(asked[1].header("x-ms-date"), Some("Fri, 15 Jan 2027 09:00:00 GMT"));
-    assert!(!clock.observed_dates().is_empty(), "S3: the clock hears of the store's");
+    clock.set_wall(UnixMillis(0));
+    clock.observe_store_date(UnixMillis(1_800_003_600_000));
+    assert!(!clock.suspects_pause(), "S3: the clock has heard of the store's");
 }
 
 #[tokio::test]

@@ -176,14 +176,13 @@ impl Policy for ObservePolicy {
         if let Some(tokens) = &self.tokens {
             tokens.refresh_if_due();
         }
-        let sent = self.clock.now();
         let answer = answer::from_next(context, request, next).await?;
         let headers = answer.headers();
         let Some(date) = answer::date(headers).filter(|_| answer::is_the_services(headers)) else {
             let what = "it is not the storage service's own; a proxy may have given it";
             return Err(azure_core::Error::new(ErrorKind::Io, Foreign { what }));
         };
-        self.clock.observe_store_date(sent, date);
+        self.clock.observe_store_date(date);
         if answer.status() == StatusCode::Unauthorized
             && let Some(tokens) = &self.tokens
             && let Some(authorization) = request.headers().get_optional_str(&AUTHORIZATION)

@@ -1,5 +1,6 @@
 //! What the conformance suite cannot see: reboots, clocks that differ, and files that fail.
 
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -9,7 +10,7 @@ use super::*;
 use crate::lock::Fields;
 use crate::store::LeaseState;
 use crate::testing::SimClock;
-use crate::time::{BootReading, Instant, UnixMillis};
+use crate::time::{BootReading, Instant, Suspicions, UnixMillis};
 
 /// A clock that found out about a pause which its kernel's clock did not count (S3).
 #[derive(Debug)]
@@ -27,10 +28,12 @@ impl Clock for Corrected {
         self.kernel.wall()
     }
 
-    fn observe_store_date(&self, _sent: Instant, _date: UnixMillis) {}
-
     fn boot_reading(&self, at: Instant) -> BootReading {
         self.kernel.boot_reading(at.saturating_sub(self.missed))
+    }
+
+    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
+        self.kernel.suspicions()
     }
 }
 

@@ -1,0 +1,93 @@
+//! How long one sidecar may have a lock before others get their turn (S10).
+
+use std::time::Duration;
+
+use super::Hold;
+use super::held::Held;
+use crate::lock::ETag;
+use crate::time::Instant;
+
+/// How long a sidecar stands back at the least, ± 20 %.
+const STAND_BACK: Duration = Duration::from_millis(500);
+/// The longest that this is with its spread.
+pub(super) const LONGEST_STAND_BACK: Duration = Duration::from_millis(600);
+/// What a lock is polled eagerly for beyond D, after its record was last seen to change.
+const EAGER_BEYOND: Duration = Duration::from_secs(5);
+
+/// How long after a change of the record the lock is polled eagerly.
+pub(super) fn eager_span(lease_duration: Duration) -> Duration {
+    EAGER_BEYOND + lease_duration
+}
+
+/// Since when this sidecar has the lock again and again, with nobody else in between. Outlives the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Tenure {
+    since: Option<Instant>,
+    /// Acquisitions from the store in it.
+    acquisitions: u32,
+    /// When the lock was last given back, and the record's version then.
+    left: Option<(Instant, ETag)>,
+}
+
+impl Tenure {
+    /// The lock was acquired from the store, with its record at `etag`. It is the same tenure if nobody has written since
+    /// we released it, within the time in which others look for it.
+    pub(super) fn acquired(&mut self, etag: &ETag, poll_cap: Duration, now: Instant) {
+        let goes_on = self.left.take().is_some_and(|(at, left)| {
+            left == *etag && now.saturating_since(at) <= poll_cap.max(LONGEST_STAND_BACK)
+        });
+        if goes_on && self.since.is_some() {
+            self.acquisitions = self.acquisitions.saturating_add(1);
+        } else {
+            self.since = Some(now);
+            self.acquisitions = 1;
+        }
+    }
+
+    /// The lock goes back to the store.
+    pub(super) fn released(&mut self, etag: Option<&ETag>, now: Instant) {
+        self.left = etag.map(|etag| (now, etag.clone()));
+    }
+
+    /// Whether the lock was acquired here more than once in a row.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.acquisitions > 1
+    }
+
+    fn has_lasted(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.saturating_since(since))
+    }
+}
+
+impl Hold {
+    /// When this sidecar may try again after it gives the lock back: others come first if it was handed on here, or
+    /// acquired again and again, for long enough.
+    pub(super) fn stand_back(&mut self, held: &Held, now: Instant) -> Option<Instant> {
+        let limit = self.hand_off_limit(held);
+        if self.waiters.is_empty() {
+            self.handing_since = None;
+        } else {
+            self.handing_since.get_or_insert(now);
+        }
+        let handed = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
+        let lasted = self.memory.tenure.has_lasted(now);
+        if !handed && !(self.memory.tenure.is_repeated() && lasted >= limit) {
+            return None;
+        }
+        self.handing_since = None;
+        self.memory.tenure = Tenure::default();
+        let mut span = self.jitter.around(STAND_BACK, 20);
+        // Others may have stopped to poll eagerly: they need a chance all the same, at no more than a tenth of the time.
+        let lapsed = now.saturating_since(held.written_at);
+        if lapsed > eager_span(held.renewal.lease_duration()) {
+            span = span.max((lasted / 10).min(self.settings.poll_cap * 6 / 5));
+        }
+        self.memory.stands_back_until = Some(now + span);
+        Some(now + span)
+    }
+
+    /// S10: others must have their turn after the configured span, at most D/2.
+    pub(super) fn hand_off_limit(&self, held: &Held) -> Duration {
+        self.settings.hand_off.min(held.renewal.lease_duration() / 2)
+    }
+}
