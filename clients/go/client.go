@@ -129,12 +129,19 @@ func (e *RefusedError) onlyWait() bool {
 	return e.Reason == ReasonInvalidField && len(e.Violations) == 1 && e.Violations[0].Field == "spec.wait"
 }
 
-// Release gives back a lock that [Client.Acquire] took, and waits until the store has it. Stop acting on the lock
-// before calling this. It may be repeated.
+// Release releases a lock that [Client.Acquire] took, and waits until the store has it. Stop acting on the lock
+// before calling this. It may be repeated. The outcome ALREADY_LOST says that somebody else may have had the lock before.
 //
 // Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx.
 func (c *Client) Release(ctx context.Context, leaseID string) (*leaseholdv1.ReleaseResult, error) {
-	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID}
+	return c.release(ctx, leaseID, 0)
+}
+
+// release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none.
+func (c *Client) release(
+	ctx context.Context, leaseID string, generation uint64,
+) (*leaseholdv1.ReleaseResult, error) {
+	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID, Generation: generation}
 	answer, err := call(ctx, c.short, releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err
@@ -151,7 +158,15 @@ func (c *Client) Release(ctx context.Context, leaseID string) (*leaseholdv1.Rele
 func (c *Client) Extend(
 	ctx context.Context, leaseID string, maxHold time.Duration,
 ) (*leaseholdv1.ExtendLeaseResponse, error) {
-	request := &leaseholdv1.ExtendLeaseRequest{LeaseId: leaseID, MaxHold: durationpb.New(maxHold)}
+	return c.extend(ctx, leaseID, 0, maxHold)
+}
+
+func (c *Client) extend(
+	ctx context.Context, leaseID string, generation uint64, maxHold time.Duration,
+) (*leaseholdv1.ExtendLeaseResponse, error) {
+	request := &leaseholdv1.ExtendLeaseRequest{
+		LeaseId: leaseID, MaxHold: durationpb.New(maxHold), Generation: generation,
+	}
 	return call(ctx, c.short, callTimeout, rpc.ExtendLease, request)
 }
 
@@ -161,7 +176,15 @@ func (c *Client) Extend(
 func (c *Client) ReportProgress(
 	ctx context.Context, leaseID string, validityOnly bool,
 ) (*leaseholdv1.Validity, error) {
-	request := &leaseholdv1.ReportProgressRequest{LeaseId: leaseID, ValidityOnly: validityOnly}
+	return c.reportProgress(ctx, leaseID, 0, validityOnly)
+}
+
+func (c *Client) reportProgress(
+	ctx context.Context, leaseID string, generation uint64, validityOnly bool,
+) (*leaseholdv1.Validity, error) {
+	request := &leaseholdv1.ReportProgressRequest{
+		LeaseId: leaseID, ValidityOnly: validityOnly, Generation: generation,
+	}
 	answer, err := call(ctx, c.short, callTimeout, rpc.ReportProgress, request)
 	if err != nil {
 		return nil, err

@@ -144,6 +144,9 @@ func (o *options) lazy() (*grpc.ClientConn, error) {
 			MinConnectTimeout: connectTimeout,
 		}),
 	}
+	if bootID := o.clock.bootID(); bootID != "" {
+		dialOptions = append(dialOptions, grpc.WithPerRPCCredentials(kernel{bootID}))
+	}
 	if o.token != nil {
 		token := strings.TrimSpace(*o.token)
 		if !sendable(token) {
@@ -255,6 +258,17 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 
 // RequireTransportSecurity is false, because a Unix socket or the loopback needs none.
 func (bearer) RequireTransportSecurity() bool { return false }
+
+// kernel adds to each call which kernel this process runs on, so that a sidecar on the same one knows that the end of
+// a stream is this process's doing (S14).
+type kernel struct{ bootID string }
+
+func (k kernel) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"leasehold-boot-id": k.bootID}, nil
+}
+
+// RequireTransportSecurity is false, because it is no secret.
+func (kernel) RequireTransportSecurity() bool { return false }
 
 // sendable is whether a token can be sent in a header.
 func sendable(token string) bool {

@@ -20,6 +20,11 @@ const reasonDomain = "leasehold.dev"
 // ErrReleased is the cause of the end of a hold's context when its holder has released it.
 var ErrReleased = errors.New("the lock was released")
 
+// ErrNotReleased says that a lock was not released, because the connection had broken and no sidecar has answered yet
+// whether the hold goes on there. The lock is available when its lease runs out (S16).
+var ErrNotReleased = errors.New("the lock was not released: the hold was being resumed, and no sidecar has answered " +
+	"yet; the lock is available when its lease runs out")
+
 // BusyError says that the lock was not to be had within the wait asked for, because somebody else has it or it rests.
 type BusyError struct {
 	// Busy is who has it and when to ask again, as the sidecar said it.
@@ -33,7 +38,11 @@ func (e *BusyError) Error() string {
 		text = fmt.Sprintf("the lock %s is busy", path)
 	}
 	if holder := record.GetHolder(); holder != "" {
-		text += fmt.Sprintf(": held by %q", holder)
+		if record.GetHolderIsLastRecorded() {
+			text += fmt.Sprintf(": last recorded holder %q", holder)
+		} else {
+			text += fmt.Sprintf(": held by %q", holder)
+		}
 	}
 	if token := record.GetFencingToken(); token != 0 {
 		text += fmt.Sprintf(", token %d", token)
@@ -62,6 +71,14 @@ func (e *LostError) Error() string {
 
 func lossFrom(lost *leaseholdv1.Lost) *LostError {
 	return &LostError{Reason: lost.GetReason(), Detail: lost.GetDetail(), BreakNote: lost.GetBreakNote()}
+}
+
+// alreadyLost is the loss that a release tells of, if it does: the lease was another's, or gone, before (S13).
+func alreadyLost(result *leaseholdv1.ReleaseResult) *LostError {
+	if result.GetOutcome() != leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST {
+		return nil
+	}
+	return &LostError{Reason: result.GetLossReason(), Detail: "found when it was released"}
 }
 
 // ReleaseError says that it is not known whether the lock was given back. What was done under the lock was done under

@@ -60,7 +60,7 @@ func validity(bootID string, until, validFor int) *leaseholdv1.Validity {
 func granted(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: &leaseholdv1.Grant{
 		LeaseId: "lease-1", ResumeToken: "resume-1", LockPath: "locks/p/h/f/s/FUNCTION", HostId: "h",
-		FencingToken: 65_536, Validity: validity,
+		FencingToken: 65_536, Generation: 1, Validity: validity,
 	}}}
 }
 
@@ -144,6 +144,7 @@ type fakeSidecar struct {
 	report    func() (*leaseholdv1.Validity, error)
 	acquire   func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error)
 	onRelease func() error
+	released  *leaseholdv1.ReleaseResult
 	pages     [][]string
 }
 
@@ -188,35 +189,39 @@ func (s *fakeSidecar) AcquireLease(
 	ctx context.Context, request *leaseholdv1.AcquireLeaseRequest,
 ) (*leaseholdv1.AcquireLeaseResponse, error) {
 	head, _ := metadata.FromIncomingContext(ctx)
-	s.note("acquire %v", head.Get("authorization"))
+	s.note("acquire %v %v", head.Get("authorization"), head.Get("leasehold-boot-id"))
 	return s.acquire(request.GetSpec())
 }
 
 func (s *fakeSidecar) ReleaseLease(
 	_ context.Context, request *leaseholdv1.ReleaseLeaseRequest,
 ) (*leaseholdv1.ReleaseLeaseResponse, error) {
-	s.note("release %s", request.GetLeaseId())
+	s.note("release %s of generation %d", request.GetLeaseId(), request.GetGeneration())
 	if s.onRelease != nil {
 		if err := s.onRelease(); err != nil {
 			return nil, err
 		}
 	}
-	return &leaseholdv1.ReleaseLeaseResponse{Result: &leaseholdv1.ReleaseResult{
-		Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED,
-	}}, nil
+	result := s.released
+	if result == nil {
+		result = &leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED}
+	}
+	return &leaseholdv1.ReleaseLeaseResponse{Result: result}, nil
 }
 
 func (s *fakeSidecar) ExtendLease(
 	_ context.Context, request *leaseholdv1.ExtendLeaseRequest,
 ) (*leaseholdv1.ExtendLeaseResponse, error) {
-	s.note("extend %s %v", request.GetLeaseId(), request.GetMaxHold().AsDuration())
-	return &leaseholdv1.ExtendLeaseResponse{Validity: validity(ours, 1_090, 90)}, nil
+	s.note("extend %s of generation %d", request.GetLeaseId(), request.GetGeneration())
+	return &leaseholdv1.ExtendLeaseResponse{
+		Validity: validity(ours, 1_090, 90), ResumeToken: "resume-extended",
+	}, nil
 }
 
 func (s *fakeSidecar) ReportProgress(
 	_ context.Context, request *leaseholdv1.ReportProgressRequest,
 ) (*leaseholdv1.ReportProgressResponse, error) {
-	s.note("report validity_only=%v", request.GetValidityOnly())
+	s.note("report validity_only=%v of generation %d", request.GetValidityOnly(), request.GetGeneration())
 	s.mutex.Lock()
 	report := s.report
 	s.mutex.Unlock()

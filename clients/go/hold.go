@@ -37,7 +37,7 @@ func (c *Client) WithLock(
 			err = errors.Join(err, &ReleaseError{releaseErr})
 		case result.GetOutcome() == leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST && loss == nil:
 			// It was lost after the last word of it had come: the release is the first to tell.
-			err = errors.Join(err, &LostError{Reason: result.GetLossReason(), Detail: "found when it was released"})
+			err = errors.Join(err, alreadyLost(result))
 		}
 	}()
 	return work(hold.Context(), hold)
@@ -117,7 +117,7 @@ func (h *Hold) GoString() string { return h.String() }
 // Errors: [*RefusedError]; with [ReasonHoldLost] the hold is lost, too. [*UnreachableError]; that of ctx.
 func (h *Hold) ReportProgress(ctx context.Context) error {
 	sent := h.state.clock.now()
-	validity, err := h.client.ReportProgress(ctx, h.LeaseID(), false)
+	validity, err := h.client.reportProgress(ctx, h.LeaseID(), h.state.answered(), false)
 	return h.heard(validity, err, sent)
 }
 
@@ -126,11 +126,32 @@ func (h *Hold) ReportProgress(ctx context.Context) error {
 // Errors: as [Hold.ReportProgress].
 func (h *Hold) Extend(ctx context.Context, maxHold time.Duration) error {
 	sent := h.state.clock.now()
-	answer, err := h.client.Extend(ctx, h.LeaseID(), maxHold)
+	answer, err := h.client.extend(ctx, h.LeaseID(), h.state.answered(), maxHold)
 	if err == nil && answer.GetValidity() == nil {
 		err = &ProtocolError{"an extension was answered without a validity"}
 	}
+	h.state.replaceResumeToken(answer.GetResumeToken())
 	return h.heard(answer.GetValidity(), err, sent)
+}
+
+// releasable is the generation to release: where a resume is under way, the one that it is answered with, if that comes
+// while the lease can still be this hold's (S16).
+func (h *Hold) releasable(ctx context.Context) (uint64, *LostError, error) {
+	until := h.state.validUntil()
+	for {
+		generation, answered, refused := h.state.releasable()
+		if answered || refused != nil {
+			return generation, refused, nil
+		}
+		if h.state.clock.now() >= until {
+			return 0, nil, ErrNotReleased
+		}
+		select {
+		case <-ctx.Done():
+			return 0, nil, gaveUp(ctx)
+		case <-time.After(answerPoll):
+		}
+	}
 }
 
 func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant) error {
@@ -148,8 +169,12 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 // call on (S13), so stop acting before. Releasing what is lost already says so and is no error; a repeated release
 // gives the first one's result.
 //
-// Errors: [*RefusedError], [*UnreachableError], that of ctx: whether the lock was given back is not known. The stream
-// is ended all the same, and the lock will be free when the sidecar learns of that, or the lease runs out.
+// The outcome ALREADY_LOST says that the hold was lost before, so that somebody else may have had the lock, also where
+// the release is the first to find it.
+//
+// Errors: [*RefusedError], [*UnreachableError], that of ctx: whether the lock was released is not known.
+// [ErrNotReleased]: it was not. The stream is ended all the same, and the lock is available when the sidecar learns of
+// that, or the lease runs out.
 func (h *Hold) Release(ctx context.Context) (*leaseholdv1.ReleaseResult, error) {
 	loss := h.state.end()
 	h.releasing.Lock()
@@ -165,7 +190,18 @@ func (h *Hold) Release(ctx context.Context) (*leaseholdv1.ReleaseResult, error) 
 		}
 		return h.released, nil
 	}
-	result, err := h.client.Release(ctx, h.LeaseID())
+	generation, refused, err := h.releasable(ctx)
+	if refused != nil {
+		h.released = &leaseholdv1.ReleaseResult{
+			Outcome:    leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST,
+			LossReason: refused.Reason,
+		}
+		return h.released, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	result, err := h.client.release(ctx, h.LeaseID(), generation)
 	h.released = result
 	return result, err
 }

@@ -206,7 +206,7 @@ func TestS21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing(t *test
 	b.clock.advance(20)
 	eventually(t, "the answer counts from the question", func() bool { return hold.Remaining() == 50*time.Second })
 	for _, call := range b.sidecar.calls() {
-		if call != "report validity_only=true" {
+		if call != "report validity_only=true of generation 1" {
 			t.Error(call)
 		}
 	}
@@ -271,7 +271,7 @@ func TestS13TheBeliefEndsBeforeTheReleaseIsSentAndTheStreamAfter(t *testing.T) {
 	if again, err := hold.Release(t.Context()); err != nil || again != result {
 		t.Error(again, err)
 	}
-	if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != "release lease-1" {
+	if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != "release lease-1 of generation 1" {
 		t.Error(calls)
 	}
 }
@@ -322,7 +322,7 @@ func TestS11ProgressIsReportedAndItsAnswerCounts(t *testing.T) {
 	if err := hold.Extend(t.Context(), 90*time.Second); err != nil || hold.Remaining() != 90*time.Second {
 		t.Error(err, hold.Remaining())
 	}
-	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "report validity_only=false; extend lease-1 1m30s" {
+	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "report validity_only=false of generation 1; extend lease-1 of generation 1" {
 		t.Error(calls)
 	}
 }

@@ -2,6 +2,7 @@ package leasehold
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"sync"
@@ -20,6 +21,8 @@ const (
 	nap = time.Second
 	// firstPause is the pause after the first failed try to resume; doubled up to nap.
 	firstPause = 50 * time.Millisecond
+	// answerPoll is how often a release looks whether a resume was answered.
+	answerPoll = 20 * time.Millisecond
 	// answerTimeout is how long an answer about the validity is waited for before it is asked again.
 	answerTimeout = 5 * time.Second
 )
@@ -35,9 +38,8 @@ type keeper struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	stream holdStream
-	// grant is the first one, but for the resume token, which is the newest.
-	grant       *leaseholdv1.Grant
-	resumeToken string
+	// grant is the first one.
+	grant *leaseholdv1.Grant
 	// reading ends with the goroutine that reads the stream.
 	reading sync.WaitGroup
 	// asking is whether a question about the validity is under way.
@@ -103,8 +105,8 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
 	if err != nil {
 		return k.client.lasting.failure(k.ctx, err)
 	}
-	k.stream, k.resumeToken = stream, k.grant.GetResumeToken()
-	k.state = newHoldState(k.client.clock, k.grant.GetValidity(), sent)
+	k.stream = stream
+	k.state = newHoldState(k.client.clock, k.grant, k.grant.GetValidity(), sent)
 	return k.askFirst()
 }
 
@@ -115,9 +117,9 @@ func (k *keeper) askFirst() error {
 	if due, mustAsk := k.state.nextQuestion(); !mustAsk || asked < due {
 		return nil
 	}
-	validity, err := k.client.ReportProgress(k.ctx, k.grant.GetLeaseId(), true)
+	validity, err := k.client.reportProgress(k.ctx, k.grant.GetLeaseId(), k.grant.GetGeneration(), true)
 	if err == nil {
-		k.state = newHoldState(k.client.clock, validity, asked)
+		k.state = newHoldState(k.client.clock, k.grant, validity, asked)
 	}
 	return err
 }
@@ -163,7 +165,7 @@ func (k *keeper) question() time.Duration {
 			defer k.asking.Store(false)
 			within, cancel := context.WithTimeout(k.ctx, answerTimeout)
 			defer cancel()
-			validity, err := k.client.ReportProgress(within, k.grant.GetLeaseId(), true)
+			validity, err := k.client.reportProgress(within, k.grant.GetLeaseId(), k.state.answered(), true)
 			if err == nil {
 				k.state.takeIn(validity, &now)
 			} else if loss := toldLost(err); loss != nil {
@@ -196,7 +198,7 @@ func (k *keeper) read() {
 		}
 		k.events.tell(Interrupted{status.Convert(err).Message()})
 		if loss := k.resume(); loss != nil {
-			k.state.lose(loss)
+			k.state.refuse(loss)
 		}
 	}
 }
@@ -205,6 +207,7 @@ func (k *keeper) read() {
 func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 	switch event := answer.GetEvent().(type) {
 	case *leaseholdv1.HoldLeaseResponse_Renewed:
+		k.state.replaceResumeToken(event.Renewed.GetResumeToken())
 		if k.heard(event.Renewed.GetValidity()) {
 			k.events.tell(Renewed{k.state.validUntil()})
 		}
@@ -221,6 +224,9 @@ func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 	case *leaseholdv1.HoldLeaseResponse_Lost:
 		return lossFrom(event.Lost)
 	case *leaseholdv1.HoldLeaseResponse_Released:
+		if loss := alreadyLost(event.Released.GetResult()); loss != nil {
+			return loss
+		}
 		return &LostError{Detail: "it was released by its lease id"}
 	}
 	return nil
@@ -234,30 +240,37 @@ func (k *keeper) heard(validity *leaseholdv1.Validity) bool {
 	return k.state.takeIn(validity, nil)
 }
 
-// resume tries until it has worked or the hold is over; the loss, if it is lost by that (S16). A try is never cut
+// resume tries until it has worked or the stream is given up; the loss, if it is lost by that (S16). A try is never cut
 // short while the hold is believed in, because the sidecar would read that as its end (S14).
 func (k *keeper) resume() *LostError {
+	// The same for every try, so that one whose answer was lost can be repeated.
+	attemptID := rand.Text()
 	for pause := firstPause; ; pause = min(2*pause, nap) {
 		// A connection that was lately refused is tried anew.
 		k.client.lasting.conn.ResetConnectBackoff()
-		loss, err := k.tryResume()
+		loss, err := k.tryResume(attemptID)
 		if err == nil {
 			return loss
 		}
 		if loss := finalRefusal(err); loss != nil {
 			return loss
 		}
+		// A release waits for the answer, also when the hold is over (S16); it ends this, too.
 		select {
-		case <-k.state.over:
+		case <-k.ctx.Done():
 			return nil
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (k *keeper) tryResume() (*LostError, error) {
+func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	sent := k.client.clock.now()
-	resume := &leaseholdv1.Resume{ResumeToken: k.resumeToken, ToldValidUntil: k.state.told()}
+	token, told, goesOn := k.state.beginResume()
+	if !goesOn {
+		return nil, nil
+	}
+	resume := &leaseholdv1.Resume{ResumeToken: token, ToldValidUntil: told, AttemptId: attemptID}
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Resume{Resume: resume}}
 	stream, err := k.client.lasting.HoldLease(k.ctx, request)
 	if err != nil {
@@ -287,13 +300,17 @@ func (k *keeper) tryResume() (*LostError, error) {
 			Detail: "the sidecar resumed another hold than this one",
 		}, nil
 	}
+	k.state.resumed(grant)
 	if !k.state.takeIn(grant.GetValidity(), &sent) {
+		if k.state.lost() == nil {
+			// The holder has ended its belief, and its release waits for this.
+			return nil, nil
+		}
 		return &LostError{
 			Reason: leaseholdv1.LossReason_LOSS_REASON_EXPIRED,
 			Detail: "its validity ended before it was resumed",
 		}, nil
 	}
-	k.resumeToken = grant.GetResumeToken()
 	k.events.tell(Resumed{k.state.validUntil()})
 	return nil, nil
 }

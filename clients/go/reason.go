@@ -36,6 +36,8 @@ const (
 	ReasonStoreFailed Reason = "STORE_FAILED"
 	// ReasonTokenNotGrowing says that the store fell back to an older copy of the lock.
 	ReasonTokenNotGrowing Reason = "TOKEN_NOT_GROWING"
+	// ReasonTokenUnreadable says that the lock's stored fencing token is there and cannot be read.
+	ReasonTokenUnreadable Reason = "TOKEN_UNREADABLE"
 	// ReasonTooManyHolds says that the sidecar has as many holds as it may.
 	ReasonTooManyHolds Reason = "TOO_MANY_HOLDS"
 	// ReasonTooManyWaiters says that the sidecar has as many waiters as it may.

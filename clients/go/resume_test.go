@@ -1,6 +1,8 @@
 package leasehold
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,5 +170,108 @@ func TestS16AStreamThatFellBehindIsResumedAndOneThatWasSupersededIsNot(t *testin
 		if loss := finalRefusal(aborted.Err()); (loss != nil) != lost {
 			t.Error(reason, loss)
 		}
+	}
+}
+
+func TestS16LaterCallsCarryTheNewestGenerationAndTheNewestTokenResumes(t *testing.T) {
+	b := newBench(t)
+	hold, call, events := b.heldHere()
+	if err := hold.Extend(t.Context(), 90*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	call.fail(errGone)
+	want[Interrupted](t, events)
+	call = b.call()
+	first := call.request.GetResume()
+	if first.GetResumeToken() != "resume-extended" || first.GetAttemptId() == "" || len(first.GetAttemptId()) > 64 {
+		t.Error(first)
+	}
+	// Its answer is lost, so the very same resume is repeated.
+	call.fail(errGone)
+	call = b.call()
+	if again := call.request.GetResume(); !proto.Equal(again, first) {
+		t.Error(again, first)
+	}
+	call.tell(resumedAs(2))
+	want[Resumed](t, events)
+	event := renewed(validity(ours, 1_059, 59))
+	event.GetRenewed().ResumeToken = "resume-renewed"
+	call.tell(event)
+	want[Renewed](t, events)
+	call.fail(errGone)
+	want[Interrupted](t, events)
+	call = b.call()
+	second := call.request.GetResume()
+	if second.GetResumeToken() != "resume-renewed" || second.GetAttemptId() == first.GetAttemptId() {
+		t.Error(second)
+	}
+	call.tell(resumedAs(3))
+	want[Resumed](t, events)
+	if _, err := hold.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	calls := strings.Join(b.sidecar.calls(), "; ")
+	if calls != "extend lease-1 of generation 1; release lease-1 of generation 3" {
+		t.Error(calls)
+	}
+}
+
+func resumedAs(generation uint64) *leaseholdv1.HoldLeaseResponse {
+	answer := granted(validity(ours, 1_058, 58))
+	answer.GetGranted().Generation = generation
+	return answer
+}
+
+func TestS16NothingIsReleasedWhileAResumeIsUnanswered(t *testing.T) {
+	b := newBench(t)
+	hold, call, events := b.heldHere()
+	call.fail(errGone)
+	want[Interrupted](t, events)
+	call = b.call()
+	released := make(chan error, 1)
+	go func() {
+		_, err := hold.Release(t.Context())
+		released <- err
+	}()
+	receive(t, "the end of the belief", hold.Context().Done())
+	b.clock.advance(58)
+	if err := receive(t, "the end of the release", released); !errors.Is(err, ErrNotReleased) {
+		t.Error(err)
+	}
+	receive(t, "the end of the try", call.over)
+	if calls := b.sidecar.calls(); len(calls) != 0 {
+		t.Error(calls)
+	}
+}
+
+func TestS16AReleaseWaitsForTheAnswerToAResumeAndCarriesItsGeneration(t *testing.T) {
+	b := newBench(t)
+	hold, call, events := b.heldHere()
+	call.fail(errGone)
+	want[Interrupted](t, events)
+	call = b.call()
+	released := make(chan error, 1)
+	go func() {
+		_, err := hold.Release(t.Context())
+		released <- err
+	}()
+	receive(t, "the end of the belief", hold.Context().Done())
+	// A try that fails is repeated also now.
+	call.fail(errGone)
+	b.call().tell(resumedAs(2))
+	if err := receive(t, "the end of the release", released); err != nil {
+		t.Error(err)
+	}
+	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "release lease-1 of generation 2" {
+		t.Error(calls)
+	}
+}
+
+func TestS14TheKernelGoesWithEachCall(t *testing.T) {
+	b := newBench(t)
+	b.sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) { return nil, errGone }
+	_, _ = b.client.Acquire(t.Context(), LeaseSpec{Key: LockKey{Function: "f"}})
+	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "acquire [] ["+ours+"]" {
+		t.Error(calls)
 	}
 }

@@ -20,13 +20,84 @@ type holdState struct {
 	belief belief
 	ended  bool
 	loss   *LostError
+	// generation is the newest that was answered, resumeToken the newest, and resuming whether a resume was sent of
+	// which it is not known whether it has made a newer generation (S16).
+	generation  uint64
+	resumeToken string
+	resuming    bool
+	// refused is why no try to resume will ever work, and released whether a release was sent.
+	refused  *LostError
+	released bool
 }
 
-// newHoldState is a hold that was granted by validity, in answer to a request sent at sent.
-func newHoldState(clock clock, validity *leaseholdv1.Validity, sent BootInstant) *holdState {
-	state := &holdState{clock: clock, cancel: func(error) {}, over: make(chan struct{})}
+// newHoldState is the hold of a grant, as validity says, in answer to a request sent at sent.
+func newHoldState(
+	clock clock, grant *leaseholdv1.Grant, validity *leaseholdv1.Validity, sent BootInstant,
+) *holdState {
+	state := &holdState{
+		clock: clock, cancel: func(error) {}, over: make(chan struct{}),
+		generation: grant.GetGeneration(), resumeToken: grant.GetResumeToken(),
+	}
 	state.belief.takeIn(validity, &sent, clock.now(), clock.bootID())
 	return state
+}
+
+// answered is the newest generation that was answered.
+func (s *holdState) answered() uint64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.generation
+}
+
+// releasable is the generation to release. It is false while a resume is unanswered, because a sidecar that has not
+// noticed the break would hand the lock on while another takes the hold up (S16). Where no resume will ever work, it
+// gives the loss.
+func (s *holdState) releasable() (generation uint64, answered bool, refused *LostError) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.refused == nil && !s.resuming {
+		s.released = true
+	}
+	return s.generation, !s.resuming, s.refused
+}
+
+// beginResume is called before a resume is sent, and gives its token and what is believed. It is false once the hold is
+// lost, or its release was sent: then it is not to be taken up again.
+func (s *holdState) beginResume() (string, *leaseholdv1.BootTime, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.loss != nil || s.released {
+		return "", nil, false
+	}
+	s.resuming = true
+	if s.ended {
+		return s.resumeToken, nil, true
+	}
+	return s.resumeToken, s.belief.told, true
+}
+
+// refuse says that no try to resume will ever work.
+func (s *holdState) refuse(loss *LostError) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.refused = loss
+	s.endLocked(loss)
+}
+
+// resumed takes in the grant of a resume.
+func (s *holdState) resumed(grant *leaseholdv1.Grant) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.generation, s.resumeToken, s.resuming = grant.GetGeneration(), grant.GetResumeToken(), false
+}
+
+// replaceResumeToken takes in the token that came with new bounds of the hold. An empty one replaces none.
+func (s *holdState) replaceResumeToken(token string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if token != "" {
+		s.resumeToken = token
+	}
 }
 
 func (s *holdState) validUntil() BootInstant {
@@ -67,13 +138,6 @@ func (s *holdState) takeIn(validity *leaseholdv1.Validity, sent *BootInstant) bo
 	}
 	s.belief.takeIn(validity, sent, s.clock.now(), s.clock.bootID())
 	return s.remainingLocked() > 0
-}
-
-// told is the latest grant's or renewal's end, in the sidecar's words (S16).
-func (s *holdState) told() *leaseholdv1.BootTime {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.belief.told
 }
 
 // nextQuestion is when the sidecar should be asked next for the validity: when a third of it is over. It is false

@@ -103,7 +103,7 @@ func TestAPanicAndGoexitRelease(t *testing.T) {
 			if recovered := receive(t, "the end", done); (recovered == "boom") != (name == "panic") {
 				t.Error(recovered)
 			}
-			if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != "release lease-1" {
+			if calls := b.sidecar.calls(); len(calls) != 1 || calls[0] != "release lease-1 of generation 1" {
 				t.Error(calls)
 			}
 			receive(t, "the end of the stream", call.over)
@@ -156,6 +156,24 @@ func TestABusyLockRunsNothing(t *testing.T) {
 	b.call().tell(busyWith("somebody"))
 	var busy *BusyError
 	if err := receive(t, "the end", done); !errors.As(err, &busy) {
+		t.Error(err)
+	}
+}
+
+func TestS13AReleaseThatFindsTheLockLostIsTold(t *testing.T) {
+	b := newBench(t)
+	b.sidecar.released = &leaseholdv1.ReleaseResult{
+		Outcome:    leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST,
+		LossReason: leaseholdv1.LossReason_LOSS_REASON_TAKEN,
+	}
+	done := make(chan error, 1)
+	go func() {
+		spec := LeaseSpec{Key: LockKey{Function: "f"}}
+		done <- b.client.WithLock(t.Context(), spec, func(context.Context, *Hold) error { return nil })
+	}()
+	b.call().tell(granted(validity(ours, 1_058, 58)))
+	var lost *LostError
+	if err := receive(t, "the end", done); !errors.As(err, &lost) || lost.Reason != leaseholdv1.LossReason_LOSS_REASON_TAKEN {
 		t.Error(err)
 	}
 }

@@ -102,7 +102,7 @@ pub(crate) fn open_named_store(
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<(Arc<dyn LeaseStore>, String)> {
     match &config.store {
-        Store::Embedded { path } => {
+        Store::Embedded { path, .. } => {
             make_folder_of(path)?;
             let store = SqliteStore::open(path, Arc::clone(clock))
                 .with_context(|| format!("cannot open the embedded store {}", path.display()))?;

@@ -149,7 +149,10 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         | Reason::TooManyHolds
         | Reason::TooManyWaiters
         | Reason::StreamBehind => Exit::Unavailable,
-        Reason::StoreFailed | Reason::TokenNotGrowing | Reason::Superseded => Exit::Internal,
+        Reason::StoreFailed
+        | Reason::TokenNotGrowing
+        | Reason::TokenUnreadable
+        | Reason::Superseded => Exit::Internal,
         _ => of_code(refusal.code),
     }
 }
@@ -178,7 +181,9 @@ fn of_code(code: Code) -> Exit {
 /// The code for a store that was asked without a sidecar.
 pub(crate) const fn of_store(error: &StoreError) -> Exit {
     match error {
-        StoreError::Unavailable { .. } | StoreError::Throttled { .. } => Exit::Unavailable,
+        StoreError::Unavailable { .. }
+        | StoreError::Throttled { .. }
+        | StoreError::Recreated { .. } => Exit::Unavailable,
         StoreError::Denied { .. } => Exit::Denied,
         StoreError::ContainerMissing { .. } | StoreError::Fatal { .. } => Exit::Misconfigured,
         StoreError::Contended => Exit::NotHad,

@@ -20,6 +20,8 @@ pub(crate) struct LockView {
     state: &'static str,
     fencing_token: Option<u64>,
     holder: String,
+    /// Somebody who leaves no record may have the lock instead: a WebJobs host.
+    holder_is_last_recorded: bool,
     host_id: String,
     host_type: String,
     key: Option<KeyView>,
@@ -85,6 +87,7 @@ impl From<&LockRecord> for LockView {
             state: state(record),
             fencing_token: record.fencing_token,
             holder: record.holder.clone(),
+            holder_is_last_recorded: record.holder_is_last_recorded,
             host_id: record.host_id.clone(),
             host_type: record.host_type.clone(),
             key: record.key.as_ref().map(KeyView::from),
@@ -196,10 +199,11 @@ pub(crate) fn busy_text(busy: &Busy) -> String {
 
 /// " by HOLDER, since MOMENT", as far as it is known.
 pub(crate) fn holder_text(record: &LockRecord) -> String {
-    let by = if record.holder.is_empty() {
-        String::new()
-    } else {
-        format!(" by {}", printable(&record.holder))
+    let holder = printable(&record.holder);
+    let by = match (holder.is_empty(), record.holder_is_last_recorded) {
+        (true, _) => String::new(),
+        (false, false) => format!(" by {holder}"),
+        (false, true) => format!(", last recorded holder {holder}"),
     };
     let since = moment(record.acquired_at.as_ref());
     format!("{by}{}", since.map(|since| format!(", since {since}")).unwrap_or_default())
@@ -213,7 +217,7 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
         vec![
             record.lock_path.clone(),
             state(record).to_owned(),
-            printable(&record.holder),
+            holder(record),
             record.fencing_token.map(|token| token.to_string()).unwrap_or_default(),
             if taken { age(record.acquired_at.as_ref(), now) } else { String::new() },
             printable(&record.host_type),
@@ -244,7 +248,7 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
     output::fields(&[
         ("lock", view.lock_path),
         ("state", view.state.to_owned()),
-        ("holder", printable(&view.holder)),
+        ("holder", holder(record)),
         ("fencing token", view.fencing_token.map(|token| token.to_string()).unwrap_or_default()),
         ("acquired", since.unwrap_or_default()),
         ("resting until", view.resting_until.unwrap_or_default()),
@@ -259,6 +263,16 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         ("waiters here", view.waiters_here.to_string()),
         ("broken", broken.unwrap_or_default()),
     ])
+}
+
+/// Who has a lock, or is the last that is recorded.
+fn holder(record: &LockRecord) -> String {
+    let holder = printable(&record.holder);
+    if record.holder_is_last_recorded && !holder.is_empty() {
+        format!("{holder} (last recorded)")
+    } else {
+        holder
+    }
 }
 
 /// What a lock is doing.
@@ -343,6 +357,18 @@ mod tests {
         let busy = Busy { record: Some(held()), ..Busy::default() };
         let text = busy_text(&busy);
         assert!(text.contains("pod-1") && text.contains("2023-11-14T22:13:20Z"), "{text}");
+    }
+
+    #[test]
+    fn a_holder_that_is_only_the_last_recorded_is_called_that() {
+        let record = LockRecord { holder_is_last_recorded: true, ..held() };
+        let busy = busy_text(&Busy { record: Some(record.clone()), ..Busy::default() });
+        assert!(busy.contains("is held, last recorded holder pod-1"), "{busy}");
+        for text in [lock_text(&record), locks_table(std::slice::from_ref(&record))] {
+            assert!(text.contains("(last recorded)"), "{text}");
+        }
+        assert!(LockView::from(&record).holder_is_last_recorded);
+        assert!(!lock_text(&held()).contains("last recorded"));
     }
 
     #[test]

@@ -151,6 +151,7 @@ fn settings(config: &Config) -> Settings {
             address,
             tls: listen.tls.as_ref().map(tls),
             token_file: listen.token_file.clone(),
+            direct: listen.direct,
         }),
         unix: listen.unix.as_ref().map(|unix| UnixSettings {
             path: unix.path.clone(),

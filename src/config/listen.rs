@@ -19,6 +19,8 @@ pub struct Listen {
     pub token_file: Option<PathBuf>,
     /// Whether strangers may come in on an address other than loopback. Default: false.
     pub insecure: bool,
+    /// Whether nothing is between callers and the TCP address, such as a proxy. Default: false.
+    pub direct: bool,
 }
 
 /// A Unix domain socket.
@@ -96,6 +98,12 @@ settings! {
         "false",
         "Whether anybody who reaches an address other than loopback may take and release locks.",
     );
+    DIRECT: bool = Key::new(
+        "listen.direct",
+        "false",
+        "Whether TCP callers reach the sidecar without a proxy in between: then a stream that its client cancels or \
+         closes over the network releases its lock at once, instead of when its validity ends.",
+    );
     CONNECTIONS: usize = Key::<usize>::new(
         "limits.connections",
         "128",
@@ -129,8 +137,14 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Listen> {
     if let Some(path) = &token_file {
         check_file(values, &TOKEN_FILE.setting, path);
     }
-    let listen =
-        Listen { tcp: values.get(&TCP)?, unix, tls, token_file, insecure: values.get(&INSECURE)? };
+    let listen = Listen {
+        tcp: values.get(&TCP)?,
+        unix,
+        tls,
+        token_file,
+        insecure: values.get(&INSECURE)?,
+        direct: values.get(&DIRECT)?,
+    };
     if !values.is_mistaken("listen") {
         check_together(values, &listen);
     }

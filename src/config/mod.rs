@@ -87,6 +87,9 @@ impl Config {
         let locks = locks::read(values);
         let tcp = listen.as_ref().and_then(|listen| listen.tcp);
         let admin = operation::read_admin(values, tcp);
+        if let Some(store) = &store {
+            store::check_callers(values, store, tcp);
+        }
         Some(Self {
             store: store?,
             paths: paths?,

@@ -1,5 +1,6 @@
 //! The section `store`: which store keeps the locks. What concerns Azure is in `azure.rs`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::azure::{self, Azure};
@@ -14,6 +15,8 @@ pub enum Store {
     Embedded {
         /// The file: absolute. Default: `leasehold/locks.db` in the user's state folder.
         path: PathBuf,
+        /// Whether callers of other machines may come in. Default: false.
+        remote_callers: bool,
     },
     /// Azure Blob Storage.
     Azure(Box<Azure>),
@@ -54,6 +57,27 @@ settings! {
         },
         "The file of the embedded store: absolute; it and its folder are made when they are not there.",
     );
+    REMOTE_CALLERS: bool = Key::new(
+        "store.embedded.remote_callers",
+        "false",
+        "Whether `listen.tcp` may be an address that other machines reach. Their callers outlive this machine and its \
+         disk: the file has to be kept for as long as they may believe that they have a lock.",
+    );
+}
+
+/// S1: a file dies with its machine, and callers of another machine do not.
+pub(super) fn check_callers(values: &mut Values<'_>, store: &Store, tcp: Option<SocketAddr>) {
+    let Store::Embedded { remote_callers: false, .. } = store else { return };
+    let Some(address) = tcp.filter(|address| !address.ip().is_loopback()) else { return };
+    values.conflict(
+        "listen.tcp",
+        format!(
+            "listen.tcp = {address} can be reached from other machines, and the embedded store is a file of this one: when \
+             the machine or its disk is lost, so are the locks, while callers elsewhere may believe in theirs; let \
+             callers come in by loopback or listen.unix, keep the locks in Azure (store.kind = \"azure\"), or say that \
+             the file is kept whatever happens (store.embedded.remote_callers = true)"
+        ),
+    );
 }
 
 pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
@@ -65,7 +89,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
     if kind != Kind::Embedded {
         let why =
             format!("is for the store embedded, and store.kind is {word}: take one of them out");
-        values.refuse_unread(&KIND.setting, &[PATH.setting.key], &why);
+        let keys = [PATH.setting.key, REMOTE_CALLERS.setting.key];
+        values.refuse_unread(&KIND.setting, &keys, &why);
     }
     if kind != Kind::Azure {
         let why = format!(
@@ -84,7 +109,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
                 let shown = Some(path.display().to_string());
                 values.bad(PATH.setting.key, shown, "must be an absolute path".to_owned());
             }
-            Some(Store::Embedded { path })
+            Some(Store::Embedded { path, remote_callers: values.get(&REMOTE_CALLERS)? })
         }
     }
 }

@@ -134,7 +134,7 @@ fn gone<T>(answer: Result<T, StoreError>) -> Result<T, StoreError> {
 
 fn stored(lock: StoredLock) -> Stored {
     let free = !lock.lease.is_held();
-    Stored { etag: lock.etag, fields: lock.fields, free }
+    Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time }
 }
 
 pub(super) fn note_text(note: &BreakNote) -> String {
@@ -193,9 +193,9 @@ pub(super) fn failure(error: &StoreError) -> Failure {
         StoreError::Changed => Failure::Changed,
         StoreError::NotFound => Failure::Deleted,
         StoreError::ContainerMissing { .. } => Failure::Refused(trouble(error)),
-        StoreError::Throttled { .. } | StoreError::Unavailable { sent: false, .. } => {
-            Failure::NotDone(trouble(error))
-        }
+        StoreError::Throttled { .. }
+        | StoreError::Unavailable { sent: false, .. }
+        | StoreError::Recreated { .. } => Failure::NotDone(trouble(error)),
         StoreError::Unavailable { sent: true, .. } => Failure::Unknown(trouble(error)),
         StoreError::Denied { .. } | StoreError::Fatal { .. } => Failure::Refused(trouble(error)),
     }
@@ -208,6 +208,7 @@ pub(super) fn trouble(error: &StoreError) -> Trouble {
         StoreError::Denied { .. } => (TroubleKind::Denied, None),
         StoreError::ContainerMissing { .. } => (TroubleKind::ContainerMissing, None),
         StoreError::Unavailable { .. } => (TroubleKind::Unavailable, None),
+        StoreError::Recreated { retry_after, .. } => (TroubleKind::Unavailable, Some(*retry_after)),
         StoreError::Fatal { .. }
         | StoreError::Contended
         | StoreError::LeaseLost { .. }

@@ -57,6 +57,7 @@ impl Readiness {
                 | StoreError::Changed
                 | StoreError::NotFound
                 | StoreError::NotHeld
+                | StoreError::Recreated { .. }
                 | StoreError::Throttled { .. },
             )
             | None => None,

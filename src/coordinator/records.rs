@@ -85,7 +85,7 @@ impl Coordinator {
         let mut records = Vec::with_capacity(listing.locks.len());
         for (path, stored) in listing.locks {
             let view = self.shared.look(&path).await;
-            let record = merged(&path, Some(stored), view.as_ref(), None);
+            let record = self.shared.merged(&path, Some(stored), view.as_ref(), None);
             let held = matches!(record.state, LockState::Held | LockState::Breaking);
             if held || !request.held_only {
                 records.push(record);
@@ -229,13 +229,13 @@ impl Shared {
     async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.active || view.resting) {
-            return Ok(merged(path, None, view.as_ref(), None));
+            return Ok(self.merged(path, None, view.as_ref(), None));
         }
         let stored = self.asked(PATIENCE, self.store.read_record(path)).await;
         let stored = match stored {
             Ok(stored) => stored,
             Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
-                return Ok(merged(path, None, view.as_ref(), None));
+                return Ok(self.merged(path, None, view.as_ref(), None));
             }
             Err(error) => return Err(store_error(&error)),
         };
@@ -246,7 +246,7 @@ impl Shared {
             }
             LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
         };
-        Ok(merged(path, Some(stored), view.as_ref(), note))
+        Ok(self.merged(path, Some(stored), view.as_ref(), note))
     }
 
     async fn look(&self, path: &LockPath) -> Option<LocalView> {
@@ -259,6 +259,26 @@ impl Shared {
     async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
         let view = self.look(path).await;
         view.map_or_else(|| self.registry().highest(path), |view| view.highest)
+    }
+
+    /// One record from what the store has and what is known here.
+    fn merged(
+        &self,
+        path: &LockPath,
+        stored: Option<StoredLock>,
+        view: Option<&LocalView>,
+        note: Option<BreakNote>,
+    ) -> LockRecord {
+        let mut record = merged(path, stored, view, note);
+        let held = matches!(record.state, LockState::Held | LockState::Breaking);
+        record.holder_is_last_recorded = held && self.holder_is_last_recorded(record.held_here);
+        record
+    }
+
+    /// Whether a lock that somebody has may be another's than its record says: in the layout that is shared with
+    /// WebJobs, whose hosts leave no record.
+    pub(super) const fn holder_is_last_recorded(&self, held_here: bool) -> bool {
+        self.settings.function_instance && !held_here
     }
 
     /// What is true now of a lock that is held here.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
 use super::request::{CallError, ResumeRequest};
-use crate::hold::{Resume, Terms};
+use crate::hold::{Resume, StoreBounds, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Record};
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 use crate::time::{BootReading, Clock, Instant, UnixMillis};
@@ -37,36 +37,38 @@ struct Content {
     host_type: String,
 }
 
-/// When a bound ends: on the boot clock where that is the same, else by the wall clock, and never more than was left when
-/// the token was made (S3).
-#[derive(Serialize, Deserialize)]
+/// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more than was left
+/// when the token was made. Not by a wall clock, which may be wrong (S3).
+#[derive(Clone, Serialize, Deserialize)]
 struct End {
     boot_id: String,
     boot_ms: u64,
-    wall_ms: u64,
+    store_ms: u64,
     left_ms: u64,
 }
 
 impl End {
-    fn new(at: Instant, clock: &dyn Clock) -> Self {
+    fn new(at: Instant, store_time: UnixMillis, clock: &dyn Clock) -> Self {
         let left = at.saturating_since(clock.now());
         let BootReading { boot_id, since_boot } = clock.boot_reading(at);
         Self {
             boot_id,
             boot_ms: millis(since_boot),
-            wall_ms: (clock.wall() + left).0,
+            store_ms: (store_time + left).0,
             left_ms: millis(left),
         }
     }
 
-    fn left(&self, clock: &dyn Clock) -> Duration {
+    /// What is left at the most, and the end by the store's clock where that is to be looked at.
+    fn left(&self, clock: &dyn Clock) -> (Duration, Option<UnixMillis>) {
         let here = clock.boot_reading(clock.now());
-        let left = if !self.boot_id.is_empty() && self.boot_id == here.boot_id {
-            Duration::from_millis(self.boot_ms).saturating_sub(here.since_boot)
+        let most = Duration::from_millis(self.left_ms);
+        if !self.boot_id.is_empty() && self.boot_id == here.boot_id {
+            let left = Duration::from_millis(self.boot_ms).saturating_sub(here.since_boot);
+            (left.min(most), None)
         } else {
-            UnixMillis(self.wall_ms).saturating_since(clock.wall())
-        };
-        left.min(Duration::from_millis(self.left_ms))
+            (most, Some(UnixMillis(self.store_ms)))
+        }
     }
 }
 
@@ -84,6 +86,8 @@ pub(super) fn make(path: &LockPath, caller: &Caller, clock: &dyn Clock) -> Strin
         return String::new();
     };
     let terms = &caller.terms;
+    let since = clock.now().saturating_since(caller.granted.unwrap_or_default());
+    let store_time = grant.store_time + since;
     let content = Content {
         version: VERSION,
         path: path.to_string(),
@@ -95,8 +99,8 @@ pub(super) fn make(path: &LockPath, caller: &Caller, clock: &dyn Clock) -> Strin
         lease_seconds: grant.lease_duration.as_secs(),
         acquired_at: grant.acquired_at.0,
         auto_renew: terms.auto_renew,
-        max_hold_ends: grant.max_hold_ends.map(|at| End::new(at, clock)),
-        min_hold_ends: End::new(grant.min_hold_ends, clock),
+        max_hold_ends: grant.max_hold_ends.map(|at| End::new(at, store_time, clock)),
+        min_hold_ends: End::new(grant.min_hold_ends, store_time, clock),
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),
         host_type: terms.record.host_type.clone(),
@@ -123,7 +127,13 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         return None;
     }
     let believed_until = believed_until(request, now, lease_duration, clock);
-    let mut max_hold = content.max_hold_ends.map(|end| end.left(clock));
+    let max_hold_ends = content.max_hold_ends.map(|end| end.left(clock));
+    let (min_hold, min_hold_ends) = content.min_hold_ends.left(clock);
+    let bounds = min_hold_ends.map(|min_hold_ends| StoreBounds {
+        max_hold_ends: max_hold_ends.and_then(|(_, ends)| ends),
+        min_hold_ends,
+    });
+    let mut max_hold = max_hold_ends.map(|(left, _)| left);
     if !content.auto_renew {
         // One lease duration and no more: the renewal that resumes adds nothing (S11).
         let rest = believed_until.saturating_since(now);
@@ -139,7 +149,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         lease_duration,
         wait: Duration::ZERO,
         max_hold,
-        min_hold: content.min_hold_ends.left(clock),
+        min_hold,
         progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
         auto_renew: content.auto_renew,
         request_id: String::new(),
@@ -157,6 +167,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
             terms: Arc::new(terms),
             believed_until,
             acquired_at: UnixMillis(content.acquired_at),
+            bounds,
         },
     })
 }

@@ -159,6 +159,7 @@ impl Task {
         self.end_wait(&mut caller, AcquireResult::Busy);
         let mut record = self.record_here();
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
+        record.holder_is_last_recorded &= !busy.resting;
         record.record = busy.record;
         let answer = Box::new(BusyAnswer { record, retry_after: busy.retry_after });
         caller.sink.event(HoldEvent::Busy(answer.clone()));
@@ -398,6 +399,7 @@ impl Task {
             (None, None) => crate::lock::Record::default(),
         };
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
+        let elsewhere = holding.is_none();
         LockRecord {
             path: self.path.clone(),
             state: if resting { LockState::Resting } else { LockState::Held },
@@ -406,7 +408,7 @@ impl Task {
             waiters_here: self.hold.waiting(),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,
-            holder_is_last_recorded: false,
+            holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
         }
     }
 }

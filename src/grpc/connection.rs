@@ -29,10 +29,23 @@ struct End {
 /// Who is at the other end. Each request that comes over a connection carries a clone.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
+    /// Where the other end is.
+    pub(super) origin: Origin,
     /// What becomes of the connection.
     pub(super) fate: Fate,
     /// The user of the process that connected, on a Unix socket.
     pub(super) user: Option<u32>,
+}
+
+/// Where the other end of a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// In this machine: a Unix socket, or a pipe inside the process.
+    Socket,
+    /// At a loopback address, which proxies of this machine deliver callers of the network from, too.
+    Loopback,
+    /// At any other address.
+    Network,
 }
 
 /// What became of a connection.
@@ -41,17 +54,29 @@ pub(super) struct Fate(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Both ends are on this machine: its kernel closes the socket of a process that dies.
-    local: bool,
-    closed_by_client: AtomicBool,
+    closed: AtomicBool,
+    reset: AtomicBool,
     gone: AtomicBool,
 }
 
+/// How a stream that ended before its last event came to its end, as its connection shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The connection lives: the stream alone was cancelled.
+    Cancelled,
+    /// The other end closed the connection.
+    Closed,
+    /// The connection failed as it does when the other end is gone.
+    Reset,
+    /// We gave up the connection: the other end was silent.
+    Broken,
+}
+
 impl<S> Connection<S> {
-    /// Watches `stream`; `local` says that both its ends are on this machine.
-    pub(super) fn new(stream: S, local: bool) -> Self {
-        let fate = Fate(Arc::new(State { local, ..State::default() }));
-        Self { stream, end: End { peer: Peer { fate, user: None }, place: None } }
+    /// Watches `stream`, which comes from `origin`.
+    pub(super) fn new(stream: S, origin: Origin) -> Self {
+        let fate = Fate(Arc::new(State::default()));
+        Self { stream, end: End { peer: Peer { origin, fate, user: None }, place: None } }
     }
 
     /// The user of the process that connected.
@@ -82,7 +107,7 @@ impl<S> Connection<S> {
             && [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof]
                 .contains(&error.kind())
         {
-            self.end.peer.fate.0.closed_by_client.store(true, Ordering::Relaxed);
+            self.end.peer.fate.0.reset.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -94,12 +119,18 @@ impl Drop for End {
 }
 
 impl Fate {
-    /// Whether a stream that ended on this connection was ended by its client: cancelled while the connection lives, or
-    /// by closing its local end. Otherwise the connection broke, and the client may not know (S14).
-    pub(super) fn shows_that_the_client_let_go(&self) -> bool {
-        let closed_by_client = self.0.closed_by_client.load(Ordering::Relaxed);
-        let gone = self.0.gone.load(Ordering::Relaxed);
-        if closed_by_client || gone { closed_by_client && self.0.local } else { true }
+    /// How a stream on this connection ended that ended now.
+    pub(super) fn ending(&self) -> Ending {
+        let is_so = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if is_so(&self.0.closed) {
+            Ending::Closed
+        } else if is_so(&self.0.reset) {
+            Ending::Reset
+        } else if is_so(&self.0.gone) {
+            Ending::Broken
+        } else {
+            Ending::Cancelled
+        }
     }
 }
 
@@ -128,7 +159,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if let Poll::Ready(result) = &polled {
             self.note(result);
             if result.is_ok() && had_room && buffer.filled().len() == before {
-                self.end.peer.fate.0.closed_by_client.store(true, Ordering::Relaxed);
+                self.end.peer.fate.0.closed.store(true, Ordering::Relaxed);
             }
         }
         polled
@@ -175,38 +206,45 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, duplex};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
 
     #[tokio::test]
-    async fn s14_a_live_connection_means_that_the_client_cancelled() {
+    async fn s14_a_live_connection_means_that_the_stream_was_cancelled() {
         let (_client, server) = duplex(64);
-        let connection = Connection::new(server, false);
-        assert!(connection.connect_info().fate.shows_that_the_client_let_go());
+        let connection = Connection::new(server, Origin::Network);
+        assert_eq!(connection.connect_info().fate.ending(), Ending::Cancelled);
     }
 
     #[tokio::test]
-    async fn s14_a_local_close_means_that_the_client_is_gone_and_a_remote_one_does_not() {
-        for local in [true, false] {
-            let (client, server) = duplex(64);
-            let mut connection = Connection::new(server, local);
-            let fate = connection.connect_info().fate;
-            drop(client);
-            assert_eq!(connection.read(&mut [0; 8]).await.unwrap(), 0);
-            drop(connection);
-            assert_eq!(fate.shows_that_the_client_let_go(), local);
-        }
+    async fn s14_a_close_by_the_other_end_is_seen() {
+        let (client, server) = duplex(64);
+        let mut connection = Connection::new(server, Origin::Socket);
+        let fate = connection.connect_info().fate;
+        drop(client);
+        assert_eq!(connection.read(&mut [0; 8]).await.unwrap(), 0);
+        drop(connection);
+        assert_eq!(fate.ending(), Ending::Closed);
+    }
+
+    #[tokio::test]
+    async fn s14_a_connection_that_fails_with_its_other_end_is_reset() {
+        let (client, server) = duplex(64);
+        let mut connection = Connection::new(server, Origin::Loopback);
+        let fate = connection.connect_info().fate;
+        drop(client);
+        assert!(connection.write(&[0; 8]).await.is_err());
+        drop(connection);
+        assert_eq!(fate.ending(), Ending::Reset);
     }
 
     #[tokio::test]
     async fn s14_a_connection_that_we_close_tells_the_client_nothing() {
-        for local in [true, false] {
-            let (_client, server) = duplex(64);
-            let connection = Connection::new(server, local);
-            let fate = connection.connect_info().fate;
-            drop(connection);
-            assert!(!fate.shows_that_the_client_let_go());
-        }
+        let (_client, server) = duplex(64);
+        let connection = Connection::new(server, Origin::Socket);
+        let fate = connection.connect_info().fate;
+        drop(connection);
+        assert_eq!(fate.ending(), Ending::Broken);
     }
 }

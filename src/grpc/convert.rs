@@ -32,6 +32,7 @@ const MAX_REQUEST_ID: usize = 128;
 const MAX_HOLDER: usize = 256;
 const MAX_REASON: usize = 512;
 const MAX_RESUME_TOKEN: usize = 4_096;
+const MAX_ATTEMPT_ID: usize = 64;
 const MAX_PAGE_TOKEN: usize = 4_096;
 const MAX_PREFIX: usize = 1_088;
 const MAX_PAGE_SIZE: u32 = 250;
@@ -233,7 +234,12 @@ pub(super) fn hold_start(
                 wrong.add("resume.resume_token", "is required: give the resume_token of the grant");
             }
             wrong.text("resume.resume_token", &resume.resume_token, MAX_RESUME_TOKEN);
-            wrong.text("resume.attempt_id", &resume.attempt_id, 64);
+            if resume.attempt_id.is_empty() {
+                let problem = "is required: give a random text, the same for every try after one \
+                               break of the stream";
+                wrong.add("resume.attempt_id", problem);
+            }
+            wrong.text("resume.attempt_id", &resume.attempt_id, MAX_ATTEMPT_ID);
             let told = resume.told_valid_until.map(|told| {
                 wrong.text("resume.told_valid_until.boot_id", &told.boot_id, 64);
                 let range = (Duration::ZERO, Duration::MAX / 4);

@@ -162,8 +162,9 @@ mod tests {
     fn only_the_users_allowed_come_in_by_the_socket() {
         let mut guard = Guard::Users(Arc::new([7]));
         let come = |guard: &mut Guard, user| {
+            use super::super::connection::{Connection, Origin};
             use tonic::transport::server::Connected as _;
-            let connection = super::super::connection::Connection::new((), true).by_user(user);
+            let connection = Connection::new((), Origin::Socket).by_user(user);
             let mut request = Request::new(());
             request.extensions_mut().insert(connection.connect_info());
             guard.call(request).map(drop).map_err(|status| status.code())

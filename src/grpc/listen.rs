@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
-use super::connection::Connection;
+use super::connection::{Connection, Origin};
 
 /// Why nobody can come in here.
 #[derive(Debug, thiserror::Error)]
@@ -142,9 +142,9 @@ impl Accept for TcpListener {
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<TcpStream>>> {
         let (stream, peer) = ready!(Self::poll_accept(self, context))?;
         stream.set_nodelay(true)?;
-        // An address of this machine's own, such as loopback, is reached from this machine only.
-        let local = peer.ip() == stream.local_addr()?.ip();
-        Poll::Ready(Ok(Connection::new(stream, local)))
+        let origin =
+            if peer.ip().to_canonical().is_loopback() { Origin::Loopback } else { Origin::Network };
+        Poll::Ready(Ok(Connection::new(stream, origin)))
     }
 }
 
@@ -154,7 +154,7 @@ impl Accept for UnixListener {
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Connection<UnixStream>>> {
         let (stream, _) = ready!(Self::poll_accept(self, context))?;
         let user = stream.peer_cred().ok().map(|credentials| credentials.uid());
-        Poll::Ready(Ok(Connection::new(stream, true).by_user(user)))
+        Poll::Ready(Ok(Connection::new(stream, Origin::Socket).by_user(user)))
     }
 }
 

@@ -9,6 +9,7 @@ mod answer;
 mod connection;
 mod convert;
 mod guard;
+mod life_line;
 mod listen;
 pub mod proto;
 mod server;

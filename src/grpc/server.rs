@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use super::connection::Connection;
+use super::connection::{Connection, Origin};
 use super::convert::Limits;
 use super::guard::{Guard, Tokens};
 use super::listen::{ListenError, Listener, SocketFile};
@@ -64,6 +64,9 @@ pub struct TcpSettings {
     pub tls: Option<Tls>,
     /// A file of bearer tokens, one a line: every caller must show one.
     pub token_file: Option<PathBuf>,
+    /// Whether nothing is between callers and this address, so that a stream cancelled or closed over the network was
+    /// ended by its client (S14).
+    pub direct: bool,
 }
 
 /// Files in PEM.
@@ -147,7 +150,8 @@ impl Server {
     ) -> Result<(), tonic::transport::Error> {
         let Self { settings, tcp, unix } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
-        let service = Service { coordinator: coordinator.clone(), limits };
+        let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
+        let service = Service { coordinator: coordinator.clone(), limits, direct };
         let routes =
             |guard: &Guard| guarded(service.clone(), guard).add_service(health_service.clone());
         let tcp = async {
@@ -206,7 +210,7 @@ pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
     let incoming = futures_util::stream::unfold(incoming, async |mut incoming| {
         incoming.recv().await.map(|connection| (connection, incoming))
     });
-    let routes = guarded(Service { coordinator, limits }, &Guard::Everybody);
+    let routes = guarded(Service { coordinator, limits, direct: false }, &Guard::Everybody);
     let router = tonic::transport::Server::builder().add_routes(routes);
     tokio::spawn(async move {
         let incoming = std::pin::pin!(incoming);
@@ -220,7 +224,7 @@ pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
             async move {
                 let (client, server) = tokio::io::duplex(PIPE);
                 pipes
-                    .send(Ok(Connection::new(server, true)))
+                    .send(Ok(Connection::new(server, Origin::Socket)))
                     .await
                     .map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
                 Ok::<_, io::Error>(TokioIo::new(client))

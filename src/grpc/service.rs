@@ -5,6 +5,7 @@ use tonic::{Request, Response, Status};
 
 use super::connection::peer_of;
 use super::convert::{self, HoldStart, Limits};
+use super::life_line::LifeLine;
 use super::proto::lease_service_server::LeaseService;
 use super::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
@@ -23,11 +24,21 @@ use crate::lock::Namespace;
 pub(super) struct Service {
     pub(super) coordinator: Coordinator,
     pub(super) limits: Limits,
+    /// What the operator says of callers over TCP: that nothing is in between (S14).
+    pub(super) direct: bool,
 }
 
 impl Service {
     fn namespace(&self) -> &Namespace {
         &self.coordinator.host().namespace
+    }
+
+    /// What the end of this request's stream will show. None if it did not come over a connection of ours.
+    fn life_line<T>(&self, request: &Request<T>) -> Option<LifeLine> {
+        let clock = self.coordinator.clock();
+        let here = clock.boot_reading(clock.now());
+        let line = |peer| LifeLine::new(peer, request.metadata(), &here.boot_id, self.direct);
+        peer_of(request).map(line)
     }
 }
 
@@ -85,12 +96,12 @@ impl LeaseService for Service {
         &self,
         request: Request<HoldLeaseRequest>,
     ) -> Result<Response<HoldEvents>, Status> {
-        let fate = peer_of(&request).map(|peer| peer.fate.clone());
+        let life_line = self.life_line(&request);
         let hold = match convert::hold_start(request.into_inner(), &self.limits)? {
             HoldStart::New(request) => self.coordinator.hold(&request),
             HoldStart::Resume(request) => self.coordinator.resume(&request),
         };
-        Ok(Response::new(HoldEvents::new(answered(hold)?, fate, &self.coordinator)))
+        Ok(Response::new(HoldEvents::new(answered(hold)?, life_line, &self.coordinator)))
     }
 
     async fn get_lock(

@@ -7,7 +7,7 @@ use futures_util::Stream;
 use tokio::sync::watch;
 use tonic::Status;
 
-use super::connection::Fate;
+use super::life_line::LifeLine;
 use super::{answer, proto, status};
 use crate::coordinator::{Coordinator, HoldEvent, HoldStream, LockWatch};
 use crate::lock::Namespace;
@@ -21,13 +21,17 @@ const TURNS: usize = 3;
 pub(super) struct HoldEvents {
     hold: Option<HoldStream>,
     /// None where the connection is not known: its end shows nothing.
-    fate: Option<Fate>,
+    life_line: Option<LifeLine>,
     namespace: Namespace,
 }
 
 impl HoldEvents {
-    pub(super) fn new(hold: HoldStream, fate: Option<Fate>, coordinator: &Coordinator) -> Self {
-        Self { hold: Some(hold), fate, namespace: coordinator.host().namespace.clone() }
+    pub(super) fn new(
+        hold: HoldStream,
+        life_line: Option<LifeLine>,
+        coordinator: &Coordinator,
+    ) -> Self {
+        Self { hold: Some(hold), life_line, namespace: coordinator.host().namespace.clone() }
     }
 
     fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
@@ -100,7 +104,7 @@ impl Stream for HoldEvents {
 
 impl Drop for HoldEvents {
     fn drop(&mut self) {
-        let (Some(hold), fate) = (self.hold.take(), self.fate.clone()) else { return };
+        let (Some(hold), life_line) = (self.hold.take(), self.life_line.clone()) else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return hold.fall_silent();
         };
@@ -108,7 +112,7 @@ impl Drop for HoldEvents {
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
-            if fate.is_some_and(|fate| fate.shows_that_the_client_let_go()) {
+            if life_line.is_some_and(|life_line| life_line.shows_that_the_client_released()) {
                 drop(hold);
             } else {
                 hold.fall_silent();

@@ -214,6 +214,8 @@ pub struct Granted {
     pub min_hold_ends: Instant,
     /// When the lock was granted, by the store's clock, for people.
     pub acquired_at: UnixMillis,
+    /// The store's clock now, as nearly as it is known.
+    pub store_time: UnixMillis,
     /// The hold went on: it was had before and resumed (S16).
     pub resumed: bool,
 }

@@ -161,6 +161,18 @@ pub struct Resume {
     pub believed_until: Instant,
     /// When the lock was granted, by the store's clock.
     pub acquired_at: UnixMillis,
+    /// The bounds of the hold by the store's clock, where the boot clock that they were counted on is another's; never more
+    /// than `terms` says (S3, S11).
+    pub bounds: Option<StoreBounds>,
+}
+
+/// When a hold must be over, and when it may be, by the store's clock (S11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreBounds {
+    /// The end of `max_hold`.
+    pub max_hold_ends: Option<UnixMillis>,
+    /// The end of `min_hold`.
+    pub min_hold_ends: UnixMillis,
 }
 
 /// The store gave a lease.
@@ -183,6 +195,8 @@ pub struct Stored {
     pub fields: Fields,
     /// Whether nobody has its lease.
     pub free: bool,
+    /// The store's clock.
+    pub time: UnixMillis,
 }
 
 /// Why the store did not do what was asked, as far as the machine cares.

@@ -75,14 +75,17 @@ impl Hold {
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere
             // and ended there, so only the store can say whether the lease is still to be handed on.
-            Phase::Fading(Fading::Silent | Fading::Told | Fading::ToldAtShutdown) => {
+            Phase::Fading(Fading::Silent) => {
                 let reply = Some(held.caller);
                 self.give_back(*held, reply, turn);
+            }
+            // S4: it was told the end, and nothing after that.
+            Phase::Fading(Fading::Told | Fading::ToldAtShutdown) => {
+                self.give_back(*held, None, turn)
             }
             // The lease is another's, and nobody believes in it any more.
             Phase::Fading(Fading::Bereft) => {
                 self.state = State::Idle { not_before: turn.now, effort: None };
-                turn.push(Action::TellReleased { caller: held.caller, resting_until: None });
             }
             Phase::Resting { until } => self.keep_resting(held, until, turn),
         }
@@ -101,7 +104,13 @@ impl Hold {
 
     /// S16: the lease is left to run out, since somebody may go on with the hold elsewhere.
     fn run_out(&mut self, held: &Held, turn: &mut Turn) {
-        let released = self.released_hold(held, Some(held.caller), None);
+        let told = match held.phase {
+            Phase::Fading(Fading::Told | Fading::ToldAtShutdown | Fading::Bereft) => None,
+            Phase::Active | Phase::Resting { .. } | Phase::Fading(Fading::Silent) => {
+                Some(held.caller)
+            }
+        };
+        let released = self.released_hold(held, told, None);
         self.release(Releasing::held(held, released, None).running_out(), turn);
     }
 

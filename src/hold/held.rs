@@ -123,6 +123,7 @@ impl Held {
             lease_duration: self.renewal.lease_duration(),
             valid_until: self.tell_validity(now),
             acquired_at: self.acquired_at,
+            store_time: self.store_time(now),
             resumed,
         }
     }

@@ -51,7 +51,8 @@ use std::time::Duration;
 
 pub use action::{Action, Busy, Granted, LossReason};
 pub use event::{
-    CallerId, Event, Failure, LeaseGranted, Request, Resume, Stored, Terms, Trouble, TroubleKind,
+    CallerId, Event, Failure, LeaseGranted, Request, Resume, StoreBounds, Stored, Terms, Trouble,
+    TroubleKind,
 };
 pub use held::Holding;
 pub use known::Known;

@@ -12,7 +12,7 @@ use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
-use crate::time::Instant;
+use crate::time::{Instant, UnixMillis};
 
 /// A hold that is being taken up again.
 #[derive(Clone, Debug)]
@@ -231,7 +231,8 @@ impl Hold {
             }
         };
         match answer {
-            Ok(Stored { etag, fields, .. }) => {
+            Ok(Stored { etag, fields, time, .. }) => {
+                resuming.resume.bound(time);
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
                     let detail = detail.to_owned();
                     return self.resume_lost(&resuming, LossReason::Taken, detail, turn);
@@ -353,6 +354,18 @@ fn next_generation(fields: Fields, resume: &Resume) -> Fields {
 }
 
 impl Resume {
+    /// Takes the bounds from the store's clock: the machine's own wall clock may be wrong (S3).
+    fn bound(&mut self, time: UnixMillis) {
+        let Some(bounds) = self.bounds.take() else { return };
+        let mut terms = Terms::clone(&self.terms);
+        if let Some(ends) = bounds.max_hold_ends {
+            let left = ends.saturating_since(time);
+            terms.max_hold = Some(terms.max_hold.map_or(left, |most| most.min(left)));
+        }
+        terms.min_hold = terms.min_hold.min(bounds.min_hold_ends.saturating_since(time));
+        self.terms = Arc::new(terms);
+    }
+
     /// Whether the record is still that of the client's hold (S16); why not.
     fn check(&self, record: &Record) -> Result<(), &'static str> {
         let same_epoch = record.token.is_some_and(|token| token.epoch() == self.token.epoch());

@@ -22,10 +22,11 @@ pub(super) fn eager_span(lease_duration: Duration) -> Duration {
 /// Since when this sidecar has the lock again and again, with nobody else in between. Outlives the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Tenure {
+    /// None once this sidecar has stood back, until it acquires again.
     since: Option<Instant>,
     /// Acquisitions from the store in it.
     acquisitions: u32,
-    /// When the lock was last given back, and the record's version then.
+    /// Since when others could acquire it, and the record's version then.
     left: Option<(Instant, ETag)>,
 }
 
@@ -33,14 +34,15 @@ impl Tenure {
     /// The lock was acquired from the store, with its record at `etag`. It is the same tenure if nobody has written since
     /// we released it, within the time in which others look for it.
     pub(super) fn acquired(&mut self, etag: &ETag, poll_cap: Duration, now: Instant) {
-        let goes_on = self.left.take().is_some_and(|(at, left)| {
-            left == *etag && now.saturating_since(at) <= poll_cap.max(LONGEST_STAND_BACK)
-        });
-        if goes_on && self.since.is_some() {
+        let goes_on = self
+            .left
+            .take()
+            .is_some_and(|(at, left)| left == *etag && now.saturating_since(at) <= poll_cap);
+        if goes_on {
             self.acquisitions = self.acquisitions.saturating_add(1);
+            self.since.get_or_insert(now);
         } else {
-            self.since = Some(now);
-            self.acquisitions = 1;
+            *self = Self { since: Some(now), acquisitions: 1, left: None };
         }
     }
 
@@ -52,6 +54,14 @@ impl Tenure {
     /// Whether the lock was acquired here more than once in a row.
     pub(super) const fn is_repeated(&self) -> bool {
         self.acquisitions > 1
+    }
+
+    /// Others get their turn now. If nobody takes it, the lock is still acquired again and again, and marked so.
+    fn stand_back(&mut self, until: Instant) {
+        self.since = None;
+        if let Some((at, _)) = &mut self.left {
+            *at = until;
+        }
     }
 
     fn has_lasted(&self, now: Instant) -> Duration {
@@ -75,15 +85,16 @@ impl Hold {
             return None;
         }
         self.handing_since = None;
-        self.memory.tenure = Tenure::default();
         let mut span = self.jitter.around(STAND_BACK, 20);
         // Others may have stopped to poll eagerly: they need a chance all the same, at no more than a tenth of the time.
         let lapsed = now.saturating_since(held.written_at);
         if lapsed > eager_span(held.renewal.lease_duration()) {
             span = span.max((lasted / 10).min(self.settings.poll_cap * 6 / 5));
         }
-        self.memory.stands_back_until = Some(now + span);
-        Some(now + span)
+        let until = now + span;
+        self.memory.tenure.stand_back(until);
+        self.memory.stands_back_until = Some(until);
+        Some(until)
     }
 
     /// S10: others must have their turn after the configured span, at most D/2.

@@ -36,6 +36,18 @@ pub enum StoreError {
         /// What the operator can do.
         advice: String,
     },
+    /// The container or file was gone and is there again: leases died with it, whose holders may believe for as long as
+    /// a lease lasts. Nothing was asked of the store; an acquire is retried after the delay (S18).
+    #[error(
+        "the {what} was deleted and made again, and leases went with it: nothing is granted there for another {}",
+        whole_seconds(*retry_after)
+    )]
+    Recreated {
+        /// What was made again: a container or a file, with its name.
+        what: String,
+        /// When to come again.
+        retry_after: Duration,
+    },
     /// The store refuses the credentials. Refreshed and retried for a hold (S8), told to a caller that acquires.
     #[error("the store refuses to {operation} with these credentials: {advice}")]
     Denied {
@@ -77,6 +89,12 @@ pub enum StoreError {
     },
 }
 
+/// As people read it, rounded up.
+fn whole_seconds(span: Duration) -> humantime::FormattedDuration {
+    let up = u64::from(span.subsec_nanos() > 0);
+    humantime::format_duration(Duration::from_secs(span.as_secs().saturating_add(up)))
+}
+
 /// What became of a lease that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseEnd {
@@ -97,13 +115,14 @@ impl fmt::Display for LeaseEnd {
 
 impl StoreError {
     /// Every name that [`StoreError::kind`] gives.
-    pub const KINDS: [&'static str; 10] = [
+    pub const KINDS: [&'static str; 11] = [
         "contended",
         "lease_lost",
         "changed",
         "not_found",
         "not_held",
         "container_missing",
+        "recreated",
         "denied",
         "throttled",
         "unavailable",
@@ -120,6 +139,7 @@ impl StoreError {
             Self::NotFound => "not_found",
             Self::NotHeld => "not_held",
             Self::ContainerMissing { .. } => "container_missing",
+            Self::Recreated { .. } => "recreated",
             Self::Denied { .. } => "denied",
             Self::Throttled { .. } => "throttled",
             Self::Unavailable { .. } => "unavailable",

@@ -69,7 +69,7 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// Leases the lock under the proposed id, making the lock first if it is not there.
     ///
     /// # Errors
-    /// `Contended`, `Changed`, `ContainerMissing`, and the faults of the store.
+    /// `Contended`, `Changed`, `ContainerMissing`, `Recreated`, and the faults of the store.
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError>;
 
     /// Restarts the lease's duration. Only this proves that a hold went on (S6). With `if_match`, only if the record still
@@ -154,6 +154,10 @@ pub type StoreTime = UnixMillis;
 pub const MIN_LEASE_DURATION: Duration = Duration::from_secs(15);
 /// The longest lease of the contract: Azure's.
 pub const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
+
+/// How long nothing is granted in a container or file that was gone and is there again: leases died with it, and their
+/// holders believe no longer than the longest lease (S18).
+const GRACE_AFTER_LOSS: Duration = MAX_LEASE_DURATION;
 
 /// Asks for a lease.
 #[derive(Clone, Debug)]

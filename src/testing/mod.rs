@@ -8,8 +8,12 @@ mod azurite;
 mod clock;
 mod random;
 mod scripted_http;
+mod trace;
+mod wire;
 
 pub use azurite::{Azurite, AzuriteError};
 pub use clock::SimClock;
 pub use random::SeededRandom;
 pub use scripted_http::{Asked, Reply, ScriptedHttp};
+pub use trace::{HAND_OFFS, Monitor, Rejected, TraceEvent, Traced, accepts};
+pub use wire::{Carried, Wire};

@@ -16,6 +16,7 @@ BREAKAGES = [
     ("templates/_sidecar.tpl", '"probe" "--live"', '"probe"', "test_liveness_and_start"),
     ("templates/_sidecar.tpl", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", "test_no_container_may"),
     ("templates/_validate.tpl", "(add $drain 5000)", "$drain", "test_values_that_contradict"),
+    ("templates/_validate.tpl", "keeps locks in the one pod", "is kept in a pod", "test_values_that_contradict"),
     ("templates/_pod.tpl", "serviceAccountName:", "serviceAccount_Name:", "test_the_objects_are"),
     ("templates/_pod.tpl", "automountServiceAccountToken: false", "hostNetwork: true", "test_the_policy_checker"),
     ("templates/_helpers.tpl", "readOnly: true", "readOnly: false", "test_each_example_renders"),

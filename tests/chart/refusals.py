@@ -10,7 +10,7 @@ SECRET = {
     "store.azure.signIn": '"sas_url"',
     "store.azure.existingSecret": '{"name": "storage", "key": "sas"}',
 }
-STANDALONE = {"mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'}
+STANDALONE = {**AZURE, "mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'}
 
 # What values.schema.json says: single values that are wrong, and keys that are not known.
 BY_SCHEMA = [
@@ -66,6 +66,10 @@ BY_TEMPLATE = [
     ({"app.cronJob.schedule": '"0 3 * * *"'}, "is for app.kind=CronJob"),
     ({"app.podDisruptionBudget.enabled": "true"}, "2 or more"),
     ({**STANDALONE, "standalone.tls.existingSecret": '""'}, "set standalone.tls.existingSecret"),
+    (
+        {"mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'},
+        "store.kind=embedded keeps locks in the one pod",
+    ),
     ({**STANDALONE, "app.image": '"keeper:1"'}, "app.image is for mode=app"),
     ({**STANDALONE, "sidecar.native": "false"}, "no effect in mode=standalone"),
     ({"standalone.testClientSecret": '"client"'}, "standalone is for mode=standalone"),

@@ -81,6 +81,22 @@ async fn s16_a_command_goes_on_when_its_sidecar_comes_back() {
 }
 
 #[tokio::test]
+async fn s13_a_command_does_not_end_well_whose_release_finds_the_lock_lost() {
+    let sidecar = Sidecar::start(&[]).await;
+    let script = "echo ready > ready; while ! test -e go; do sleep 0.02; done";
+    let child = sidecar.home.command(&run(&[], script)).spawn().unwrap();
+    sidecar.home.file("ready").await;
+    // Behind the sidecar's back, and long before the next renewal would find that.
+    let store = rusqlite::Connection::open(sidecar.home.store()).unwrap();
+    store.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    assert_eq!(store.execute("UPDATE locks SET lease_id = randomblob(16)", ()).unwrap(), 1);
+    std::fs::write(sidecar.home.path("go"), "\n").unwrap();
+    let ended = Ended::of_child(child).await;
+    assert_eq!(ended.code, 76, "{ended:?}");
+    assert!(ended.stderr.contains("lost before the command ended: TAKEN"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn s9_a_command_is_stopped_when_its_store_is_away() {
     let home = Home::new();
     let child = home.direct_command(&run(&SHORT, OBEDIENT)).spawn().unwrap();

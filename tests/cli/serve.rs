@@ -29,6 +29,7 @@ async fn mistakes_end_in_one_clear_message_and_78() {
         (secret, "process list"),
         (misspelt, "did you mean locks.lease_duration?"),
         (open, "listen.insecure"),
+        (open, "store.embedded.remote_callers"),
     ] {
         let ended = home.leasehold(&words).await;
         assert_eq!(ended.code, 78, "{ended:?}");

@@ -151,6 +151,18 @@ pub(crate) async fn loss_by_break(driver: &mut Driver, _: &mut Sidecar) {
     assert!(!driver.validity_after_loss("a").await);
 }
 
+pub(crate) async fn release_says_already_lost(driver: &mut Driver, sidecar: &mut Sidecar) {
+    driver.hold("a", "robbed", LONG).await;
+    // Behind the sidecar's back its lease becomes another's, long before the next renewal would find that.
+    let store = rusqlite::Connection::open(sidecar.store()).unwrap();
+    store.busy_timeout(Duration::from_secs(20)).unwrap();
+    let robbed = "UPDATE locks SET lease_id = randomblob(16) WHERE name LIKE '%/robbed/%'";
+    assert_eq!(store.execute(robbed, ()).unwrap(), 1);
+    driver.tell("a", "release", json!({})).await;
+    let lost = driver.event("a", "lost").await;
+    assert_eq!(lost["reason"], "TAKEN", "S13: {lost}");
+}
+
 pub(crate) async fn at_risk_and_recovered(driver: &mut Driver, sidecar: &mut Sidecar) {
     driver.hold("a", "risk", SHORT).await;
     // Nobody else can write to the store.
@@ -177,6 +189,23 @@ pub(crate) async fn restart_with_resume(driver: &mut Driver, sidecar: &mut Sidec
     driver.tell("c", "check", check).await;
     assert_eq!(driver.event("c", "checked").await["status"], "CURRENT", "S16");
     driver.release("a").await;
+}
+
+pub(crate) async fn release_carries_the_newest_generation(
+    driver: &mut Driver,
+    sidecar: &mut Sidecar,
+) {
+    driver.hold("a", "generation", LONG).await;
+    for _ in 0..2 {
+        sidecar.kill();
+        driver.event("a", "interrupted").await;
+        sidecar.restart().await;
+        driver.event("a", "resumed").await;
+    }
+    driver.release("a").await;
+    // An older generation would have let it run out, and nobody waits here.
+    driver.hold("b", "generation", LONG).await;
+    driver.release("b").await;
 }
 
 pub(crate) async fn sidecar_stopped_past_the_lease(driver: &mut Driver, sidecar: &mut Sidecar) {

@@ -22,8 +22,10 @@ macro_rules! for_each_scenario {
         $run!(progress);
         $run!(watch);
         $run!(loss_by_break);
+        $run!(release_says_already_lost);
         $run!(at_risk_and_recovered);
         $run!(restart_with_resume);
+        $run!(release_carries_the_newest_generation);
         $run!(client_stopped_past_its_validity);
         $run!(sidecar_stopped_past_the_lease);
         $run!(quick_locks);

@@ -18,6 +18,7 @@ mod outages;
 mod pauses;
 mod process;
 mod proxy;
+mod reboots;
 mod secrets;
 mod statistics;
 mod storm;

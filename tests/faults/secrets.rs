@@ -46,7 +46,11 @@ async fn live(environment: (&'static str, String)) -> (Texts, Vec<(&'static str,
     let held = sidecar.granted(patient("unary")).await;
     let (grant, stream) = sidecar.hold(patient("stream")).await;
     drop(stream);
-    let resume = Resume { resume_token: grant.resume_token.clone(), told_valid_until: None };
+    let resume = Resume {
+        resume_token: grant.resume_token.clone(),
+        told_valid_until: None,
+        attempt_id: "attempt-1".to_owned(),
+    };
     let request = HoldLeaseRequest { start: Some(Start::Resume(resume)) };
     let mut resumed = sidecar.rpc().await.hold_lease(request).await.unwrap().into_inner();
     // Granted again or, if the stream's end was seen first, lost: both are lived through.

@@ -125,12 +125,12 @@ proptest! {
                     Ok(answer) => {
                         if let Some(Outcome::Granted(grant)) = answer.into_inner().outcome {
                             let lease_id = grant.lease_id;
-                            client.release_lease(ReleaseLeaseRequest { lease_id }).await.unwrap();
+                            client.release_lease(ReleaseLeaseRequest { lease_id, generation: 0 }).await.unwrap();
                         }
                     }
                 }
             }
-            let request = ReleaseLeaseRequest { lease_id: text.clone() };
+            let request = ReleaseLeaseRequest { lease_id: text.clone(), generation: 0 };
             let refused = client.release_lease(request).await.unwrap_err();
             prop_assert!(is_the_callers(refused.code()), "{refused:?}");
             for under in [Under::Prefix(text.clone()), Under::HostId(text.clone())] {

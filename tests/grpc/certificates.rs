@@ -34,7 +34,7 @@ fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
 
 fn settings(tls: Tls) -> Settings {
     let address = "127.0.0.1:0".parse().unwrap();
-    let tcp = Some(TcpSettings { address, tls: Some(tls), token_file: None });
+    let tcp = Some(TcpSettings { address, tls: Some(tls), token_file: None, direct: false });
     Settings {
         tcp,
         unix: None,
@@ -105,7 +105,9 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let client = || Client::builder(&endpoint).ca_certificate(issuer.pem());
     let channel = client().channel().await.unwrap();
     let mut dying = leasehold_client::proto::lease_service_client::LeaseServiceClient::new(channel);
-    let request = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let mut request = tonic::Request::new(start);
+    request.metadata_mut().insert("leasehold-boot-id", "sim-boot".parse().unwrap());
     let mut stream = dying.hold_lease(request).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop((stream, dying));

@@ -120,18 +120,23 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
     refused!(acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None });
     refused!(hold_lease,
         "start": HoldLeaseRequest { start: None },
-        "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume::default())) },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
-            resume_token: "made up".to_owned(), told_valid_until: None })) });
+            attempt_id: "attempt-1".to_owned(), ..Resume::default() })) },
+        "resume.attempt_id": HoldLeaseRequest { start: Some(Start::Resume(Resume {
+            resume_token: "made up".to_owned(), ..Resume::default() })) },
+        "resume.attempt_id": HoldLeaseRequest { start: Some(Start::Resume(Resume {
+            resume_token: "made up".to_owned(), attempt_id: "x".repeat(65), ..Resume::default() })) },
+        "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
+            resume_token: "made up".to_owned(), told_valid_until: None, attempt_id: "attempt-1".to_owned() })) });
     refused!(release_lease,
         "lease_id": ReleaseLeaseRequest::default(),
-        "lease_id": ReleaseLeaseRequest { lease_id: id() });
+        "lease_id": ReleaseLeaseRequest { lease_id: id(), generation: 0 });
     refused!(extend_lease,
-        "lease_id": ExtendLeaseRequest { lease_id: id(), max_hold: seconds(1) },
-        "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: None },
-        "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: seconds(86_401) });
+        "lease_id": ExtendLeaseRequest { lease_id: id(), max_hold: seconds(1), generation: 0 },
+        "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: None, generation: 0 },
+        "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: seconds(86_401), generation: 0 });
     refused!(report_progress,
-        "lease_id": ReportProgressRequest { lease_id: id(), validity_only: false });
+        "lease_id": ReportProgressRequest { lease_id: id(), validity_only: false, generation: 0 });
     refused!(get_lock,
         "lock": GetLockRequest { lock: None },
         "lock": GetLockRequest { lock: Some(LockSelector { lock: None }) },
@@ -179,9 +184,10 @@ async fn s19_a_lease_id_that_nobody_was_given_is_not_found() {
     let account = Account::new();
     let mut client = account.sidecar().client;
     let lease_id = uuid();
-    let release = ReleaseLeaseRequest { lease_id: lease_id.clone() };
-    let extend = ExtendLeaseRequest { lease_id: lease_id.clone(), max_hold: seconds(1) };
-    let report = ReportProgressRequest { lease_id, validity_only: false };
+    let release = ReleaseLeaseRequest { lease_id: lease_id.clone(), generation: 0 };
+    let extend =
+        ExtendLeaseRequest { lease_id: lease_id.clone(), max_hold: seconds(1), generation: 0 };
+    let report = ReportProgressRequest { lease_id, validity_only: false, generation: 0 };
     let refusals = [
         client.release_lease(release).await.unwrap_err(),
         client.extend_lease(extend).await.unwrap_err(),
@@ -198,7 +204,7 @@ async fn a_released_hold_can_neither_be_extended_nor_report() {
     let sidecar = account.sidecar();
     let lease_id = sidecar.acquire(spec("nightly")).await.lease_id;
     sidecar.release(&lease_id).await;
-    let request = ExtendLeaseRequest { lease_id, max_hold: seconds(1) };
+    let request = ExtendLeaseRequest { lease_id, max_hold: seconds(1), generation: 0 };
     let refused = sidecar.client.clone().extend_lease(request).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::FailedPrecondition, "HOLD_LOST".to_owned()));
     assert_eq!(refused.get_details_error_info().unwrap().metadata["loss_reason"], "RELEASED");

@@ -81,7 +81,7 @@ async fn s13_to_release_what_was_lost_is_no_error() {
     });
     let lease_id = bounded.await.lease_id;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let request = ReleaseLeaseRequest { lease_id };
+    let request = ReleaseLeaseRequest { lease_id, generation: 0 };
     let answer = sidecar.client.clone().release_lease(request).await.unwrap().into_inner();
     let result = answer.result.unwrap();
     assert_eq!(result.outcome(), ReleaseOutcome::AlreadyLost);
@@ -95,7 +95,7 @@ async fn s11_a_release_before_min_hold_lets_the_lock_rest_for_everybody() {
     let mut first = spec("nightly");
     first.min_hold = seconds(30);
     let grant = here.acquire(first).await;
-    let request = ReleaseLeaseRequest { lease_id: grant.lease_id };
+    let request = ReleaseLeaseRequest { lease_id: grant.lease_id, generation: 0 };
     let answer = here.client.clone().release_lease(request).await.unwrap().into_inner();
     let result = answer.result.unwrap();
     assert_eq!(result.outcome(), ReleaseOutcome::Resting);
@@ -136,7 +136,8 @@ async fn s11_extend_sets_a_new_bound_counted_from_now() {
     bounded.max_hold = seconds(10);
     let lease_id = sidecar.acquire(bounded).await.lease_id;
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let request = ExtendLeaseRequest { lease_id: lease_id.clone(), max_hold: seconds(30) };
+    let request =
+        ExtendLeaseRequest { lease_id: lease_id.clone(), max_hold: seconds(30), generation: 0 };
     let answer = sidecar.client.clone().extend_lease(request).await.unwrap().into_inner();
     assert_eq!(answer.max_hold_ends_at.unwrap().seconds, 1_800_000_038);
     let valid_for = Duration::try_from(answer.validity.unwrap().valid_for.unwrap()).unwrap();
@@ -144,7 +145,7 @@ async fn s11_extend_sets_a_new_bound_counted_from_now() {
     tokio::time::sleep(Duration::from_secs(28)).await;
     assert!(sidecar.record("nightly").await.held_here);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let request = ExtendLeaseRequest { lease_id, max_hold: seconds(30) };
+    let request = ExtendLeaseRequest { lease_id, max_hold: seconds(30), generation: 0 };
     let refused = sidecar.client.clone().extend_lease(request).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::FailedPrecondition, "HOLD_LOST".to_owned()));
     let info = refused.get_details_error_info().unwrap();
@@ -159,7 +160,8 @@ async fn s11_a_job_that_reports_progress_keeps_its_lock_and_one_that_hangs_does_
     watched.progress_timeout = seconds(10);
     let lease_id = sidecar.acquire(watched).await.lease_id;
     let report = |validity_only| {
-        let request = ReportProgressRequest { lease_id: lease_id.clone(), validity_only };
+        let request =
+            ReportProgressRequest { lease_id: lease_id.clone(), validity_only, generation: 0 };
         let mut client = sidecar.client.clone();
         async move { client.report_progress(request).await }
     };
@@ -215,7 +217,7 @@ async fn without_auto_renew_a_hold_lasts_one_lease_duration() {
     once.lease_duration = seconds(15);
     let lease_id = sidecar.acquire(once).await.lease_id;
     tokio::time::sleep(Duration::from_secs(16)).await;
-    let request = ReleaseLeaseRequest { lease_id };
+    let request = ReleaseLeaseRequest { lease_id, generation: 0 };
     let answer = sidecar.client.clone().release_lease(request).await.unwrap().into_inner();
     assert_eq!(answer.result.unwrap().loss_reason(), LossReason::MaxHoldReached);
     sidecar.acquire(spec("nightly")).await;

@@ -185,7 +185,11 @@ async fn s19_lease_ids_are_not_guessed_and_guessing_ends_nobodys_hold() {
         }
         guess[place] = if right == b'0' { b'1' } else { b'0' };
         let lease_id = String::from_utf8(guess.clone()).unwrap();
-        let refused = sidecar.client.clone().release_lease(ReleaseLeaseRequest { lease_id }).await;
+        let refused = sidecar
+            .client
+            .clone()
+            .release_lease(ReleaseLeaseRequest { lease_id, generation: 0 })
+            .await;
         assert_eq!(reason(&refused.unwrap_err()), (Code::NotFound, "UNKNOWN_LEASE".to_owned()));
         guess[place] = right;
     }
@@ -234,6 +238,7 @@ async fn a_holder_that_does_not_read_its_stream_keeps_nobody_waiting() {
         let request = leasehold_client::proto::ExtendLeaseRequest {
             lease_id: grant.lease_id.clone(),
             max_hold: seconds(3_600),
+            generation: 0,
         };
         sidecar.client.clone().extend_lease(request).await.unwrap();
     }

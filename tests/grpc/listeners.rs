@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
-use crate::rig::{Account, Event, LIMITS, Sidecar, key, next, reason, seconds, spec};
+use crate::rig::{Account, Event, LIMITS, Sidecar, key, next, reason, spec};
 
 /// A server under way, and a way to it.
 pub(crate) struct Running {
@@ -59,16 +59,28 @@ fn settings(tcp: Option<TcpSettings>, unix: Option<UnixSettings>) -> Settings {
     Settings { tcp, unix, connections: 8, streams_per_connection: 8, header_list_bytes: 16_384 }
 }
 
-fn loopback() -> TcpSettings {
-    TcpSettings { address: "127.0.0.1:0".parse().unwrap(), tls: None, token_file: None }
+pub(crate) fn loopback() -> TcpSettings {
+    TcpSettings {
+        address: "127.0.0.1:0".parse().unwrap(),
+        tls: None,
+        token_file: None,
+        direct: false,
+    }
+}
+
+pub(crate) async fn on_tcp(sidecar: &Sidecar, tcp: TcpSettings) -> Running {
+    let server = Server::bind(settings(Some(tcp), None)).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
 }
 
 async fn on(sidecar: &Sidecar, unix: bool) -> Running {
+    if !unix {
+        return on_tcp(sidecar, loopback()).await;
+    }
     let folder = tempfile::tempdir().unwrap();
     let socket = UnixSettings { path: folder.path().join("s"), allowed_uids: Vec::new() };
-    let settings =
-        if unix { settings(None, Some(socket)) } else { settings(Some(loopback()), None) };
-    let server = Server::bind(settings).await.unwrap();
+    let server = Server::bind(settings(None, Some(socket))).await.unwrap();
     run(server, &sidecar.coordinator, folder, CancellationToken::new()).await
 }
 
@@ -92,33 +104,6 @@ async fn the_api_is_served_on_tcp_and_on_a_unix_socket() {
         running.stop.cancel();
         running.server.await.unwrap();
         assert!(running.folder.path().join("s").try_exists().is_ok_and(|there| !there));
-    }
-}
-
-/// S14: the client's process dies, so its kernel closes the socket, and the next waiter has the lock.
-#[tokio::test]
-async fn s14_a_local_client_that_is_gone_gives_the_lock_back_at_once() {
-    for unix in [false, true] {
-        let account = Account::new();
-        let sidecar = account.sidecar();
-        let running = on(&sidecar, unix).await;
-        let dying = connect(&running.endpoint).await;
-        let mut client = LeaseServiceClient::new(dying);
-        let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
-        let mut stream = client.hold_lease(start).await.unwrap().into_inner();
-        assert!(matches!(next(&mut stream).await, Event::Granted(_)));
-        let mut patient = spec("nightly");
-        patient.wait = seconds(60);
-        let waiting = sidecar.acquire(patient);
-        let dies = async {
-            while sidecar.coordinator.gauges().waiters == 0 {
-                tokio::task::yield_now().await;
-            }
-            drop(client);
-            drop(stream);
-        };
-        let bound = Duration::from_secs(30);
-        tokio::time::timeout(bound, async { tokio::join!(waiting, dies) }).await.unwrap();
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold::lock::LeaseId;
+use leasehold::store::{Acquire, LeaseStore as _};
 use leasehold_client::proto::{
     BreakLockRequest, BreakMode, BreakOutcome, CheckTokenRequest, GetLockRequest, ListLocksRequest,
     LockKey, LockMode, LockState, LossReason, ReleaseLeaseRequest, ResolvePathRequest, TokenStatus,
@@ -23,6 +25,37 @@ async fn a_lock_is_named_by_its_key_or_by_its_path() {
         assert_eq!(record.fencing_token, Some(grant.fencing_token));
         assert_eq!(record.holder, "the-pod");
         assert!(record.held_here && record.acquired_at.is_some());
+    }
+}
+
+/// A host that leaves no record may have taken the lock since, as WebJobs hosts do.
+#[tokio::test(start_paused = true)]
+async fn beside_webjobs_a_holder_elsewhere_is_only_the_last_recorded_one() {
+    for webjobs in [true, false] {
+        let account = Account::new();
+        let sidecar = account.sidecar_with(|settings| settings.function_instance = webjobs);
+        let grant = sidecar.acquire(spec("nightly")).await;
+        let record = sidecar.record("nightly").await;
+        assert!(record.held_here && !record.holder_is_last_recorded, "it is known");
+        sidecar.release(&grant.lease_id).await;
+        let record = sidecar.record("nightly").await;
+        assert_eq!(record.state(), LockState::Available);
+        assert!(!record.holder_is_last_recorded, "nobody has it");
+        let acquire = Acquire {
+            lease_id: LeaseId::parse("3f0c6a2e-0000-4000-8000-000000000001").unwrap(),
+            duration: Duration::from_secs(60),
+            if_match: None,
+        };
+        account.store.acquire(&grant.lock_path.parse().unwrap(), acquire).await.unwrap();
+        let busy = sidecar.busy(spec("nightly")).await;
+        let list = ListLocksRequest::default();
+        let listed = sidecar.client.clone().list_locks(list).await.unwrap().into_inner().records;
+        let busy = busy.record.unwrap();
+        for record in [&busy, &sidecar.record("nightly").await, &listed[0]] {
+            assert_eq!(record.state(), LockState::Held);
+            assert_eq!(record.holder, "the-pod");
+            assert_eq!(record.holder_is_last_recorded, webjobs, "{record:?}");
+        }
     }
 }
 
@@ -156,7 +189,7 @@ async fn s17_a_break_now_frees_the_lock_at_once_and_the_holder_learns_it() {
     let second = there.acquire(spec("nightly")).await;
     assert!(second.fencing_token > first.fencing_token);
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let request = ReleaseLeaseRequest { lease_id: first.lease_id };
+    let request = ReleaseLeaseRequest { lease_id: first.lease_id, generation: 0 };
     let answer = here.client.clone().release_lease(request).await.unwrap().into_inner();
     assert_ne!(answer.result.unwrap().loss_reason(), LossReason::Unspecified);
     assert!(there.record("nightly").await.held_here);

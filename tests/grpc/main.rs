@@ -12,6 +12,7 @@ mod errors;
 mod health;
 mod holds;
 mod hostile;
+mod life_lines;
 mod limits;
 mod listeners;
 mod locks;

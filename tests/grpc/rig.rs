@@ -155,7 +155,7 @@ impl Sidecar {
     }
 
     pub(crate) async fn release(&self, lease_id: &str) -> ReleaseOutcome {
-        let request = ReleaseLeaseRequest { lease_id: lease_id.to_owned() };
+        let request = ReleaseLeaseRequest { lease_id: lease_id.to_owned(), generation: 0 };
         let answer = self.client.clone().release_lease(request).await.unwrap().into_inner();
         answer.result.unwrap().outcome()
     }

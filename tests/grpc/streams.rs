@@ -202,7 +202,11 @@ async fn s16_a_restarted_sidecar_lets_the_hold_go_on_with_its_token() {
     };
     let told = grant.validity.and_then(|validity| validity.valid_until);
     let after = account.sidecar();
-    let resume = Resume { resume_token: grant.resume_token.clone(), told_valid_until: told };
+    let resume = Resume {
+        resume_token: grant.resume_token.clone(),
+        told_valid_until: told,
+        attempt_id: "attempt-1".to_owned(),
+    };
     let mut stream = after.start(Start::Resume(resume.clone())).await.unwrap();
     let again = granted(&mut stream).await;
     assert_eq!(again.lease_id, grant.lease_id);
@@ -236,7 +240,11 @@ async fn s16_a_hold_that_cannot_go_on_is_answered_with_lost() {
     let after = account.sidecar();
     let next_grant = after.acquire(spec("nightly")).await;
     assert!(next_grant.fencing_token > grant.fencing_token);
-    let resume = Resume { resume_token: grant.resume_token, told_valid_until: None };
+    let resume = Resume {
+        resume_token: grant.resume_token,
+        told_valid_until: None,
+        attempt_id: "attempt-1".to_owned(),
+    };
     let mut stream = after.start(Start::Resume(resume)).await.unwrap();
     let Event::Lost(lost) = next(&mut stream).await else { panic!() };
     assert_ne!(lost.reason(), LossReason::Unspecified);

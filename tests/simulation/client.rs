@@ -215,6 +215,9 @@ impl World {
     }
 
     fn set_belief(&mut self, index: usize, until: Instant) {
+        if self.story.trace.is_some() {
+            self.trace_belief(index, until);
+        }
         let client = &mut self.clients[index];
         client.until = Some(client.until.map_or(until, |old| old.max(until)));
         // S1, in the eyes of the clients.
@@ -280,6 +283,9 @@ impl World {
                 self.callers.remove(&caller);
                 let resumes = matches!(message, Message::Refused) && self.believes(index);
                 let revives = self.bug == Some(Bug::LateRenewalRevives);
+                if !resumes {
+                    self.trace_end(index, true);
+                }
                 let client = &mut self.clients[index];
                 client.stage = if resumes { Stage::CutOff } else { Stage::Gone };
                 if !resumes && !revives {
@@ -347,6 +353,9 @@ impl World {
         let (mut random, _) = self.next_act(index);
         let asks = random.chance(500);
         let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;
+        if !keeps {
+            self.trace_end(index, false);
+        }
         let client = &mut self.clients[index];
         let caller = client.caller;
         client.grant = None;

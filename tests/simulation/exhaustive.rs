@@ -327,6 +327,7 @@ impl State {
             terms: Arc::new(plain_terms(15, Duration::ZERO)),
             believed_until: client.until.unwrap_or_default(),
             acquired_at: grant.acquired_at,
+            bounds: None,
         };
         let asked = Event::ResumeAsked { caller: client.caller, resume: Box::new(resume) };
         self.sidecars[there].inbox.push(Arc::new(asked));

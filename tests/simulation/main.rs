@@ -32,6 +32,7 @@ mod run;
 mod sidecar;
 mod storage;
 mod story;
+mod traced;
 mod trouble;
 mod truth;
 mod world;
@@ -43,6 +44,8 @@ use run::{Only, run, run_many, shrink};
 
 /// Schedules of a run in the test command.
 const SCHEDULES: u64 = 20_000;
+/// Schedules whose traces the model's monitor judges.
+const TRACED: u64 = 600;
 /// Schedules within which a planted bug must be found.
 const BUG_SCHEDULES: u64 = 10_000;
 
@@ -223,6 +226,33 @@ fn survey() {
     for (what, (times, seed)) in quietly(|| run::survey(0..count)) {
         println!("{times:>8}  seed {seed:>6}  {what}");
     }
+
+/// Of schedules in which the store honours its leases: else the clients of a lost lease are excused (S17).
+#[test]
+fn s1_s4_s5_s13_the_model_allows_what_clients_were_told() {
+    let excused = ["! BreakNow", "! Deletion", "! OlderCopy", "! MachineMoved", "! TokenGarbled"];
+    let (mut schedules, mut events) = (0, 0);
+    for seed in 0..TRACED {
+        let outcome = quietly(|| run(seed, None, None, true));
+        if excused.iter().any(|name| outcome.counts.get(*name).is_some_and(|count| *count > 0)) {
+            continue;
+        }
+        assert_eq!(leasehold::testing::accepts(&outcome.trace), Ok(()), "seed {seed}");
+        schedules += 1;
+        events += outcome.trace.len();
+    }
+    println!("{schedules} traces with {events} events are accepted");
+    assert!(schedules >= 100 && events > 1_000, "too little was seen");
+}
+
+#[test]
+fn s1_the_model_allows_no_trace_of_a_planted_bug_that_frees_a_lock_too_early() {
+    let rejected = |seed| {
+        let outcome = quietly(|| run(seed, Some(Bug::SilenceIsLeaving), None, true));
+        outcome.violation.is_some_and(|(what, _)| what.starts_with("S1"))
+            && leasehold::testing::accepts(&outcome.trace).is_err()
+    };
+    assert!((0..TRACED).any(rejected), "every trace was accepted");
 }
 
 #[test]

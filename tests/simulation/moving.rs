@@ -36,6 +36,7 @@ impl World {
         let lease = client.terms.lease_duration;
         let own = client.until.map_or(Duration::ZERO, |until| until.saturating_since(here));
         let believed = if client.machine == at { own.min(lease) } else { lease };
+        let (terms, bounds) = kept.terms(&client.terms, clocks, believed);
         let resume = Resume {
             lease_id: grant.lease_id,
             token: grant.token,
@@ -43,8 +44,9 @@ impl World {
             // The same until it is answered: a repeat is not another's (S16).
             attempt: format!("{index}-{}", grant.generation),
             believed_until: there + believed,
-            terms: Arc::new(kept.terms(&client.terms, clocks, believed)),
+            terms: Arc::new(terms),
             acquired_at: grant.acquired_at,
+            bounds,
         };
         let event = Event::ResumeAsked { caller, resume: Box::new(resume) };
         // It may be under way for long: its client has gone on elsewhere by then, or ended.
@@ -115,7 +117,7 @@ impl World {
 
     /// The clocks of a sidecar's machine.
     fn here(&self, machine: usize) -> Here {
-        Here { machine, boot: self.read_clock(machine), wall: self.clocks[machine].wall(self.now) }
+        Here { machine, boot: self.read_clock(machine) }
     }
 
     /// A sidecar has agreed to a new `max_hold`.

@@ -11,6 +11,7 @@ use crate::network::LATEST;
 use crate::planted::Bug;
 use crate::story::{Counts, Story};
 use crate::world::World;
+use leasehold::testing::TraceEvent;
 
 /// The faults that may happen; all that the seed says if none.
 pub(crate) type Only = Option<BTreeSet<[u32; 3]>>;
@@ -30,6 +31,8 @@ pub(crate) struct Outcome {
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Counts,
     pub(crate) timeline: Vec<String>,
+    /// Of a run that is told.
+    pub(crate) trace: Vec<TraceEvent>,
     /// How long the first of those who came when faults had stopped waited.
     pub(crate) first_grant: Duration,
 }
@@ -58,6 +61,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
         faults: world.chance.happened,
         counts,
         timeline: world.story.lines.unwrap_or_default(),
+        trace: world.story.trace.unwrap_or_default(),
         first_grant,
     }
 }

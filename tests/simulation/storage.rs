@@ -123,6 +123,7 @@ impl Storage {
             free: !stored.lease.is_held(),
             etag: stored.etag,
             fields: stored.fields,
+            time: stored.time,
         })
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::hold::{Action, Event, Failure, LossReason};
+use leasehold::testing::{TraceEvent, Traced};
 
 /// What happens to a sidecar, to clients, or to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +61,8 @@ pub(crate) type Counts = BTreeMap<String, u64>;
 pub(crate) struct Story {
     /// The timeline, if it is wanted.
     pub(crate) lines: Option<Vec<String>>,
+    /// What clients were told, for the model's monitor, if it is wanted.
+    pub(crate) trace: Option<Vec<TraceEvent>>,
     transitions: BTreeMap<(&'static str, &'static str), u64>,
     happenings: BTreeMap<Happening, u64>,
     losses: BTreeMap<LossReason, u64>,
@@ -73,12 +76,21 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn told() -> Self {
-        Self { lines: Some(Vec::new()), ..Self::default() }
+        Self { lines: Some(Vec::new()), trace: Some(Vec::new()), ..Self::default() }
     }
 
     pub(crate) fn note(&mut self, now: Duration, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:10.3}  {}", now.as_secs_f64(), line()));
+        }
+    }
+
+    /// Notes what a client was told or did, on the true clock.
+    pub(crate) fn trace(&mut self, now: Duration, client: usize, what: Traced) {
+        if let Some(trace) = &mut self.trace {
+            let at = u64::try_from(now.as_micros()).unwrap();
+            let process = format!("client {client}");
+            trace.push(TraceEvent { at, process, path: "lock".to_owned(), what });
         }
     }
 

@@ -197,6 +197,7 @@ async def the_token_goes_with_each_call() -> None:
         async with made.another(bearer_token="secret") as client:
             await client.get_lock("a")
         assert ("authorization", "Bearer secret") in made.sidecar.metadata
+        assert ("leasehold-boot-id", OURS) in made.sidecar.metadata, "S14"
 
 
 async def more_holds_than_one_connection_carries_leave_room_for_releases() -> None:

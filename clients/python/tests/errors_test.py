@@ -5,7 +5,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from fake import Refusal, bench, granted
+from fake import Refusal, bench, eventually, granted
 from google.protobuf.duration_pb2 import Duration
 
 import leasehold
@@ -60,7 +60,7 @@ def every_documented_reason_is_known() -> None:
     documented = re.findall(r"^// - [A-Z_]+ ([A-Z_, ]+): ", PROTO.read_text(), re.MULTILINE)
     names = {name for group in documented for name in group.split(", ")}
     assert names == {reason.value for reason in Reason} - {""}
-    assert len(names) == 19
+    assert len(names) == 20
 
 
 @pytest.mark.parametrize(
@@ -102,15 +102,17 @@ def spans_survive_the_wire() -> None:
             proto_span("wait", nonsense)
 
 
-async def a_sidecar_that_is_gone_at_the_release_is_named() -> None:
+async def a_sidecar_that_is_gone_at_the_release_is_said() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)
         await made.kill()
         await made.event()
         holder.leave.set()
+        await eventually("the belief ends first", lambda: holder.hold._session.state.is_over)
+        made.clock.advance(58)
         with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
             await holder.task
-        assert isinstance(caught.value.__cause__, leasehold.UnreachableError)
+        assert isinstance(caught.value.__cause__, leasehold.NotReleasedError)
 
 
 def s19_a_wait_without_end_is_halved_while_the_sidecar_allows_less() -> None:

@@ -58,6 +58,7 @@ def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseRespons
             resume_token="resume-1",
             lock_path="locks/p/h/f/s/FUNCTION",
             fencing_token=token,
+            generation=1,
             validity=told,
         ),
     )
@@ -130,7 +131,7 @@ class FakeSidecar(LeaseServiceServicer):
         self.asked: list[str] = []
         self.metadata: list[tuple[str, str | bytes]] = []
         self.report: hold_pb2.Validity | Refusal = validity(OURS, 1_058, 58)
-        self.release: Refusal | None = None
+        self.release: Refusal | hold_pb2.ReleaseResult | None = None
         self.on_release: Callable[[], object] = lambda: None
         self.pages: list[wire.ListLocksResponse] = []
         self.answer: Any = None
@@ -153,16 +154,17 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.ReleaseLeaseRequest, context: Context
     ) -> wire.ReleaseLeaseResponse:
         self.on_release()
-        self.asked.append(f"release {request.lease_id}")
-        if self.release is not None:
+        self.asked.append(f"release {request.lease_id} of generation {request.generation}")
+        if isinstance(self.release, Refusal):
             await self.release.abort(context)
-        result = hold_pb2.ReleaseResult(outcome=hold_pb2.RELEASE_OUTCOME_RELEASED)
+            raise AssertionError
+        result = self.release or hold_pb2.ReleaseResult(outcome=hold_pb2.RELEASE_OUTCOME_RELEASED)
         return wire.ReleaseLeaseResponse(result=result)
 
     async def ReportProgress(  # noqa: N802
         self, request: wire.ReportProgressRequest, context: Context
     ) -> wire.ReportProgressResponse:
-        self.asked.append(f"report validity_only={request.validity_only}")
+        self.asked.append(f"report validity_only={request.validity_only} of generation {request.generation}")
         if isinstance(self.report, Refusal):
             await self.report.abort(context)
             raise AssertionError
@@ -171,8 +173,8 @@ class FakeSidecar(LeaseServiceServicer):
     async def ExtendLease(  # noqa: N802
         self, request: wire.ExtendLeaseRequest, context: Context
     ) -> wire.ExtendLeaseResponse:
-        self.asked.append(f"extend {request.max_hold.seconds}")
-        return wire.ExtendLeaseResponse(validity=validity(OURS, 1_090, 90))
+        self.asked.append(f"extend {request.max_hold.seconds} of generation {request.generation}")
+        return wire.ExtendLeaseResponse(validity=validity(OURS, 1_090, 90), resume_token="resume-extended")
 
     async def ListLocks(  # noqa: N802
         self, request: wire.ListLocksRequest, context: Context

@@ -144,7 +144,7 @@ async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_no
         made.sidecar.report = validity(ELSEWHERE, 95, 50)
         made.clock.advance(20)
         await eventually("the answer counts from the question", lambda: holder.hold.remaining() == 50)
-        assert set(made.sidecar.asked) == {"report validity_only=True"}
+        assert set(made.sidecar.asked) == {"report validity_only=True of generation 1"}
 
 
 async def s21_elsewhere_a_grant_after_a_long_wait_is_asked_about_first() -> None:
@@ -177,7 +177,7 @@ async def s11_progress_is_reported_and_its_answer_counts() -> None:
         assert holder.hold.remaining() == 60
         await holder.hold.extend(90)
         assert holder.hold.remaining() == 90
-        assert made.sidecar.asked == ["report validity_only=False", "extend 90"]
+        assert made.sidecar.asked == ["report validity_only=False of generation 1", "extend 90 of generation 1"]
 
 
 async def an_answer_that_tells_of_the_loss_ends_the_belief() -> None:

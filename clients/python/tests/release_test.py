@@ -20,7 +20,7 @@ async def s13_the_belief_ends_before_the_release_is_sent() -> None:
         holder.leave.set()
         await holder.task
         assert believed == [False]
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
         await call.ended()
 
 
@@ -35,7 +35,7 @@ async def s13_an_exception_passes_through_and_the_lock_is_given_back_first() -> 
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         with pytest.raises(ValueError, match="boom"):
             await task
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
 async def s13_a_cancelled_block_gives_the_lock_back() -> None:
@@ -44,7 +44,7 @@ async def s13_a_cancelled_block_gives_the_lock_back() -> None:
         holder.task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await holder.task
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
         await call.ended()
 
 
@@ -98,17 +98,55 @@ async def a_release_within_the_block_leaves_nothing_for_its_end() -> None:
             holder.hold.check()
         holder.leave.set()
         await holder.task
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
 async def releasing_what_is_lost_says_so_and_asks_nobody() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)
         made.clock.advance(58)
-        result = await holder.hold.release()
-        assert result.outcome is leasehold.ReleaseOutcome.ALREADY_LOST
-        assert result.loss_reason is leasehold.LossReason.EXPIRED
+        with pytest.raises(leasehold.LostError) as caught:
+            await holder.hold.release()
+        assert caught.value.loss.reason is leasehold.LossReason.EXPIRED
         assert made.sidecar.asked == []
+
+
+TAKEN = hold_pb2.ReleaseResult(
+    outcome=hold_pb2.RELEASE_OUTCOME_ALREADY_LOST,
+    loss_reason=hold_pb2.LOSS_REASON_TAKEN,
+)
+
+
+async def s13_a_release_that_finds_the_lock_lost_is_told_where_the_block_ends() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        made.sidecar.release = TAKEN
+        holder.leave.set()
+        assert (await holder.loss()).reason is leasehold.LossReason.TAKEN
+        await call.ended()
+
+
+async def s13_a_release_that_finds_the_lock_lost_masks_no_exception_of_the_block() -> None:
+    async with bench() as (made, client):
+        made.sidecar.release = TAKEN
+
+        async def fail() -> None:
+            async with client.hold("f"):
+                raise ValueError("boom")
+
+        task = asyncio.create_task(fail())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        with pytest.raises(ValueError, match="boom") as caught:
+            await task
+        assert "was lost: TAKEN" in caught.value.__notes__[0]
+
+
+async def s13_a_release_by_the_holder_that_finds_the_lock_lost_raises() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.sidecar.release = TAKEN
+        with pytest.raises(leasehold.LostError):
+            await holder.hold.release()
 
 
 async def a_release_by_another_is_a_loss() -> None:

@@ -2,7 +2,7 @@
 
 import grpc
 import pytest
-from fake import OURS, Refusal, bench, grant, granted, validity
+from fake import OURS, Refusal, bench, eventually, grant, granted, validity
 
 import leasehold
 from leasehold.v1 import hold_pb2
@@ -106,12 +106,69 @@ async def s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_believed_in() -
         await call.ended()
 
 
-async def s13_a_release_while_resuming_gives_the_try_up() -> None:
+async def s16_nothing_is_released_while_a_resume_is_unanswered() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
         call.fail(GONE)
         call = await made.sidecar.hold()
         holder.leave.set()
-        await holder.task
+        await eventually("the belief ends first", lambda: holder.hold._session.state.is_over)
+        made.clock.advance(58)
+        with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
+            await holder.task
+        assert isinstance(caught.value.__cause__, leasehold.NotReleasedError)
+        assert not holder.hold.is_valid()
         await call.ended()
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == []
+
+
+async def s16_a_release_waits_for_the_answer_to_a_resume_and_carries_its_generation() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        holder.leave.set()
+        await eventually("the belief ends first", lambda: holder.hold._session.state.is_over)
+        # A try that fails is repeated also now.
+        call.fail(GONE)
+        (await made.sidecar.hold()).tell(resumed(2))
+        await holder.task
+        assert made.sidecar.asked == ["release lease-1 of generation 2"]
+
+
+async def s16_later_calls_carry_the_newest_generation_and_the_newest_token_resumes() -> None:
+    async with bench() as (made, client):
+        holder, call = await granted(made, client)
+        await holder.hold.extend(90)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        first = call.request.resume
+        assert first.resume_token == "resume-extended"
+        assert 0 < len(first.attempt_id) <= 64
+        # Its answer is lost, so the very same resume is repeated.
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        assert call.request.resume == first
+        call.tell(resumed(2))
+        assert isinstance(await made.event(), leasehold.Interrupted)
+        assert isinstance(await made.event(), leasehold.Resumed)
+        told = hold_pb2.Renewed(validity=validity(OURS, 1_059, 59), resume_token="resume-renewed")
+        call.tell(wire.HoldLeaseResponse(renewed=told))
+        assert isinstance(await made.event(), leasehold.Renewed)
+        call.fail(GONE)
+        call = await made.sidecar.hold()
+        second = call.request.resume
+        assert second.resume_token == "resume-renewed"
+        assert second.attempt_id != first.attempt_id, "another break"
+        call.tell(resumed(3))
+        assert isinstance(await made.event(), leasehold.Interrupted)
+        assert isinstance(await made.event(), leasehold.Resumed)
+        holder.leave.set()
+        await holder.task
+        assert made.sidecar.asked == ["extend 90 of generation 1", "release lease-1 of generation 3"]
+
+
+def resumed(generation: int) -> wire.HoldLeaseResponse:
+    answer = grant(validity(OURS, 1_058, 58))
+    answer.granted.generation = generation
+    return answer

@@ -49,7 +49,7 @@ async def a_sample_of_the_readme_runs(name: str) -> None:
         out, err = await process.communicate()
         assert process.returncode == 0, err
         assert b"with token 65536" in out
-        assert made.sidecar.asked[-1] == "release lease-1"
+        assert made.sidecar.asked[-1] == "release lease-1 of generation 1"
 
 
 async def the_sample_run_passes_the_exit_code_and_the_token_on() -> None:

@@ -55,7 +55,11 @@ async def s13_a_with_block_gives_the_lock_back_and_ends_the_belief_first() -> No
 
         call, task = await during(made, work)
         assert await task == 65_536
-        assert made.sidecar.asked == ["report validity_only=False", "extend 90", "release lease-1"]
+        assert made.sidecar.asked == [
+            "report validity_only=False of generation 1",
+            "extend 90 of generation 1",
+            "release lease-1 of generation 1",
+        ]
         assert believed == [False]
         await call.ended()
 
@@ -70,7 +74,7 @@ async def an_exception_passes_through_a_with_block() -> None:
         _call, task = await during(made, work)
         with pytest.raises(ValueError, match="boom"):
             await task
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
 async def s4_a_loss_wakes_who_waits_and_is_raised_by_check_and_by_the_blocks_end() -> None:
@@ -130,7 +134,7 @@ async def a_decorated_function_holds_the_lock_for_each_call() -> None:
         _call, task = await during(made, work)
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == [2, 3]
-        assert made.sidecar.asked == ["release lease-1"] * 2
+        assert made.sidecar.asked == ["release lease-1 of generation 1"] * 2
         with pytest.raises(LookupError):
             leasehold.current_hold()
 
@@ -146,7 +150,7 @@ async def a_decorated_async_function_holds_the_lock_for_each_call() -> None:
         task = asyncio.create_task(job(1))
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 2
-        assert made.sidecar.asked == ["release lease-1"]
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
 async def records_come_one_by_one() -> None:
@@ -197,7 +201,7 @@ async def ctrl_c_in_a_block_gives_the_lock_back() -> None:
         await call.ended()
         _out, err = await process.communicate()
         assert b"KeyboardInterrupt" in err
-        assert made.sidecar.asked[-1] == "release lease-1"
+        assert made.sidecar.asked[-1] == "release lease-1 of generation 1"
 
 
 async def an_event_handler_that_calls_is_refused_and_not_waited_for_without_end() -> None:

@@ -1174,8 +1174,10 @@ pub mod lease_service_client {
         ///
         /// Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
         /// at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-        /// Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-        /// or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+        /// Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+        /// call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+        /// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+        /// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
         /// act until the end of the validity that it was told, and resume until then (S16).
         pub async fn hold_lease(
             &mut self,
@@ -1437,8 +1439,10 @@ pub mod lease_service_server {
         ///
         /// Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
         /// at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-        /// Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-        /// or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+        /// Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+        /// call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+        /// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+        /// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
         /// act until the end of the validity that it was told, and resume until then (S16).
         async fn hold_lease(
             &self,

@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
 use crate::boot_clock::{BootClock, Clock};
-use crate::connect::{Bearer, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
+use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Headers};
 use crate::convert::{proto_span, span};
 use crate::error::Error;
 use crate::hold::Holding;
@@ -27,7 +27,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A release may wait until the lease can no longer be valid (S13), at most one lease duration.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
 
-pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Bearer>>;
+pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
 
 /// What came of asking for a lock. That somebody else has it is an answer, not an error.
 #[derive(Clone, Debug)]
@@ -71,11 +71,11 @@ impl fmt::Debug for Client {
 impl Client {
     pub(crate) fn new(
         (lasting, short): (Channel, Channel),
-        bearer: Bearer,
+        headers: Headers,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let lasting = LeaseServiceClient::with_interceptor(lasting, bearer.clone());
-        let short = LeaseServiceClient::with_interceptor(short, bearer);
+        let lasting = LeaseServiceClient::with_interceptor(lasting, headers.clone());
+        let short = LeaseServiceClient::with_interceptor(short, headers);
         Self { lasting, short, clock }
     }
 
@@ -102,7 +102,9 @@ impl Client {
     /// Uses a channel that somebody else has made, such as a pipe to a service inside this process.
     #[must_use]
     pub fn over(channel: Channel) -> Self {
-        Self::new((channel.clone(), channel), Bearer::none(), Arc::new(BootClock::new()))
+        let clock = BootClock::new();
+        let headers = Headers::of_kernel(clock.boot_id());
+        Self::new((channel.clone(), channel), headers, Arc::new(clock))
     }
 
     /// Connects with certificates or a token.
@@ -131,12 +133,22 @@ impl Client {
         }
     }
 
-    /// Gives a lock back. Stop acting on it before calling this; may be repeated.
+    /// Releases a lock. Stop acting on it before calling this; may be repeated. Look at the result's outcome:
+    /// `AlreadyLost` says that somebody else may have had the lock before.
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::UnknownLease`](crate::Reason::UnknownLease) if the sidecar knows no such hold.
     pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
-        let request = ReleaseLeaseRequest { lease_id: lease_id.into(), generation: 0 };
+        self.release_hold(lease_id.into(), 0).await
+    }
+
+    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
+    pub(crate) async fn release_hold(
+        &self,
+        lease_id: String,
+        generation: u64,
+    ) -> Result<ReleaseResult, Error> {
+        let request = ReleaseLeaseRequest { lease_id, generation };
         let answer = self.short.clone().release_lease(within(RELEASE_TIMEOUT, request)).await?;
         answer.into_inner().result.ok_or(Error::Protocol("a release was answered without a result"))
     }
@@ -150,11 +162,18 @@ impl Client {
         lease_id: impl Into<String>,
         max_hold: Duration,
     ) -> Result<ExtendLeaseResponse, Error> {
-        let request = ExtendLeaseRequest {
-            lease_id: lease_id.into(),
-            max_hold: Some(proto_span(max_hold)),
-            generation: 0,
-        };
+        self.extend_hold(lease_id.into(), 0, max_hold).await
+    }
+
+    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
+    pub(crate) async fn extend_hold(
+        &self,
+        lease_id: String,
+        generation: u64,
+        max_hold: Duration,
+    ) -> Result<ExtendLeaseResponse, Error> {
+        let request =
+            ExtendLeaseRequest { lease_id, max_hold: Some(proto_span(max_hold)), generation };
         let answer = self.short.clone().extend_lease(within(CALL_TIMEOUT, request)).await?;
         Ok(answer.into_inner())
     }
@@ -168,8 +187,17 @@ impl Client {
         lease_id: impl Into<String>,
         validity_only: bool,
     ) -> Result<Validity, Error> {
-        let request =
-            ReportProgressRequest { lease_id: lease_id.into(), validity_only, generation: 0 };
+        self.report_hold(lease_id.into(), 0, validity_only).await
+    }
+
+    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
+    pub(crate) async fn report_hold(
+        &self,
+        lease_id: String,
+        generation: u64,
+        validity_only: bool,
+    ) -> Result<Validity, Error> {
+        let request = ReportProgressRequest { lease_id, validity_only, generation };
         let answer = self.short.clone().report_progress(within(CALL_TIMEOUT, request)).await?;
         answer
             .into_inner()

@@ -30,7 +30,7 @@ async fn every_unary_call_reaches_the_sidecar() {
     let extended = client.extend("lease-1", seconds(90)).await.unwrap();
     assert_eq!(extended.validity, Some(validity(OURS, 1_090, 90)));
     client.release("lease-1").await.unwrap();
-    assert!(bench.sidecar.asked().contains(&"release lease-1".to_owned()));
+    assert!(bench.sidecar.asked().contains(&"release lease-1 of generation 0".to_owned()));
 }
 
 #[tokio::test]
@@ -57,12 +57,12 @@ async fn an_acquire_is_granted_or_busy_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_bearer_token_goes_with_each_call() {
+async fn s14_the_bearer_token_and_the_kernel_go_with_each_call() {
     let bench = Bench::new().await;
     let client = bench.another().bearer_token("secret\n").connect().await.unwrap();
     let _outcome = client.acquire(LeaseSpec::new("f", "")).await;
     let asked = bench.sidecar.asked();
-    assert_eq!(asked, ["acquire Some(\"Bearer secret\")"]);
+    assert_eq!(asked, [format!("acquire Bearer secret {OURS}")]);
 }
 
 #[tokio::test]

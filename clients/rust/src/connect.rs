@@ -85,10 +85,11 @@ impl ClientBuilder {
     /// [`Error::Endpoint`] when the endpoint or what goes with it makes no sense; [`Error::Unreachable`] when nobody
     /// answers there.
     pub async fn connect(self) -> Result<Client, Error> {
-        let bearer = Bearer::new(self.token.as_deref()).map_err(|problem| self.useless(problem))?;
+        let headers = Headers::new(self.token.as_deref(), self.clock.boot_id())
+            .map_err(|problem| self.useless(problem))?;
         let lasting = self.channel().await?;
         let short = self.transport()?.connect_lazy();
-        Ok(Client::new((lasting, short), bearer, self.clock))
+        Ok(Client::new((lasting, short), headers, self.clock))
     }
 
     /// Connects for another service at the same address, such as gRPC health; the bearer token is not sent.
@@ -147,31 +148,40 @@ impl ClientBuilder {
     }
 }
 
-/// Adds the bearer token to each call.
+/// Adds to each call whose it is: the bearer token, and the kernel of this process, so that a sidecar on the same one
+/// knows that a stream's end is this process's doing (S14).
 #[derive(Clone)]
-pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+pub(crate) struct Headers {
+    bearer: Option<MetadataValue<Ascii>>,
+    boot_id: Option<MetadataValue<Ascii>>,
+}
 
-impl Bearer {
-    /// Adds nothing.
-    pub(crate) const fn none() -> Self {
-        Self(None)
+impl Headers {
+    /// Without a bearer token.
+    pub(crate) fn of_kernel(boot_id: &str) -> Self {
+        let boot_id = MetadataValue::try_from(boot_id).ok().filter(|value| !value.is_empty());
+        Self { bearer: None, boot_id }
     }
 
-    fn new(token: Option<&str>) -> Result<Self, &'static str> {
+    fn new(token: Option<&str>, boot_id: &str) -> Result<Self, &'static str> {
+        let headers = Self::of_kernel(boot_id);
         let Some(token) = token else {
-            return Ok(Self(None));
+            return Ok(headers);
         };
         let mut value = MetadataValue::try_from(format!("Bearer {}", token.trim()))
             .map_err(|_| "the bearer token has characters that cannot be sent")?;
         value.set_sensitive(true);
-        Ok(Self(Some(value)))
+        Ok(Self { bearer: Some(value), ..headers })
     }
 }
 
-impl Interceptor for Bearer {
+impl Interceptor for Headers {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(value) = &self.0 {
-            request.metadata_mut().insert("authorization", value.clone());
+        let headers = [("authorization", &self.bearer), ("leasehold-boot-id", &self.boot_id)];
+        for (name, value) in headers {
+            if let Some(value) = value {
+                request.metadata_mut().insert(name, value.clone());
+            }
         }
         Ok(request)
     }

@@ -37,9 +37,16 @@ pub enum Error {
     /// The sidecar answered with an error, or the connection broke.
     #[error("{0}")]
     Refused(Box<Refusal>),
-    /// The lock was granted, but the grant was over before it could be used.
-    #[error("the hold was lost before it could be used: {0}")]
+    /// The hold was lost: before the grant could be used, or before it was released.
+    #[error("the lock was lost: {0}")]
     Lost(Loss),
+    /// The lock was not released, because the connection had broken and whether the sidecar goes on with the hold is
+    /// not known. It is available when its lease runs out, about now.
+    #[error(
+        "the lock was not released: the hold was being resumed, and no sidecar has answered yet; the lock is available \
+         when its lease runs out"
+    )]
+    NotReleased,
     /// The sidecar answered what no sidecar of this API may, so it is a newer or a broken one.
     #[error("the sidecar's answer makes no sense: {0}")]
     Protocol(&'static str),
@@ -54,6 +61,7 @@ impl Error {
             Self::Endpoint { .. }
             | Self::Unreachable { .. }
             | Self::Lost(_)
+            | Self::NotReleased
             | Self::Protocol(_) => None,
         }
     }
@@ -66,6 +74,7 @@ impl Error {
             Self::Endpoint { .. }
             | Self::Unreachable { .. }
             | Self::Lost(_)
+            | Self::NotReleased
             | Self::Protocol(_) => None,
         }
     }
@@ -207,6 +216,8 @@ reasons! {
     StoreFailed = "STORE_FAILED",
     /// The store fell back to an older copy of the lock.
     TokenNotGrowing = "TOKEN_NOT_GROWING",
+    /// The lock's stored fencing token is there and cannot be read.
+    TokenUnreadable = "TOKEN_UNREADABLE",
     /// The sidecar has as many holds as it may.
     TooManyHolds = "TOO_MANY_HOLDS",
     /// The sidecar has as many waiters as it may.
@@ -275,6 +286,6 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 19);
+        assert_eq!(seen, 20);
     }
 }

@@ -67,6 +67,7 @@ pub(crate) fn grant(validity: Validity) -> Event {
         resume_token: "resume-1".to_owned(),
         lock_path: "locks/p/h/f/s/FUNCTION".to_owned(),
         fencing_token: 65_536,
+        generation: 1,
         validity: Some(validity),
         ..Grant::default()
     })
@@ -114,6 +115,7 @@ impl HoldCall {
 pub(crate) struct Script {
     pub(crate) report: Option<Result<Validity, Status>>,
     pub(crate) acquire: Option<acquire_lease_response::Outcome>,
+    pub(crate) release: Option<ReleaseResult>,
     pub(crate) on_release: Option<Box<dyn Fn() + Send>>,
     pub(crate) asked: Vec<String>,
 }
@@ -248,8 +250,11 @@ impl LeaseService for Service {
         &self,
         request: Request<AcquireLeaseRequest>,
     ) -> Answer<AcquireLeaseResponse> {
-        let authorization = request.metadata().get("authorization").cloned();
-        self.note(format!("acquire {authorization:?}"));
+        let of_caller = ["authorization", "leasehold-boot-id"].map(|name| {
+            let value = request.metadata().get(name);
+            value.map_or("none", |value| value.to_str().unwrap()).to_owned()
+        });
+        self.note(format!("acquire {}", of_caller.join(" ")));
         let outcome = self.script.lock().unwrap().acquire.clone();
         Ok(Response::new(AcquireLeaseResponse { outcome }))
     }
@@ -258,14 +263,15 @@ impl LeaseService for Service {
         &self,
         request: Request<ReleaseLeaseRequest>,
     ) -> Answer<ReleaseLeaseResponse> {
-        self.note(format!("release {}", request.into_inner().lease_id));
-        if let Some(hook) = &self.script.lock().unwrap().on_release {
+        let request = request.into_inner();
+        self.note(format!("release {} of generation {}", request.lease_id, request.generation));
+        let script = self.script.lock().unwrap();
+        if let Some(hook) = &script.on_release {
             hook();
         }
-        let result = Some(ReleaseResult {
-            outcome: ReleaseOutcome::Released.into(),
-            ..ReleaseResult::default()
-        });
+        let released =
+            ReleaseResult { outcome: ReleaseOutcome::Released.into(), ..ReleaseResult::default() };
+        let result = Some(script.release.unwrap_or(released));
         Ok(Response::new(ReleaseLeaseResponse { result }))
     }
 
@@ -274,9 +280,9 @@ impl LeaseService for Service {
         request: Request<ExtendLeaseRequest>,
     ) -> Answer<ExtendLeaseResponse> {
         let request = request.into_inner();
-        self.note(format!("extend {} {:?}", request.lease_id, request.max_hold));
+        self.note(format!("extend {} of generation {}", request.lease_id, request.generation));
         Ok(Response::new(ExtendLeaseResponse {
-            resume_token: String::new(),
+            resume_token: "resume-extended".to_owned(),
             validity: Some(validity(OURS, 1_090, 90)),
             max_hold_ends_at: None,
         }))
@@ -286,7 +292,9 @@ impl LeaseService for Service {
         &self,
         request: Request<ReportProgressRequest>,
     ) -> Answer<ReportProgressResponse> {
-        self.note(format!("report validity_only={}", request.into_inner().validity_only));
+        let request = request.into_inner();
+        let (validity_only, generation) = (request.validity_only, request.generation);
+        self.note(format!("report validity_only={validity_only} of generation {generation}"));
         let script = self.script.lock().unwrap().report.clone();
         let validity = Some(script.unwrap_or_else(|| Err(Status::unavailable("not now")))?);
         Ok(Response::new(ReportProgressResponse { validity }))

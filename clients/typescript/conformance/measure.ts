@@ -94,7 +94,8 @@ async function holdByStub({ lasting, short }: Stubs, name: string): Promise<void
     };
     stream.on("data", ({ event }: HoldLeaseResponse) => {
       if (event?.$case === "released") released = true;
-      if (event?.$case === "granted") short.releaseLease({ leaseId: event.value.leaseId }, answered);
+      if (event?.$case === "granted")
+        short.releaseLease({ leaseId: event.value.leaseId, generation: event.value.generation }, answered);
     });
     stream.on("error", answered);
     stream.on("end", () => {

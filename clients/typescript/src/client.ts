@@ -108,25 +108,27 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Takes the lock, runs `work`, and gives the lock back however `work` ends. When the hold is lost `signal` aborts;
-   * once `work` has ended then, this fails with a {@link HoldLostError}, whose cause is what `work` threw.
+   * Takes the lock, runs `work`, and releases the lock however `work` ends. When the hold is lost `signal` aborts;
+   * once `work` has ended then, this fails with a {@link HoldLostError}, whose cause is what `work` threw. It fails so,
+   * too, where only the release found that the lock had been lost, unless `work` threw something of its own.
    * `options.signal` cancels the waiting, and aborts the work's signal after that.
    *
    * @throws BusyError, RefusedError, HoldLostError as {@link Client.hold}; and what `work` throws.
    */
   async whileHolding<T>(request: HoldRequest, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
-    await using hold = await this.hold(request, options);
+    const hold = await this.hold(request, options);
     const signal = options.signal === undefined ? hold.signal : AbortSignal.any([hold.signal, options.signal]);
     let result: T;
     try {
       result = await work(signal, hold);
     } catch (cause) {
       hold.isValid();
+      // What work threw goes before what becomes of the lock.
+      await hold.release().catch(() => undefined);
       if (hold.loss === undefined || cause instanceof HoldLostError) throw cause;
       throw new HoldLostError(hold.loss, { cause });
     }
     await hold.release();
-    hold.throwIfLost();
     return result;
   }
 
@@ -150,12 +152,13 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Gives a lock back. Stop acting on it before calling this; may be repeated.
+   * Releases a lock. Stop acting on it before calling this; may be repeated. The outcome `ALREADY_LOST` says that
+   * somebody else may have had the lock before.
    *
    * @throws RefusedError with reason `UNKNOWN_LEASE` if the sidecar knows no such hold.
    */
   async release(leaseId: string): Promise<ReleaseResult> {
-    return await this.#rpc.release(leaseId);
+    return await this.#rpc.release({ leaseId, generation: 0 });
   }
 
   /**
@@ -164,7 +167,7 @@ export class Client implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
    */
   async extend(leaseId: string, maxHoldMs: number): Promise<ExtendLeaseResponse> {
-    const request = { leaseId, maxHold: duration("maxHoldMs", maxHoldMs) };
+    const request = { leaseId, generation: 0, maxHold: duration("maxHoldMs", maxHoldMs) };
     return await this.#rpc.unary(LeaseServiceService.extendLease, request);
   }
 
@@ -174,7 +177,7 @@ export class Client implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
    */
   async reportProgress(leaseId: string, { validityOnly = false } = {}): Promise<Validity> {
-    return await this.#rpc.reportProgress(leaseId, validityOnly);
+    return await this.#rpc.reportProgress({ leaseId, generation: 0 }, validityOnly);
   }
 
   /** The record of one lock. */

@@ -66,13 +66,14 @@ export class BusyError extends LeaseholdError {
     const { holder, lockPath } = { holder: "", lockPath: "", ...busy.record };
     const what = lockPath === "" ? "the lock" : `the lock ${lockPath}`;
     const why = busy.reason.replace(/^BUSY_REASON_/, "").toLowerCase();
-    super(`${what} is busy (${why})${holder === "" ? "" : `: ${holder} has it`}`);
+    const who = busy.record?.holderIsLastRecorded === true ? `last recorded holder ${holder}` : `${holder} has it`;
+    super(`${what} is busy (${why})${holder === "" ? "" : `: ${who}`}`);
     this.reason = busy.reason;
     this.record = busy.record;
     this.retryAfterMs = milliseconds(busy.retryAfter);
   }
 
-  /** Who has the lock or had it last; empty if unknown. */
+  /** Who has the lock, or had it last (see `record.holderIsLastRecorded`); empty if unknown. */
   get holder(): string {
     return this.record?.holder ?? "";
   }
@@ -87,6 +88,19 @@ export class HoldLostError extends LeaseholdError {
   ) {
     const name = lossReasonName(loss.reason);
     super(`the hold was lost: ${name}${loss.detail === "" ? "" : `: ${loss.detail}`}`, options);
+  }
+}
+
+/**
+ * The lock was not released: the connection had broken, and no sidecar has answered yet that the hold goes on there. It
+ * is available when its lease runs out.
+ */
+export class NotReleasedError extends LeaseholdError {
+  constructor(lockPath: string) {
+    super(
+      `the lock ${lockPath} was not released, because the hold was being resumed and no sidecar has answered yet; ` +
+        "it is available when its lease runs out",
+    );
   }
 }
 
@@ -175,6 +189,8 @@ export const REASONS = [
   "STORE_FAILED",
   /** The store fell back to an older copy of the lock. */
   "TOKEN_NOT_GROWING",
+  /** The lock's stored fencing token is there and cannot be read. */
+  "TOKEN_UNREADABLE",
   /** The sidecar has as many holds as it may. */
   "TOO_MANY_HOLDS",
   /** The sidecar has as many waiters as it may. */

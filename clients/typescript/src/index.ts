@@ -16,6 +16,7 @@ export {
   EndpointError,
   HoldLostError,
   LeaseholdError,
+  NotReleasedError,
   PlatformError,
   ProtocolError,
   REASONS,

@@ -1,7 +1,7 @@
 // Why a hold is over, though its holder did not end it.
 
-import { LossReason } from "../gen/leasehold/v1/hold.js";
-import type { Lost } from "../gen/leasehold/v1/hold.js";
+import { LossReason, ReleaseOutcome } from "../gen/leasehold/v1/hold.js";
+import type { Lost, ReleaseResult } from "../gen/leasehold/v1/hold.js";
 import type { BreakNote } from "../gen/leasehold/v1/lock.js";
 
 /** Why a hold is over, though its holder did not end it. */
@@ -18,6 +18,12 @@ export interface Loss {
 export function lossOf(lost: Lost): Loss {
   const { reason, detail, breakNote } = lost;
   return breakNote === undefined ? { reason, detail } : { reason, detail, breakNote };
+}
+
+/** The loss that a release tells of, if it does: the lease was another's, or gone, before (S13). */
+export function alreadyLost(result: ReleaseResult | undefined): Loss | undefined {
+  if (result?.outcome !== ReleaseOutcome.ALREADY_LOST) return undefined;
+  return { reason: result.lossReason, detail: "found when it was released" };
 }
 
 /** A reason's name as people read it: `EXPIRED` and so on. */

@@ -22,6 +22,13 @@ interface UnaryOptions {
   readonly lasting?: boolean;
 }
 
+/** Names a hold in calls of its own. */
+export interface HoldId {
+  readonly leaseId: string;
+  /** The newest that was answered (S16); 0 of a hold that is known by its lease id only. */
+  readonly generation: number;
+}
+
 /** What a hold needs of its client. */
 export class Rpc {
   readonly clock: Clock;
@@ -32,6 +39,8 @@ export class Rpc {
   constructor(connection: Connection, clock: Clock) {
     this.#connection = connection;
     this.clock = clock;
+    // So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
+    if (clock.bootId !== "") connection.metadata.set("leasehold-boot-id", clock.bootId);
   }
 
   /** Makes a unary call that is given up after `timeoutMs`, or when `signal` aborts. One that waits is `lasting`. */
@@ -83,17 +92,17 @@ export class Rpc {
     return this.stream(LeaseServiceService.holdLease, { start });
   }
 
-  /** Gives a lock back. */
-  async release(leaseId: string): Promise<ReleaseResult> {
+  /** Releases a lock. */
+  async release(hold: HoldId): Promise<ReleaseResult> {
     const options = { timeoutMs: RELEASE_TIMEOUT_MS };
-    const { result } = await this.unary(LeaseServiceService.releaseLease, { leaseId }, options);
+    const { result } = await this.unary(LeaseServiceService.releaseLease, hold, options);
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
   }
 
   /** Reports progress, or only asks for the validity. */
-  async reportProgress(leaseId: string, validityOnly: boolean, timeoutMs = CALL_TIMEOUT_MS): Promise<Validity> {
-    const request = { leaseId, validityOnly };
+  async reportProgress(hold: HoldId, validityOnly: boolean, timeoutMs = CALL_TIMEOUT_MS): Promise<Validity> {
+    const request = { ...hold, validityOnly };
     const { validity } = await this.unary(LeaseServiceService.reportProgress, request, { timeoutMs });
     if (validity === undefined) throw new ProtocolError("a report was answered without a validity");
     return validity;

@@ -4,8 +4,16 @@ import { test } from "node:test";
 import { status } from "@grpc/grpc-js";
 
 import type { HoldRequest } from "../src/index.js";
-import { BusyError, HoldLostError, LockMode, LossReason, ProtocolError, RefusedError } from "../src/index.js";
-import { Busy } from "../src/proto.js";
+import {
+  BusyError,
+  HoldLostError,
+  LockMode,
+  LossReason,
+  ProtocolError,
+  RefusedError,
+  ReleaseOutcome,
+} from "../src/index.js";
+import { Busy, ReleaseResult } from "../src/proto.js";
 import type { HoldCall } from "./fake-sidecar.js";
 import { Bench, OURS, PATIENCE_MS, grant, refusal, validity } from "./fake-sidecar.js";
 
@@ -41,8 +49,9 @@ test("every unary call reaches the sidecar", async () => {
   assert.deepEqual(bench.sidecar.script.asked, [
     "break BREAK_MODE_NOW stuck me",
     "break BREAK_MODE_RUN_OUT stuck ",
-    "report validity_only=true",
-    "release lease-1",
+    "extend lease-1 of generation 0",
+    "report validity_only=true of generation 0",
+    "release lease-1 of generation 0",
   ]);
 });
 
@@ -116,11 +125,11 @@ test("an acquire is granted or busy and nothing else", async () => {
   await assert.rejects(acquire(), BusyError);
 });
 
-test("the bearer token goes with each call", async () => {
+test("s14 the bearer token and the kernel go with each call", async () => {
   await using bench = await Bench.create();
   await using client = await bench.another({ bearerToken: "secret\n" });
   await client.acquire({ function: "f" }).catch(() => undefined);
-  assert.deepEqual(bench.sidecar.script.asked, ["acquire  Bearer secret"]);
+  assert.deepEqual(bench.sidecar.script.asked, [`acquire  Bearer secret ${OURS}`]);
 });
 
 test("an error of the sidecar has its code", async () => {
@@ -185,7 +194,11 @@ test("s13 a release does not stand behind holds", { timeout: PATIENCE_MS }, asyn
   assert.equal(bench.sidecar.holds.items.length, 0, "the third hold waits for a place");
 
   await first.hold.release();
-  assert.deepEqual(bench.sidecar.script.asked, ["report validity_only=false", "release lease-1"]);
+  assert.deepEqual(bench.sidecar.script.asked, [
+    "report validity_only=false of generation 1",
+    "extend lease-1 of generation 1",
+    "release lease-1 of generation 1",
+  ]);
   first.call.end();
   await granted(bench);
   await (await third).release();
@@ -207,7 +220,7 @@ test("a waiting acquire and a watch do not stand in the way of short calls", { t
   await hold.release();
   call.end();
   await acquiring;
-  assert.deepEqual(asked, ["release lease-1", "acquire r undefined"]);
+  assert.deepEqual(asked, ["release lease-1 of generation 1", `acquire r undefined ${OURS}`]);
   assert.equal((await watching).done, false);
 });
 
@@ -220,7 +233,7 @@ test("s13 work under a lock gives it back, whether it ends well or not", async (
   });
   await granted(bench);
   assert.equal(await holding, 65_536);
-  assert.deepEqual(asked, ["release lease-1"]);
+  assert.deepEqual(asked, ["release lease-1 of generation 1"]);
 
   const boom = new Error("boom");
   const failing = bench.client.whileHolding({ function: "f" }, () => {
@@ -228,7 +241,24 @@ test("s13 work under a lock gives it back, whether it ends well or not", async (
   });
   await granted(bench);
   await assert.rejects(failing, boom);
-  assert.deepEqual(asked, ["release lease-1", "release lease-1"]);
+  assert.deepEqual(asked, ["release lease-1 of generation 1", "release lease-1 of generation 1"]);
+});
+
+test("s13 work whose lock only the release finds lost fails, and its own error goes before", async () => {
+  await using bench = await Bench.create();
+  bench.sidecar.script.release = ReleaseResult.create({
+    outcome: ReleaseOutcome.ALREADY_LOST,
+    lossReason: LossReason.TAKEN,
+  });
+  const holding = bench.client.whileHolding({ function: "f" }, () => "done");
+  await granted(bench);
+  await assert.rejects(holding, HoldLostError);
+  const boom = new Error("boom");
+  const failing = bench.client.whileHolding({ function: "f" }, () => {
+    throw boom;
+  });
+  await granted(bench);
+  await assert.rejects(failing, boom);
 });
 
 test("s4 work under a lock that was lost fails, whatever it says itself", async () => {
@@ -279,5 +309,5 @@ test("the caller's signal aborts the work, too", async () => {
   const holding = bench.client.whileHolding({ function: "f" }, work, { signal: abort.signal });
   await granted(bench);
   await assert.rejects(holding, enough);
-  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1"]);
+  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1"]);
 });

@@ -70,6 +70,7 @@ export function grant(granted: Validity): { $case: "granted"; value: Grant } {
     lockPath: "locks/p/h/f/s/FUNCTION",
     hostId: "h",
     fencingToken: 65_536,
+    generation: 1,
     validity: granted,
   });
   return { $case: "granted", value };
@@ -211,21 +212,26 @@ export class FakeSidecar {
         this.holds.items.push(new HoldCall(call));
       },
       acquireLease: ({ metadata, request }, answer) => {
-        script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(metadata.get("authorization")[0])}`);
+        const [token, kernel] = ["authorization", "leasehold-boot-id"].map((name) => String(metadata.get(name)[0]));
+        script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(token)} ${String(kernel)}`);
         answer(null, AcquireLeaseResponse.create({ outcome: script.acquire }));
       },
       releaseLease: ({ request }, answer) => {
-        script.asked.push(`release ${request.leaseId}`);
+        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}`);
         script.onRelease?.();
         const result = script.release ?? ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });
         reply(answer, result, (released) => ({ result: released }));
       },
       extendLease: ({ request }, answer) => {
         const seconds = request.maxHold?.seconds ?? 0;
-        answer(null, { validity: validity(OURS, 1_000 + seconds, seconds), maxHoldEndsAt: undefined });
+        script.asked.push(`extend ${request.leaseId} of generation ${String(request.generation)}`);
+        const told = validity(OURS, 1_000 + seconds, seconds);
+        answer(null, { validity: told, maxHoldEndsAt: undefined, resumeToken: "resume-extended" });
       },
       reportProgress: ({ request }, answer) => {
-        script.asked.push(`report validity_only=${String(request.validityOnly)}`);
+        script.asked.push(
+          `report validity_only=${String(request.validityOnly)} of generation ${String(request.generation)}`,
+        );
         reply(answer, script.report ?? NOT_NOW, (told) => ({ validity: told }));
       },
       getLock: ({ request }, answer) => {

@@ -10,7 +10,7 @@ import type { Event, Held } from "./fake-sidecar.js";
 import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 function renewed(until: number, validFor: number, bootId = OURS): Event {
-  return { $case: "renewed", value: { validity: validity(bootId, until, validFor) } };
+  return { $case: "renewed", value: { validity: validity(bootId, until, validFor), resumeToken: "" } };
 }
 
 function lost(reason: LossReason, detail = ""): Event {
@@ -163,7 +163,7 @@ test("s13 the belief ends before the release is sent", async () => {
   assert.equal((await releasing).outcome, ReleaseOutcome.RELEASED);
   assert.deepEqual(seen, [false]);
   assert.equal(hold.release(), releasing, "once only");
-  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1"]);
+  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1"]);
   assert.ok(!hold.signal.aborted, "a release is no loss");
 });
 
@@ -192,7 +192,7 @@ test("s13 a block gives the lock back on every way out", async () => {
     throw boom;
   };
   await assert.rejects(block(), boom);
-  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1"]);
+  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1"]);
 });
 
 test("s13 a client that is closed ends the belief, and then the stream", async () => {
@@ -208,10 +208,32 @@ test("releasing what is lost says so and asks nobody", async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
   bench.clock.advance(58);
-  const result = await hold.release();
-  const expected = { outcome: ReleaseOutcome.ALREADY_LOST, lossReason: LossReason.EXPIRED };
-  assert.deepEqual(result, ReleaseResult.create(expected));
+  await assert.rejects(hold.release(), isLoss(LossReason.EXPIRED));
   assert.deepEqual(bench.sidecar.script.asked, []);
+});
+
+function isLoss(reason: LossReason): (error: unknown) => boolean {
+  return (error) => error instanceof HoldLostError && error.loss.reason === reason;
+}
+
+const TAKEN = ReleaseResult.create({ outcome: ReleaseOutcome.ALREADY_LOST, lossReason: LossReason.TAKEN });
+
+test("s13 a release that finds the lock lost says so", async () => {
+  await using bench = await Bench.create();
+  bench.sidecar.script.release = TAKEN;
+  const { hold } = await bench.held();
+  await assert.rejects(hold.release(), isLoss(LossReason.TAKEN));
+});
+
+test("s13 a block whose release finds the lock lost says so", async () => {
+  await using bench = await Bench.create();
+  bench.sidecar.script.release = TAKEN;
+  const block = async (): Promise<void> => {
+    const { hold } = await bench.held();
+    await using own = hold;
+    assert.ok(own.isValid());
+  };
+  await assert.rejects(block(), isLoss(LossReason.TAKEN));
 });
 
 test("a release by another is a loss", async () => {
@@ -230,7 +252,7 @@ test("s21 elsewhere the sidecar is asked, and its words unasked for extend nothi
   bench.sidecar.script.report = validity(ELSEWHERE, 95, 50);
   bench.clock.advance(20);
   await eventually("the answer counts from the question", () => hold.remainingMs() === 50_000);
-  assert.deepEqual(new Set(bench.sidecar.script.asked), new Set(["report validity_only=true"]));
+  assert.deepEqual(new Set(bench.sidecar.script.asked), new Set(["report validity_only=true of generation 1"]));
 });
 
 test("s21 elsewhere an unanswered question is asked again, and the last word is the clock's", async () => {
@@ -288,7 +310,7 @@ test("s11 progress is reported and its answer counts", async () => {
   bench.sidecar.script.report = validity(OURS, 1_060, 60);
   await hold.reportProgress();
   assert.equal(hold.remainingMs(), 60_000);
-  assert.deepEqual(bench.sidecar.script.asked, ["report validity_only=false"]);
+  assert.deepEqual(bench.sidecar.script.asked, ["report validity_only=false of generation 1"]);
   await hold.extend(90_000);
   assert.equal(hold.remainingMs(), 90_000);
 });

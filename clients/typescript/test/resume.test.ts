@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { status } from "@grpc/grpc-js";
 
 import type { RefusedError } from "../src/errors.js";
+import { NotReleasedError } from "../src/errors.js";
 import { finalRefusal } from "../src/hold/keeper.js";
 import { LossReason } from "../src/index.js";
 import { refused } from "../src/refusal.js";
@@ -43,7 +44,7 @@ test("s16 a hold survives a restart of the sidecar", async () => {
   call.tell(grant(validity(OURS, 1_068, 58)));
   assert.deepEqual(await events.next("the resumption is told"), { type: "resumed", remainingMs: 58_000 });
   bench.clock.advance(10);
-  call.tell({ $case: "renewed", value: { validity: validity(OURS, 1_078, 58) } });
+  call.tell({ $case: "renewed", value: { validity: validity(OURS, 1_078, 58), resumeToken: "" } });
   assert.equal((await events.next("the new stream is read")).type, "renewed");
   await hold.release();
   await call.ended();
@@ -140,13 +141,62 @@ test("s4 a resumption that comes too late revives nothing", async () => {
   assert.ok(!held.hold.isValid());
 });
 
-test("s13 a release while the hold is resumed ends the try after the belief", async () => {
+test("s16 nothing is released while a resume is unanswered", async () => {
   await using bench = await Bench.create();
   const held = await bench.held();
   const call = await interrupted(bench, held);
-  await held.hold.release();
+  const releasing = held.hold.release();
+  assert.ok(!held.hold.isValid());
+  bench.clock.advance(58);
+  await assert.rejects(releasing, NotReleasedError);
   await call.ended();
   assert.equal(held.hold.loss, undefined);
+  assert.deepEqual(bench.sidecar.script.asked, []);
+});
+
+test("s16 a release waits for the answer to a resume, and carries its generation", async () => {
+  await using bench = await Bench.create();
+  const held = await bench.held();
+  const call = await interrupted(bench, held);
+  const releasing = held.hold.release();
+  assert.ok(!held.hold.isValid());
+  // A try that fails is repeated also now.
+  call.fail(GONE);
+  const event = grant(validity(OURS, 1_058, 58));
+  (await bench.sidecar.hold()).tell({ ...event, value: { ...event.value, generation: 2 } });
+  await releasing;
+  assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 2"]);
+});
+
+test("s16 later calls carry the newest generation, and the newest token resumes", async () => {
+  await using bench = await Bench.create();
+  const held = await bench.held();
+  const { hold, events } = held;
+  const resumed = async (call: HoldCall, generation: number): Promise<void> => {
+    const event = grant(validity(OURS, 1_058, 58));
+    call.tell({ ...event, value: { ...event.value, generation } });
+    assert.equal((await events.next("the resumption is told")).type, "resumed");
+  };
+  await hold.extend(90_000);
+  const lost = await interrupted(bench, held);
+  assert.equal(lost.start?.$case, "resume");
+  const first = lost.start.value;
+  assert.equal(first.resumeToken, "resume-extended");
+  assert.ok(first.attemptId.length > 0 && first.attemptId.length <= 64);
+  // Its answer is lost, so the very same resume is repeated.
+  lost.fail(GONE);
+  const call = await bench.sidecar.hold();
+  assert.deepEqual(call.start, lost.start);
+  await resumed(call, 2);
+  call.tell({ $case: "renewed", value: { validity: validity(OURS, 1_059, 59), resumeToken: "resume-renewed" } });
+  assert.equal((await events.next("the renewal is told")).type, "renewed");
+  const again = await interrupted(bench, { ...held, call });
+  assert.equal(again.start?.$case, "resume");
+  assert.equal(again.start.value.resumeToken, "resume-renewed");
+  assert.notEqual(again.start.value.attemptId, first.attemptId, "another break");
+  await resumed(again, 3);
+  await hold.release();
+  assert.deepEqual(bench.sidecar.script.asked, ["extend lease-1 of generation 1", "release lease-1 of generation 3"]);
 });
 
 test("s16 which errors are final", () => {

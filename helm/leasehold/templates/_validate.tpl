@@ -141,6 +141,9 @@ said by values.schema.json. Every template that installs something includes it.
 {{- if not $s.tls.existingSecret -}}
 {{- $p = append $p "mode=standalone is reached over the network, where only client certificates keep strangers from taking and releasing locks: set standalone.tls.existingSecret" -}}
 {{- end -}}
+{{- if eq .Values.store.kind "embedded" -}}
+{{- $p = append $p "store.kind=embedded keeps locks in the one pod, and mode=standalone is reached from others, which would believe in locks that are gone with that pod: set store.kind=azure, or mode=app" -}}
+{{- end -}}
 {{- if not .Values.sidecar.native -}}
 {{- $p = append $p "sidecar.native has no effect in mode=standalone: leave it out" -}}
 {{- end -}}

@@ -178,8 +178,11 @@ impl Worker {
         self.tally.by_stream.fetch_add(1, Ordering::Relaxed);
         self.hold(span).await;
         self.tally.letting_go(lock);
-        let released = guard.release().await?;
-        self.tally.released(released.outcome());
+        let outcome = match guard.release().await {
+            Err(Error::Lost(_)) => ReleaseOutcome::AlreadyLost,
+            released => released?.outcome(),
+        };
+        self.tally.released(outcome);
         Ok(())
     }
 

@@ -60,7 +60,7 @@ async fn examine(config: &Config, report: &mut Report) {
     let clock = engine::clock();
     let opened = engine::open_named_store(config, &clock);
     // The file is looked at when it is there: opening makes it.
-    if let Store::Embedded { path } = &config.store {
+    if let Store::Embedded { path, .. } = &config.store {
         file::examine(path, report);
     }
     match opened {

@@ -203,6 +203,9 @@ fn of_error(check: &'static str, error: &StoreError) -> Finding {
             "check the endpoint's name, DNS, the network and the account's firewall from this machine; a sidecar \
              starts without its store, and is ready when it is back"
         }
+        StoreError::Recreated { .. } => {
+            "wait for that long; if nobody deleted it on purpose, find out who did"
+        }
         StoreError::Throttled { .. } => {
             "ask again later; if it stays so, give the store less to do"
         }
@@ -224,7 +227,9 @@ fn of_error(check: &'static str, error: &StoreError) -> Finding {
 
 const fn exit_of(error: &StoreError) -> Exit {
     match error {
-        StoreError::Unavailable { .. } | StoreError::Throttled { .. } => Exit::Unavailable,
+        StoreError::Unavailable { .. }
+        | StoreError::Throttled { .. }
+        | StoreError::Recreated { .. } => Exit::Unavailable,
         StoreError::Contended
         | StoreError::LeaseLost { .. }
         | StoreError::Changed

@@ -18,7 +18,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{HoldEvent, HoldGuard, Outcome};
+use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -46,7 +46,8 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 75 the lock was \
-                  not had within --wait; 76 the lock was lost, and the command stopped; 126 and 127 the command \
+                  not had within --wait; 76 the lock was lost: the command was stopped, or the release found that it \
+                  had been lost before the command ended; 126 and 127 the command \
                   cannot be run."
 )]
 pub(super) struct Args {
@@ -153,7 +154,8 @@ async fn hold_and_run(
     let mut group = match Group::start(command, &environment(&guard)) {
         Ok(group) => group,
         Err(error) => {
-            release(guard, RELEASE_TIMEOUT).await;
+            // The command did not run: whether the lock was lost meanwhile is of no concern.
+            let _released = release(guard, RELEASE_TIMEOUT).await;
             return Err(error);
         }
     };
@@ -161,17 +163,15 @@ async fn hold_and_run(
     // S13: nothing of the command runs any more; only now may the lock be another's.
     group.dismiss();
     match ended {
-        Ended::Command(status) => {
-            let valid = guard.is_valid();
-            release(guard, RELEASE_TIMEOUT).await;
-            if !valid {
-                output::note("the lock had been lost before the command ended");
-                return Ok(Exit::Lost);
+        Ended::Command(status) => match release(guard, RELEASE_TIMEOUT).await {
+            Released::Lost(loss) => {
+                output::note(&format!("the lock had been lost before the command ended: {loss}"));
+                Ok(Exit::Lost)
             }
-            Ok(exit_of(status))
-        }
+            Released::Done | Released::Unknown => Ok(exit_of(status)),
+        },
         Ended::Stopped => {
-            release(guard, LATE_RELEASE_TIMEOUT).await;
+            let _released = release(guard, LATE_RELEASE_TIMEOUT).await;
             Ok(Exit::Lost)
         }
     }
@@ -185,14 +185,26 @@ fn environment(guard: &HoldGuard) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Gives the lock back, and says so if that is not known to have worked.
-async fn release(guard: HoldGuard, timeout: Duration) {
+/// How a release ended.
+enum Released {
+    /// The lock was ours until then.
+    Done,
+    /// It was not (S13).
+    Lost(Loss),
+    /// It is released when its lease runs out.
+    Unknown,
+}
+
+/// Releases the lock, and says so if that is not known to have worked.
+async fn release(guard: HoldGuard, timeout: Duration) -> Released {
     let problem = match tokio::time::timeout(timeout, guard.release()).await {
-        Ok(Ok(_)) => return,
+        Ok(Ok(_)) => return Released::Done,
+        Ok(Err(Error::Lost(loss))) => return Released::Lost(loss),
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => "no answer in time".to_owned(),
     };
     output::note(&format!("the lock will be free when its lease runs out: {problem}"));
+    Released::Unknown
 }
 
 fn exit_of(status: ExitStatus) -> Exit {

@@ -17,6 +17,7 @@ const TLS: &str = "listen.tls.certificate = 'c'\nlisten.tls.key = 'k'\n";
 const ROWS: &[Row] = &[
     ("store.kind", "", "'memory'", "'embedded'"),
     ("store.embedded.path", "", "'/a'", "'/b'"),
+    ("store.embedded.remote_callers", "", "true", "false"),
     ("store.azure.sign_in", ACCOUNT, "'cli'", "'managed_identity'"),
     (
         "store.azure.account",
@@ -97,6 +98,7 @@ const ROWS: &[Row] = &[
     ("listen.tls.client_ca", TLS, "'a'", "'b'"),
     ("listen.token_file", "", "'a'", "'b'"),
     ("listen.insecure", "", "true", "false"),
+    ("listen.direct", "", "true", "false"),
     ("limits.connections", "", "1", "2"),
     ("limits.streams_per_connection", "", "1", "2"),
     ("limits.holds", "", "1", "2"),

@@ -14,12 +14,20 @@ fn what_does_not_go_together_is_refused() {
     for (file, part) in [
         ("listen.tcp = ''", "nobody can come in"),
         (
-            "listen.tcp = '0.0.0.0:1'",
+            "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'",
             "listen.tls.client_ca) or a token (listen.token_file), or say that anybody",
         ),
-        ("listen.tcp = '[::]:1'", "listen.insecure = true"),
+        ("store.kind = 'memory'\nlisten.tcp = '[::]:1'", "listen.insecure = true"),
         (
-            "listen.tcp = '10.0.0.1:1'\nlisten.tls.certificate = 'c'\nlisten.tls.key = 'k'",
+            "listen.tcp = '0.0.0.0:1'\nlisten.insecure = true",
+            "store.embedded.remote_callers = true",
+        ),
+        (
+            "store.kind = 'memory'\nstore.embedded.remote_callers = true",
+            "is for the store embedded, and store.kind is memory",
+        ),
+        (
+            "store.kind = 'memory'\nlisten.tcp = '10.0.0.1:1'\nlisten.tls.certificate = 'c'\nlisten.tls.key = 'k'",
             "can be reached from other machines",
         ),
         ("listen.tls.certificate = 'c'", "listen.tls.key is missing: TLS needs"),
@@ -64,9 +72,10 @@ fn what_does_not_go_together_is_refused() {
 fn what_is_enough_is_accepted() {
     for file in [
         "listen.tcp = ''\nlisten.unix = '/run/leasehold.sock'",
-        "listen.tcp = '0.0.0.0:1'\nlisten.insecure = true",
-        "listen.tcp = '0.0.0.0:1'\nlisten.token_file = '/tokens'",
-        "[listen]\ntcp = '0.0.0.0:1'\ntls = { certificate = 'c', key = 'k', client_ca = 'ca' }",
+        "store.embedded.remote_callers = true\nlisten.tcp = '0.0.0.0:1'\nlisten.insecure = true",
+        "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.insecure = true",
+        "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'\nlisten.token_file = '/tokens'",
+        "store.kind = 'memory'\n[listen]\ntcp = '0.0.0.0:1'\ntls = { certificate = 'c', key = 'k', client_ca = 'ca' }",
         "listen.tcp = '127.3.2.1:1'",
         "listen.tcp = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'",
         "admin.listen = ''",

@@ -164,6 +164,7 @@ impl Rig {
             terms: Arc::new(terms),
             believed_until: self.at() + believes,
             acquired_at: grant.acquired_at,
+            bounds: None,
         };
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
     }
@@ -178,6 +179,7 @@ impl Rig {
             terms: Arc::new(terms()),
             believed_until: self.at() + secs(13),
             acquired_at: grant.acquired_at,
+            bounds: None,
         };
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
     }

@@ -85,7 +85,7 @@ impl Table {
 
     fn read(&self, now: Duration) -> Stored {
         let free = self.leased(now).is_none();
-        Stored { etag: self.etag(), fields: self.fields.clone(), free }
+        Stored { etag: self.etag(), fields: self.fields.clone(), free, time: Self::time(now) }
     }
 
     fn acquire(

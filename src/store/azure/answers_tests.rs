@@ -120,10 +120,11 @@ async fn s8_what_is_final_and_what_is_tried_again() {
         (Reply::Close, "unavailable"),
     ];
     for (reply, kind) in table {
-        let (store, fake, _) = store_on(vec![reply.clone()]).await;
+        let (store, fake, _) = store_on(vec![reply.clone(), reply.clone()]).await;
         let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
         assert_eq!(error.kind(), kind, "{reply:?} gave {error:?}");
-        assert_eq!(fake.asked().len(), 1, "S7: the SDK neither retries nor follows: {reply:?}");
+        let tries = if kind == "denied" { 2 } else { 1 };
+        assert_eq!(fake.asked().len(), tries, "S7: the SDK neither retries nor follows: {reply:?}");
     }
 }
 
@@ -158,13 +159,8 @@ async fn s18_requests_are_signed_by_the_services_clock_when_ours_is_an_hour_off(
         200,
         &[("x-ms-request-id", "r"), ahead, ("etag", "\"0x1\""), ("x-ms-lease-id", ID)],
     );
-    let (store, fake, clock) = store_on(vec![refused, taken.clone(), taken]).await;
-    let mut answer = store.renew(&path(), lease_id(), None).await;
-    if let Err(error) = &answer {
-        assert_eq!(error.kind(), "denied");
-        answer = store.renew(&path(), lease_id(), None).await;
-    }
-    answer.unwrap();
+    let (store, fake, clock) = store_on(vec![refused, taken]).await;
+    store.renew(&path(), lease_id(), None).await.unwrap();
     let asked = fake.asked();
     assert_eq!(asked[0].header("x-ms-date"), Some("Fri, 15 Jan 2027 08:00:00 GMT"));
     assert_eq!(asked[1].header("x-ms-date"), Some("Fri, 15 Jan 2027 09:00:00 GMT"));
@@ -175,8 +171,8 @@ async fn s18_requests_are_signed_by_the_services_clock_when_ours_is_an_hour_off(
 
 #[tokio::test]
 async fn s20_no_failure_shows_the_key_or_the_lease_id() {
-    let (store, _fake, _) =
-        store_on(vec![refusal(403, "AuthenticationFailed"), Reply::Close]).await;
+    let denied = refusal(403, "AuthenticationFailed");
+    let (store, _fake, _) = store_on(vec![denied.clone(), denied, Reply::Close]).await;
     for _ in 0..2 {
         let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
         for text in [error.chain(), format!("{error:?}"), format!("{store:?}")] {
@@ -202,7 +198,8 @@ async fn s20_a_sas_is_sent_and_never_shown() {
 
 #[tokio::test]
 async fn an_expired_sas_is_told_as_one() {
-    let fake = ScriptedHttp::start(vec![refusal(403, "AuthenticationFailed")]).await;
+    let denied = refusal(403, "AuthenticationFailed");
+    let fake = ScriptedHttp::start(vec![denied.clone(), denied]).await;
     let url =
         format!("{}/account?sv=2025-11-05&se=2020-01-01T00:00:00Z&sig=c2VjcmV0", fake.endpoint());
     let settings = AzureSettings::new(AzureCredential::SasUrl(Secret::new(url)));
@@ -218,7 +215,8 @@ async fn an_expired_sas_is_told_as_one() {
 
 #[tokio::test]
 async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
-    let (store, _fake, _) = store_on(vec![refusal(403, "AuthenticationFailed")]).await;
+    let denied = refusal(403, "AuthenticationFailed");
+    let (store, _fake, _) = store_on(vec![denied.clone(), denied]).await;
     let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert!(error.chain().contains("key is none of the account"), "{}", error.chain());
 
@@ -233,4 +231,73 @@ async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
     let error = store.acquire(&path(), acquire()).await.unwrap_err();
     assert_eq!(error.kind(), "container_missing");
     assert!(error.chain().contains("leasehold"), "{}", error.chain());
+}
+
+#[tokio::test]
+async fn s8_a_refused_credential_is_tried_once_more_before_it_is_told() {
+    for denied in [refusal(401, "InvalidAuthenticationInfo"), refusal(403, "AuthenticationFailed")]
+    {
+        let taken = service(200, &[("x-ms-lease-id", ID)]);
+        let (store, fake, _) = store_on(vec![denied.clone(), taken]).await;
+        store.renew(&path(), lease_id(), None).await.unwrap();
+        assert_eq!(fake.asked().len(), 2);
+
+        let (store, fake, _) = store_on(vec![denied.clone(), denied.clone(), denied]).await;
+        let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
+        assert_eq!((error.kind(), fake.asked().len()), ("denied", 2), "once, and no more");
+    }
+}
+
+#[tokio::test]
+async fn s18_a_container_that_was_never_seen_is_made_at_once() {
+    let replies = vec![
+        refusal(404, "ContainerNotFound"),
+        service(201, &[]),
+        service(201, &[]),
+        service(201, &[("x-ms-lease-id", ID)]),
+    ];
+    let (store, fake, _) = store_on(replies).await;
+    assert!(store.acquire(&path(), acquire()).await.unwrap().created);
+    assert_eq!(fake.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn s18_a_container_that_was_seen_and_is_made_again_grants_nothing_for_a_minute() {
+    let own = ("x-ms-lease-id", ID);
+    let replies = vec![
+        service(201, &[own]),
+        refusal(404, "ContainerNotFound"),
+        service(201, &[]),
+        refusal(404, "BlobNotFound"),
+        service(201, &[]),
+        service(201, &[own]),
+    ];
+    let (store, fake, clock) = store_on(replies).await;
+    store.acquire(&path(), acquire()).await.unwrap();
+    let error = store.acquire(&path(), acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), "recreated", "{error:?}");
+    assert_eq!(fake.asked().len(), 3, "it is made again, and nothing is asked of it");
+    assert!(error.chain().contains("leasehold") && error.chain().contains("1m"), "{error}");
+    clock.advance(std::time::Duration::from_secs(59));
+    let error = store.acquire(&path(), acquire()).await.unwrap_err();
+    assert!(error.chain().contains("1s"), "{error}");
+    clock.advance(std::time::Duration::from_secs(1));
+    assert!(store.acquire(&path(), acquire()).await.unwrap().created);
+    assert_eq!(fake.asked().len(), 6);
+}
+
+/// Somebody else may make it again before this sidecar acquires there.
+#[tokio::test]
+async fn s18_a_renewal_that_finds_the_container_gone_starts_the_minute() {
+    let own = ("x-ms-lease-id", ID);
+    for (status, code) in [(404, "ContainerNotFound"), (409, "ContainerBeingDeleted")] {
+        let replies = vec![service(201, &[own]), refusal(status, code), service(201, &[own])];
+        let (store, fake, clock) = store_on(replies).await;
+        store.acquire(&path(), acquire()).await.unwrap();
+        store.renew(&path(), lease_id(), None).await.unwrap_err();
+        let error = store.acquire(&path(), acquire()).await.unwrap_err();
+        assert_eq!((error.kind(), fake.asked().len()), ("recreated", 2), "{error:?}");
+        clock.advance(std::time::Duration::from_secs(60));
+        store.acquire(&path(), acquire()).await.unwrap();
+    }
 }

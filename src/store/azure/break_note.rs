@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
-use crate::lock::{FencingToken, Fields, header_safe};
-use crate::store::BreakNote;
+use crate::lock::{FencingToken, Fields, LockPath, header_safe};
+use crate::store::{BreakNote, StoreError};
 use crate::time::UnixMillis;
 
 /// Under this are the notes; no lock may be.
@@ -27,6 +27,17 @@ const MAX_BY: usize = 2_000;
 /// Whether a blob's name is that of a note, or of the folder itself.
 pub(super) fn is_note(name: &str) -> bool {
     name.starts_with(FOLDER)
+}
+
+/// Where notes are, no lock can be: it would not be listed.
+pub(super) fn check_name(path: &LockPath) -> Result<(), StoreError> {
+    if is_note(path.name()) {
+        return Err(StoreError::Fatal {
+            advice: "choose another prefix for the locks".to_owned(),
+            source: format!("names that begin with {FOLDER:?} are for notes").into(),
+        });
+    }
+    Ok(())
 }
 
 /// The name of the note of the lock `name`: the same below [`FOLDER`], or its hash where that would be too long.

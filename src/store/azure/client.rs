@@ -7,10 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use azure_core::credentials::TokenCredential;
 use azure_core::error::ErrorKind;
-use azure_core::http::headers::AUTHORIZATION;
 use azure_core::http::policies::{Policy, PolicyResult};
 use azure_core::http::{
-    ClientOptions, Context, ExponentialRetryOptions, Request, RetryOptions, StatusCode, Transport,
+    ClientOptions, Context, ExponentialRetryOptions, HttpClient, Request, RetryOptions, Transport,
     Url,
 };
 use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
@@ -18,9 +17,11 @@ use azure_storage_blob::{BlobServiceClient, BlobServiceClientOptions};
 use super::answer;
 use super::credential::CachedCredential;
 use super::error::Foreign;
+use super::second_try::SecondTryPolicy;
 use super::settings::{Access, AzureSettingsError, SignIn};
 use super::shared_key::SharedKeyPolicy;
 use super::token_source::TokenSource;
+use super::transport::Network;
 use crate::time::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -63,6 +64,7 @@ impl Clients {
         access: Access,
         version: &str,
         clock: &Arc<dyn Clock>,
+        network: &Network,
     ) -> Result<Self, AzureSettingsError> {
         let host = access.endpoint.host_str().unwrap_or_default().to_owned();
         let mut builder = Builder {
@@ -77,9 +79,13 @@ impl Clients {
             max_total_elapsed: azure_core::time::Duration::seconds(20),
             ..ExponentialRetryOptions::default()
         };
+        let retry = match network.retries() {
+            true => RetryOptions::exponential(retry),
+            false => RetryOptions::none(),
+        };
         Ok(Self {
-            lease: builder.build(RetryOptions::none(), http_client(LEASE_TIMEOUT)?)?,
-            admin: builder.build(RetryOptions::exponential(retry), http_client(ADMIN_TIMEOUT)?)?,
+            lease: builder.build(RetryOptions::none(), network.client(LEASE_TIMEOUT)?)?,
+            admin: builder.build(retry, network.client(ADMIN_TIMEOUT)?)?,
             sign_in,
             host,
         })
@@ -95,19 +101,21 @@ struct Builder {
 
 impl Builder {
     fn sign(&mut self, sign_in: SignIn, clock: &Arc<dyn Clock>) -> SignedIn {
-        let mut tokens = None;
-        let signed_in = match sign_in {
+        let (tokens, signing, signed_in) = match sign_in {
             SignIn::Key(key) => {
                 let account = key.account.clone();
-                self.policies.push(Arc::new(SharedKeyPolicy::new(key, Arc::clone(clock))));
-                SignedIn::Key { account }
+                let policy: Arc<dyn Policy> =
+                    Arc::new(SharedKeyPolicy::new(key, Arc::clone(clock)));
+                (None, Some(policy), SignedIn::Key { account })
             }
-            SignIn::Sas(sas) => SignedIn::Sas(sas),
+            SignIn::Sas(sas) => (None, None, SignedIn::Sas(sas)),
             SignIn::Token(source) => {
-                tokens = Some(self.cache_tokens(source, clock));
-                SignedIn::Token
+                (Some(self.cache_tokens(source, clock)), None, SignedIn::Token)
             }
         };
+        // First, so that both tries are signed.
+        self.policies.push(Arc::new(SecondTryPolicy::new(tokens.clone())));
+        self.policies.extend(signing);
         // Last, so that the clock is read just before the request is sent (S3).
         self.policies.push(Arc::new(ObservePolicy { clock: Arc::clone(clock), tokens }));
         signed_in
@@ -122,11 +130,11 @@ impl Builder {
     fn build(
         &self,
         retry: RetryOptions,
-        http: reqwest::Client,
+        http: Arc<dyn HttpClient>,
     ) -> Result<BlobServiceClient, AzureSettingsError> {
         let client_options = ClientOptions {
             retry,
-            transport: Some(Transport::new(Arc::new(http))),
+            transport: Some(Transport::new(http)),
             per_try_policies: self.policies.clone(),
             ..ClientOptions::default()
         };
@@ -183,12 +191,6 @@ impl Policy for ObservePolicy {
             return Err(azure_core::Error::new(ErrorKind::Io, Foreign { what }));
         };
         self.clock.observe_store_date(date);
-        if answer.status() == StatusCode::Unauthorized
-            && let Some(tokens) = &self.tokens
-            && let Some(authorization) = request.headers().get_optional_str(&AUTHORIZATION)
-        {
-            tokens.refuse(authorization);
-        }
         Ok(answer)
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use azure_core::credentials::{AccessToken, TokenCredential, TokenRequestOptions};
 use azure_core::error::ErrorKind;
+use azure_core::http::StatusCode;
 use tokio::sync::watch;
 
 use crate::time::{Clock, Instant};
@@ -44,6 +45,8 @@ const WAIT: Duration = Duration::from_secs(4);
 const RETRY_WITHOUT_TOKEN: Duration = Duration::from_secs(1);
 /// The same while the token at hand still counts.
 const RETRY_WITH_TOKEN: Duration = Duration::from_secs(30);
+/// A token that lacks a right is replaced when it is at least this old: another would lack it, too.
+const OLD_ENOUGH: Duration = Duration::from_secs(60);
 
 /// The token at hand, handed out at once, and its successor, fetched from half of its life on.
 #[derive(Clone)]
@@ -70,10 +73,17 @@ struct State {
 
 struct Held {
     token: AccessToken,
+    since: Instant,
     ends: Instant,
     refresh_from: Instant,
     /// The service did not take it.
     refused: bool,
+}
+
+impl Held {
+    fn is_in(&self, authorization: &str) -> bool {
+        authorization.strip_prefix("Bearer ") == Some(self.token.token.secret())
+    }
 }
 
 impl fmt::Debug for CachedCredential {
@@ -102,13 +112,44 @@ impl CachedCredential {
         }
     }
 
-    /// Takes note that the service refused this value of the header `Authorization` (S8).
-    pub(super) fn refuse(&self, authorization: &str) {
+    /// The token to sign with now, if there is one that counts and was not refused.
+    pub(super) fn at_hand(&self) -> Option<AccessToken> {
+        match self.shared.look() {
+            Look::Good(token) => Some(token),
+            Look::Settled(_) | Look::Wait => None,
+        }
+    }
+
+    /// Has another token fetched than that in this value of the header `Authorization`, which the service answered
+    /// with this status, and waits for it. Whether there is another (S8).
+    pub(super) async fn renew(&self, authorization: &str, status: StatusCode) -> bool {
+        let mut fetched = self.shared.fetched.subscribe();
+        self.refuse(authorization, status);
+        self.refresh_if_due();
+        let waited = tokio::time::timeout(WAIT, async {
+            loop {
+                fetched.mark_unchanged();
+                match self.shared.stands_against(authorization) {
+                    Some(answer) => return answer,
+                    // The sender lives as long as `self`.
+                    None => drop(fetched.changed().await),
+                }
+            }
+        });
+        waited.await.unwrap_or(false)
+    }
+
+    /// A token that counts for nothing (401) is handed out no more. One that counts, but lacks a right (403), may be
+    /// older than a right that was given since; it still serves where it has the rights.
+    fn refuse(&self, authorization: &str, status: StatusCode) {
+        let now = self.shared.clock.now();
         let mut state = self.shared.state();
-        if let Some(held) = &mut state.held
-            && authorization.strip_prefix("Bearer ") == Some(held.token.token.secret())
-        {
-            held.refused = true;
+        if let Some(held) = state.held.as_mut().filter(|held| held.is_in(authorization)) {
+            if status == StatusCode::Unauthorized {
+                held.refused = true;
+            } else if now - held.since >= OLD_ENOUGH {
+                held.refresh_from = now;
+            }
         }
     }
 
@@ -165,6 +206,18 @@ impl Shared {
         }
     }
 
+    /// Whether there is another token than the one that was refused; `None` while one is being fetched.
+    fn stands_against(&self, authorization: &str) -> Option<bool> {
+        let now = self.clock.now();
+        let state = self.state();
+        let another = |held: &Held| now < held.ends && !held.is_in(authorization);
+        match state.held.as_ref().is_some_and(another) {
+            true => Some(true),
+            false if state.fetching => None,
+            false => Some(false),
+        }
+    }
+
     /// A token that was refused once is still better than none.
     fn last_resort(&self) -> Option<Result<AccessToken, SignInError>> {
         let now = self.clock.now();
@@ -198,6 +251,7 @@ impl Shared {
                 state.error = None;
                 state.held = Some(Held {
                     token,
+                    since: now,
                     ends: now + life,
                     refresh_from: now + life / 2,
                     refused: false,

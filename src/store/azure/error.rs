@@ -172,7 +172,7 @@ impl Request {
         }
     }
 
-    /// Whether the service's conflicts are about a lease that the caller believes in: final whatever their code (S8).
+    /// Whether the caller believes in a lease: that its lock is gone, or another's, is final for it (S8).
     const fn is_of_a_holder(self) -> bool {
         match self {
             Self::Renew | Self::Release | Self::Write => true,
@@ -231,11 +231,10 @@ impl Failure {
             }
         };
         match refusal.status {
-            401 | 403 => StoreError::Denied {
-                operation: request.describe(),
-                advice: Denial { refusal: &refusal, account }.advice(request),
-                source: Box::new(refusal),
-            },
+            401 | 403 => refusal.into_denied(request, account),
+            400 if refusal.code == "InvalidAuthenticationInfo" => {
+                refusal.into_denied(request, account)
+            }
             429 | 503 => StoreError::Throttled {
                 retry_after: refusal.retry_after,
                 source: Box::new(refusal),
@@ -250,19 +249,31 @@ impl Failure {
 }
 
 impl Refusal {
-    /// What a definite no means, by the service's name of it (S8).
+    /// What a definite no means, by the service's name of it: only what is about leases, the lock or its container says
+    /// that a lease is lost (S8). Anything else says nothing about the lease, and is the operator's to mend.
     fn into_conflict(self, request: Request) -> StoreError {
         const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
         match (self.code.as_str(), request) {
             ("LeaseAlreadyPresent" | "LeaseIsBreakingAndCannotBeAcquired", _)
-            | ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
-            ("ConditionNotMet" | "TargetConditionNotMet", _) => StoreError::Changed,
-            ("LeaseIsBrokenAndCannotBeRenewed", _) => {
-                StoreError::LeaseLost { how: LeaseEnd::Broken }
+                if !request.is_of_a_holder() =>
+            {
+                StoreError::Contended
             }
-            ("LeaseNotPresentWithLeaseOperation", Request::Break) => StoreError::NotHeld,
+            ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
+            ("ConditionNotMet" | "TargetConditionNotMet", _) => StoreError::Changed,
+            ("LeaseNotPresentWithLeaseOperation" | "LeaseAlreadyBroken", Request::Break) => {
+                StoreError::NotHeld
+            }
             (
-                "LeaseIdMismatchWithLeaseOperation"
+                "LeaseIsBrokenAndCannotBeRenewed"
+                | "LeaseIsBreakingAndCannotBeChanged"
+                | "LeaseAlreadyBroken",
+                _,
+            ) => StoreError::LeaseLost { how: LeaseEnd::Broken },
+            (
+                "LeaseAlreadyPresent"
+                | "LeaseIsBreakingAndCannotBeAcquired"
+                | "LeaseIdMismatchWithLeaseOperation"
                 | "LeaseIdMismatchWithBlobOperation"
                 | "LeaseNotPresentWithLeaseOperation"
                 | "LeaseNotPresentWithBlobOperation"
@@ -271,20 +282,31 @@ impl Refusal {
                 _,
             ) => TAKEN,
             // Being deleted takes half a minute and more; an acquire may wait for the end of it.
-            ("ContainerBeingDeleted", _) if !request.is_of_a_holder() => {
-                StoreError::Unavailable { sent: true, source: Box::new(self) }
-            }
-            ("ContainerBeingDeleted" | "ContainerDisabled", _) => StoreError::NotFound,
+            ("ContainerBeingDeleted", _) if !request.is_of_a_holder() => self.into_unavailable(),
+            ("ContainerBeingDeleted", _) => StoreError::NotFound,
             // Made a moment ago, and gone again.
             ("BlobNotFound" | "ContainerNotFound", Request::Acquire | Request::Create) => {
-                StoreError::Unavailable { sent: true, source: Box::new(self) }
+                self.into_unavailable()
             }
+            ("AccountBeingCreated", _) => self.into_unavailable(),
             (_, Request::Acquire | Request::Create | Request::CreateContainer) => {
                 self.into_fatal(request)
             }
-            (_, _) if self.status == 404 => StoreError::NotFound,
-            (_, _) if request.is_of_a_holder() => TAKEN,
+            ("BlobNotFound" | "ContainerNotFound" | "ResourceNotFound", _) => StoreError::NotFound,
+            (_, _) if self.status == 404 && !request.is_of_a_holder() => StoreError::NotFound,
             (_, _) => self.into_fatal(request),
+        }
+    }
+
+    fn into_unavailable(self) -> StoreError {
+        StoreError::Unavailable { sent: true, source: Box::new(self) }
+    }
+
+    fn into_denied(self, request: Request, account: &Account<'_>) -> StoreError {
+        StoreError::Denied {
+            operation: request.describe(),
+            advice: Denial { refusal: &self, account }.advice(request),
+            source: Box::new(self),
         }
     }
 
@@ -296,12 +318,29 @@ impl Refusal {
             "MetadataTooLarge" | "RequestHeaderTooLarge" | "HeadersTooLarge" => {
                 "shorten the holder's description and labels: a lock's record has 8 KiB".to_owned()
             }
-            "AccountIsDisabled" => "enable the storage account".to_owned(),
+            "ContainerDisabled" => "enable the container, or name another".to_owned(),
             "SnapshotsPresent" => "delete the snapshots of the lock's blob first".to_owned(),
-            "InvalidBlobType" | "BlobImmutableDueToPolicy" | "BlobArchived" => {
-                "give locks a container of their own, without policies on its blobs".to_owned()
+            "BlobArchived" | "BlobBeingRehydrated" => {
+                "the lock's blob is in the archive tier: delete it, or bring it back to the hot tier, and keep \
+                 lifecycle rules off the container of the locks"
+                    .to_owned()
             }
-            _ => format!("the endpoint refuses to {}; check the endpoint", request.describe()),
+            "BlobImmutableDueToPolicy" => {
+                "an immutability policy or a legal hold protects the lock's blob from being written: remove it, or give \
+                 locks a container of their own, without policies on its blobs"
+                    .to_owned()
+            }
+            "InvalidBlobType"
+            | "BlobTypeMismatch"
+            | "ResourceTypeMismatch"
+            | "BlobUsesCustomerSpecifiedEncryption" => {
+                "the blob of that name is none of Leasehold's: give locks a container of their own".to_owned()
+            }
+            _ => format!(
+                "the service refuses to {} for a reason that is not about the lease; look the code up, and check the \
+                 endpoint, the account and the policies of the container",
+                request.describe()
+            ),
         };
         StoreError::Fatal { advice, source: Box::new(self) }
     }

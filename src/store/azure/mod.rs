@@ -10,14 +10,17 @@ mod break_note;
 mod certificate;
 mod client;
 mod connection_string;
+mod containers;
 mod credential;
 mod denial;
 mod error;
 mod listing;
 mod sas;
+mod second_try;
 mod settings;
 mod shared_key;
 mod token_source;
+mod transport;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,8 +35,10 @@ use azure_storage_blob::models::{
 };
 
 use self::client::Clients;
+use self::containers::Containers;
 use self::error::{Account, Failure, Request};
 use self::settings::Access;
+use self::transport::Network;
 use super::lease::check_duration;
 use super::{
     Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore, List,
@@ -56,6 +61,7 @@ pub use settings::{
 pub struct AzureStore {
     clients: Clients,
     create_container: bool,
+    containers: Containers,
     clock: Arc<dyn Clock>,
 }
 
@@ -68,9 +74,31 @@ impl AzureStore {
         settings: &AzureSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, AzureSettingsError> {
-        let access = Access::from_settings(settings, &clock)?;
-        let clients = Clients::new(access, &settings.api_version, &clock)?;
-        Ok(Self { clients, create_container: settings.create_container, clock })
+        Self::on(&Network::System, settings, clock)
+    }
+
+    /// The same, with all requests carried by `wire`, those for tokens too; none is tried again by the SDK.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, without secrets (S20).
+    #[cfg(feature = "testing")]
+    pub fn over(
+        wire: Arc<dyn crate::testing::Wire>,
+        settings: &AzureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AzureSettingsError> {
+        Self::on(&Network::Wire(wire), settings, clock)
+    }
+
+    fn on(
+        network: &Network,
+        settings: &AzureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, AzureSettingsError> {
+        let access = Access::from_settings(settings, &clock, network)?;
+        let clients = Clients::new(access, &settings.api_version, &clock, network)?;
+        let create_container = settings.create_container;
+        Ok(Self { clients, create_container, containers: Containers::default(), clock })
     }
 
     /// The host of the account's blob service, to show to people.
@@ -90,6 +118,21 @@ impl AzureStore {
             wall: self.clock.wall(),
         };
         failure.into().into_store_error(request, &account)
+    }
+
+    /// The answer to a request about a lock, as the caller has it.
+    fn answer<T>(
+        &self,
+        path: &LockPath,
+        request: Request,
+        answer: Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        self.note(path.container(), &answer);
+        answer.map_err(|failure| self.error(request, failure))
+    }
+
+    fn note<T>(&self, container: &str, answer: &Result<T, Failure>) {
+        self.containers.note(container, answer.as_ref().err().map(Failure::code), self.clock.now());
     }
 
     /// One acquire of a lock that is there.
@@ -132,7 +175,7 @@ impl AzureStore {
 
     async fn make_container(&self, container: &str) -> Result<(), StoreError> {
         if !self.create_container {
-            return Err(container_missing(container));
+            return Err(containers::missing(container));
         }
         let client = self.clients.lease.blob_container_client(container);
         let Err(failure) = client.create(None).await else { return Ok(()) };
@@ -142,7 +185,7 @@ impl AzureStore {
         }
         let error = self.error(Request::CreateContainer, failure);
         let denied = matches!(error, StoreError::Denied { .. });
-        Err(if denied { container_missing(container) } else { error })
+        Err(if denied { containers::missing(container) } else { error })
     }
 
     async fn write_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), StoreError> {
@@ -172,22 +215,27 @@ impl AzureStore {
 impl LeaseStore for AzureStore {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         check_duration(request.duration)?;
-        check_name(path)?;
-        let failure = match self.lease(path, &request).await {
+        break_note::check_name(path)?;
+        self.containers.check(path.container(), self.clock.now())?;
+        let leased = self.lease(path, &request).await;
+        self.note(path.container(), &leased);
+        let failure = match leased {
             Ok((etag, time)) => return Ok(Acquired { etag, time, created: false }),
             Err(failure) => failure,
         };
         match (failure.code(), &request.if_match) {
             ("BlobNotFound" | "ContainerNotFound", Some(_)) => return Err(StoreError::Changed),
             ("BlobNotFound", None) => {}
-            ("ContainerNotFound", None) => self.make_container(path.container()).await?,
+            ("ContainerNotFound", None) => {
+                self.make_container(path.container()).await?;
+                self.containers.missed(path.container(), self.clock.now());
+            }
             _ => return Err(self.error(Request::Acquire, failure)),
         }
+        self.containers.check(path.container(), self.clock.now())?;
         let made = self.create(path).await?;
-        let (etag, time) = self
-            .lease(path, &request)
-            .await
-            .map_err(|failure| self.error(Request::Acquire, failure))?;
+        let leased = self.lease(path, &request).await;
+        let (etag, time) = self.answer(path, Request::Acquire, leased)?;
         // Somebody may have leased, written and given back the lock between the two: then it has a record (S5).
         let created = made.as_ref() == Some(&etag);
         Ok(Acquired { etag, time, created })
@@ -208,7 +256,7 @@ impl LeaseStore for AzureStore {
             answer::check_lease_id(answer.headers(), lease_id)?;
             Ok(Renewed { time: answer::time(answer.headers())? })
         };
-        renewed.await.map_err(|failure: Failure| self.error(Request::Renew, failure))
+        self.answer(path, Request::Renew, renewed.await)
     }
 
     async fn release(
@@ -222,7 +270,7 @@ impl LeaseStore for AzureStore {
             ..BlobClientReleaseLeaseOptions::default()
         };
         let released = self.blob(path).release_lease(lease_id.to_string(), Some(options)).await;
-        released.map(drop).map_err(|failure| self.error(Request::Release, failure))
+        self.answer(path, Request::Release, released.map(drop).map_err(Failure::from))
     }
 
     async fn break_lease(
@@ -248,7 +296,7 @@ impl LeaseStore for AzureStore {
             let answer = self.blob(path).break_lease(Some(options)).await?;
             Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
         };
-        let broken = broken.await.map_err(|failure: Failure| self.error(Request::Break, failure));
+        let broken = self.answer(path, Request::Break, broken.await);
         if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound)) {
             self.delete_note(path).await;
         }
@@ -271,7 +319,7 @@ impl LeaseStore for AzureStore {
             let answer = self.blob(path).set_metadata(&metadata, Some(options)).await?;
             Ok(Written { etag: answer::etag(answer.headers())? })
         };
-        written.await.map_err(|failure: Failure| self.error(Request::Write, failure))
+        self.answer(path, Request::Write, written.await)
     }
 
     async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
@@ -279,7 +327,7 @@ impl LeaseStore for AzureStore {
             let answer = self.blob(path).get_properties(None).await?;
             answer::stored_lock(answer.headers())
         };
-        read.await.map_err(|failure| self.error(Request::Read, failure))
+        self.answer(path, Request::Read, read.await)
     }
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
@@ -329,12 +377,14 @@ impl LeaseStore for AzureStore {
     async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
         const NOTHING: &str = "leasehold-breaks/check";
         let blob = self.clients.lease.blob_client(container.as_str(), NOTHING);
-        let failure = match blob.get_properties(None).await {
+        let answer = blob.get_properties(None).await.map_err(Failure::from);
+        self.note(container.as_str(), &answer);
+        let failure = match answer {
             Ok(answer) => {
                 let time = answer::time(answer.headers());
                 return time.map_err(|failure| self.error(Request::Check, failure));
             }
-            Err(failure) => Failure::from(failure),
+            Err(failure) => failure,
         };
         let Failure::Refused(refusal) = &failure else {
             return Err(self.error(Request::Check, failure));
@@ -343,7 +393,7 @@ impl LeaseStore for AzureStore {
             return Err(self.error(Request::Check, failure));
         }
         if refusal.code == "ContainerNotFound" && !self.create_container {
-            return Err(container_missing(container.as_str()));
+            return Err(containers::missing(container.as_str()));
         }
         let undated = || self.error(Request::Check, Failure::Unbelievable("it has no date"));
         refusal.date.ok_or_else(undated)
@@ -356,28 +406,6 @@ impl LeaseStore for AzureStore {
 
 fn condition(etag: &ETag) -> Etag {
     Etag::from(etag.0.as_str())
-}
-
-fn container_missing(container: &str) -> StoreError {
-    StoreError::ContainerMissing {
-        container: container.to_owned(),
-        advice: format!(
-            "make it (az storage container create --name {container}), or let it be made on first use by an \
-             identity with the role {:?} on the account",
-            denial::ROLE
-        ),
-    }
-}
-
-/// Where notes are, no lock can be: it would not be listed.
-fn check_name(path: &LockPath) -> Result<(), StoreError> {
-    if break_note::is_note(path.name()) {
-        return Err(StoreError::Fatal {
-            advice: "choose another prefix for the locks".to_owned(),
-            source: format!("names that begin with {:?} are for notes", break_note::FOLDER).into(),
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

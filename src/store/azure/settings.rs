@@ -11,6 +11,7 @@ use super::connection_string;
 use super::sas::Sas;
 use super::shared_key::SharedKey;
 use super::token_source::TokenSource;
+use super::transport::Network;
 use crate::time::Clock;
 
 /// The REST version that is asked for by default: one that real storage and the Azurite emulator 3.35 know.
@@ -205,6 +206,7 @@ impl Access {
     pub(super) fn from_settings(
         settings: &AzureSettings,
         clock: &Arc<dyn Clock>,
+        network: &Network,
     ) -> Result<Self, AzureSettingsError> {
         match &settings.credential {
             AzureCredential::ConnectionString(text) => {
@@ -234,7 +236,10 @@ impl Access {
                 if endpoint.scheme() != "https" {
                     return Err(AzureSettingsError::PlainHttp { endpoint: shown(&endpoint) });
                 }
-                Ok(Self { endpoint, sign_in: SignIn::Token(token_source(settings, clock)?) })
+                Ok(Self {
+                    endpoint,
+                    sign_in: SignIn::Token(token_source(settings, clock, network)?),
+                })
             }
         }
     }
@@ -243,6 +248,7 @@ impl Access {
 fn token_source(
     settings: &AzureSettings,
     clock: &Arc<dyn Clock>,
+    network: &Network,
 ) -> Result<TokenSource, AzureSettingsError> {
     let certificate = match &settings.credential {
         AzureCredential::ClientCertificate { pem, .. } => Some(Certificate::parse(pem.expose())?),
@@ -255,7 +261,13 @@ fn token_source(
         | AzureCredential::AzureCli { .. } => None,
     };
     let authority = settings.authority_host.as_deref();
-    TokenSource::new(settings.credential.clone(), certificate, authority, Arc::clone(clock))
+    TokenSource::new(
+        settings.credential.clone(),
+        certificate,
+        authority,
+        Arc::clone(clock),
+        network,
+    )
 }
 
 fn nothing_beside(settings: &AzureSettings, one: &'static str) -> Result<(), AzureSettingsError> {

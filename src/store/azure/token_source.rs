@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use azure_core::cloud::{CloudConfiguration, CustomConfiguration};
 use azure_core::credentials::{AccessToken, Secret as SdkSecret, TokenCredential};
 use azure_core::error::ErrorKind;
-use azure_core::http::{ClientOptions, ExponentialRetryOptions, RetryOptions, Transport, Url};
+use azure_core::http::{
+    ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport, Url,
+};
 use azure_identity::{
     AzureCliCredential, AzureCliCredentialOptions, ClientAssertionCredential,
     ClientAssertionCredentialOptions, ClientSecretCredential, ClientSecretCredentialOptions,
@@ -17,10 +19,10 @@ use azure_identity::{
 };
 
 use super::certificate::{Assertion, Certificate};
-use super::client::http_client;
 use super::credential::{FetchToken, SignInError};
 use super::error::cause;
 use super::settings::{AzureCredential, AzureSettingsError};
+use super::transport::Network;
 use crate::time::Clock;
 
 /// What a token is asked for: the blob service of any account.
@@ -36,7 +38,8 @@ pub(super) struct TokenSource {
     method: AzureCredential,
     certificate: Option<Arc<Certificate>>,
     authority: Url,
-    http: Arc<reqwest::Client>,
+    http: Arc<dyn HttpClient>,
+    retries: bool,
     clock: Arc<dyn Clock>,
 }
 
@@ -57,6 +60,7 @@ impl TokenSource {
         certificate: Option<Certificate>,
         authority: Option<&str>,
         clock: Arc<dyn Clock>,
+        network: &Network,
     ) -> Result<Self, AzureSettingsError> {
         let from_platform = std::env::var(AUTHORITY_VARIABLE).ok();
         let authority = authority.or(from_platform.as_deref()).unwrap_or(PUBLIC_CLOUD);
@@ -68,7 +72,8 @@ impl TokenSource {
                 setting: "the authority host",
                 problem: format!("it must be an https URL like {PUBLIC_CLOUD}"),
             })?,
-            http: Arc::new(http_client(REQUEST_TIMEOUT)?),
+            http: network.client(REQUEST_TIMEOUT)?,
+            retries: network.retries(),
             clock,
         };
         // These errors are about names, files and variables; no secret was used yet.
@@ -146,8 +151,11 @@ impl TokenSource {
         };
         ClientOptions {
             cloud: Some(Arc::new(CloudConfiguration::Custom(cloud))),
-            retry: RetryOptions::exponential(retry),
-            transport: Some(Transport::new(Arc::clone(&self.http) as _)),
+            retry: match self.retries {
+                true => RetryOptions::exponential(retry),
+                false => RetryOptions::none(),
+            },
+            transport: Some(Transport::new(Arc::clone(&self.http))),
             ..ClientOptions::default()
         }
     }

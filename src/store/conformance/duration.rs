@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::bench::{
-    Bench, acquire, fields, lock, longest, new_id, read, run_out, shortest, state, write,
+    Bench, acquire, fields, is_refused, lock, longest, new_id, read, run_out, shortest, state,
+    write,
 };
 use crate::store::{LeaseState, MIN_LEASE_DURATION};
 
@@ -44,6 +45,19 @@ pub(super) async fn s6_acquire_under_the_same_id_restarts_the_duration<B: Bench>
 
 pub(super) async fn s7_renew_restarts_the_duration<B: Bench>(bench: &B) {
     restarts(bench, By::Renew).await;
+}
+
+pub(super) async fn s16_a_renewal_of_another_record_restarts_nothing<B: Bench>(bench: &B) {
+    let (path, a) = (lock(bench, "host/moved/~/FUNCTION"), new_id());
+    acquire(bench, &path, shortest(a)).await;
+    let before = write(bench, &path, a, fields([("leasehold_holder", "here")])).await.etag;
+    let now = write(bench, &path, a, fields([("leasehold_holder", "there")])).await.etag;
+    bench.store().renew(&path, a, Some(now)).await.expect("it is the record's own");
+    bench.pass(Duration::from_secs(8)).await;
+    let refused = bench.store().renew(&path, a, Some(before)).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    bench.pass(Duration::from_secs(9)).await;
+    assert_eq!(state(bench, &path).await, LeaseState::Expired);
 }
 
 pub(super) async fn a_lease_lasts_as_long_as_was_asked_for<B: Bench>(bench: &B) {

@@ -70,6 +70,7 @@ cases! {
     duration {
         s6_acquire_under_the_same_id_restarts_the_duration
         s7_renew_restarts_the_duration
+        s16_a_renewal_of_another_record_restarts_nothing
         a_lease_lasts_as_long_as_was_asked_for
         s6_renew_proves_that_nobody_leased_since
         s6_renew_proves_that_nobody_wrote_since

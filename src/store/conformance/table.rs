@@ -20,6 +20,18 @@ enum Operation {
     WriteB,
 }
 
+/// Whether an operation is asked for only if the record is a certain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Condition {
+    Without,
+    Matching,
+    Stale,
+}
+
+impl Condition {
+    const ALL: [Self; 3] = [Self::Without, Self::Matching, Self::Stale];
+}
+
 /// What an operation answers; one that is not done leaves the lease as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cell {
@@ -33,6 +45,7 @@ enum Cell {
 }
 
 use Cell::{Contended, Done, Lost, LostByBreak, NotHeld};
+use Condition::{Matching, Stale, Without};
 use LeaseState::{Available, Breaking, Broken, Expired, Leased};
 use Operation::{
     AcquireA, AcquireB, BreakNow, BreakRunOut, ReleaseA, ReleaseB, RenewA, RenewB, WriteA, WriteB,
@@ -69,6 +82,22 @@ const TABLE: [Row; 10] = [
     row(WriteB,      [Lost,         Lost,            Lost,            Lost,            Lost]),
 ];
 
+impl Operation {
+    const fn takes(self, condition: Condition) -> bool {
+        match self {
+            AcquireA | AcquireB | RenewA | RenewB | ReleaseA | ReleaseB | WriteA | WriteB => true,
+            BreakRunOut | BreakNow => matches!(condition, Without),
+        }
+    }
+}
+
+/// Every row under every condition that its operation takes.
+fn trials() -> impl Iterator<Item = (&'static Row, Condition)> {
+    let under =
+        |row: &'static Row| Condition::ALL.into_iter().map(move |condition| (row, condition));
+    TABLE.iter().flat_map(under).filter(|(row, condition)| row.operation.takes(*condition))
+}
+
 impl Row {
     const fn cell(&self, state: LeaseState) -> Cell {
         match state {
@@ -85,40 +114,54 @@ impl Row {
 struct Prepared {
     path: LockPath,
     a: LeaseId,
+    /// The ETag of its record, and of the one before.
     etag: ETag,
+    stale: ETag,
+}
+
+impl Prepared {
+    fn if_match(&self, condition: Condition) -> Option<ETag> {
+        match condition {
+            Without => None,
+            Matching => Some(self.etag.clone()),
+            Stale => Some(self.stale.clone()),
+        }
+    }
 }
 
 async fn prepare<B: Bench>(
     bench: &B,
-    operation: Operation,
+    (row, condition): (&Row, Condition),
     request: fn(LeaseId) -> Acquire,
 ) -> Prepared {
-    let path = lock(bench, &format!("host/table/~/{operation:?}"));
+    let path = lock(bench, &format!("host/table/~/{:?}-{condition:?}", row.operation));
     let a = new_id();
     acquire(bench, &path, request(a)).await;
-    let written = write(bench, &path, a, fields([("leasehold_holder", "a")])).await;
-    Prepared { path, a, etag: written.etag }
+    let stale = write(bench, &path, a, fields([("leasehold_holder", "before")])).await.etag;
+    let etag = write(bench, &path, a, fields([("leasehold_holder", "a")])).await.etag;
+    Prepared { path, a, etag, stale }
 }
 
 async fn carry_out(
     store: &dyn LeaseStore,
     operation: Operation,
-    path: &LockPath,
-    a: LeaseId,
+    (path, a): (&LockPath, LeaseId),
+    if_match: Option<ETag>,
 ) -> Result<(), StoreError> {
     let b = new_id();
+    let lease = |lease_id| Acquire { if_match: if_match.clone(), ..longest(lease_id) };
     let change = |lease_id| Write {
         lease_id,
-        if_match: None,
+        if_match: if_match.clone(),
         fields: fields([("leasehold_holder", "changed")]),
     };
     match operation {
-        AcquireA => store.acquire(path, longest(a)).await.map(drop),
-        AcquireB => store.acquire(path, longest(b)).await.map(drop),
-        RenewA => store.renew(path, a, None).await.map(drop),
-        RenewB => store.renew(path, b, None).await.map(drop),
-        ReleaseA => store.release(path, a, None).await,
-        ReleaseB => store.release(path, b, None).await,
+        AcquireA => store.acquire(path, lease(a)).await.map(drop),
+        AcquireB => store.acquire(path, lease(b)).await.map(drop),
+        RenewA => store.renew(path, a, if_match).await.map(drop),
+        RenewB => store.renew(path, b, if_match).await.map(drop),
+        ReleaseA => store.release(path, a, if_match).await,
+        ReleaseB => store.release(path, b, if_match).await,
         BreakRunOut => store.break_lease(path, BreakPeriod::RunOut, note("table")).await.map(drop),
         BreakNow => store.break_lease(path, BreakPeriod::Now, note("table")).await.map(drop),
         WriteA => store.write_record(path, change(a)).await.map(drop),
@@ -136,11 +179,17 @@ fn agrees(answer: &Result<(), StoreError>, cell: Cell) -> bool {
     }
 }
 
-async fn check_cell<B: Bench>(bench: &B, before: LeaseState, row: &Row, lock: Prepared) {
-    let Prepared { path, a, etag } = lock;
+async fn check_cell<B: Bench>(
+    bench: &B,
+    before: LeaseState,
+    (row, condition): (&Row, Condition),
+    lock: Prepared,
+) {
     let operation = row.operation;
-    assert_eq!(state(bench, &path).await, before, "prepared for {operation:?}");
-    let answer = carry_out(&*bench.store(), operation, &path, a).await;
+    let trial = format!("{operation:?} on {before:?}, {condition:?} a condition");
+    assert_eq!(state(bench, &lock.path).await, before, "prepared for {trial}");
+    let if_match = lock.if_match(condition);
+    let answer = carry_out(&*bench.store(), operation, (&lock.path, lock.a), if_match).await;
     let deviation = bench.deviations().renews_expired_under_any_id;
     // A store that looks for its lease id in the answer sees that this one cannot be right.
     let unseen = matches!(answer, Ok(()) | Err(StoreError::Unavailable { .. }));
@@ -148,44 +197,47 @@ async fn check_cell<B: Bench>(bench: &B, before: LeaseState, row: &Row, lock: Pr
         return;
     }
     let cell = row.cell(before);
-    assert!(agrees(&answer, cell), "{operation:?} on {before:?}: {answer:?} instead of {cell:?}");
-    let after = read(bench, &path).await;
-    let expected = if let Done(state) = cell { state } else { before };
-    assert_eq!(after.lease, expected, "{operation:?} on {before:?}");
-    let written = operation == WriteA && answer.is_ok();
-    assert_eq!(after.etag != etag, written, "ETag after {operation:?} on {before:?}");
+    let done = matches!(cell, Done(_)) && condition != Stale;
+    let refused = condition == Stale && matches!(answer, Err(StoreError::Changed));
+    let expected = refused || (agrees(&answer, cell) && answer.is_ok() == done);
+    assert!(expected, "{trial}: {answer:?} instead of {cell:?}");
+    let after = read(bench, &lock.path).await;
+    let state = if let (Done(state), true) = (cell, done) { state } else { before };
+    assert_eq!(after.lease, state, "{trial}");
+    let written = operation == WriteA && done;
+    assert_eq!(after.etag != lock.etag, written, "ETag after {trial}");
     let holder = if written { "changed" } else { "a" };
-    assert_eq!(after.fields, fields([("leasehold_holder", holder)]), "{operation:?} on {before:?}");
+    assert_eq!(after.fields, fields([("leasehold_holder", holder)]), "{trial}");
 }
 
 pub(super) async fn an_available_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
-    for row in &TABLE {
-        let lock = prepare(bench, row.operation, longest).await;
+    for trial in trials() {
+        let lock = prepare(bench, trial, longest).await;
         bench.store().release(&lock.path, lock.a, None).await.unwrap();
-        check_cell(bench, Available, row, lock).await;
+        check_cell(bench, Available, trial, lock).await;
     }
 }
 
 pub(super) async fn a_leased_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
-    for row in &TABLE {
-        let lock = prepare(bench, row.operation, longest).await;
-        check_cell(bench, Leased, row, lock).await;
+    for trial in trials() {
+        let lock = prepare(bench, trial, longest).await;
+        check_cell(bench, Leased, trial, lock).await;
     }
 }
 
 pub(super) async fn a_breaking_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
-    for row in &TABLE {
-        let lock = prepare(bench, row.operation, longest).await;
+    for trial in trials() {
+        let lock = prepare(bench, trial, longest).await;
         bench.store().break_lease(&lock.path, BreakPeriod::RunOut, note("prepared")).await.unwrap();
-        check_cell(bench, Breaking, row, lock).await;
+        check_cell(bench, Breaking, trial, lock).await;
     }
 }
 
 pub(super) async fn a_broken_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
-    for row in &TABLE {
-        let lock = prepare(bench, row.operation, longest).await;
+    for trial in trials() {
+        let lock = prepare(bench, trial, longest).await;
         bench.store().break_lease(&lock.path, BreakPeriod::Now, note("prepared")).await.unwrap();
-        check_cell(bench, Broken, row, lock).await;
+        check_cell(bench, Broken, trial, lock).await;
     }
 }
 
@@ -202,17 +254,17 @@ pub(super) async fn an_expired_lock_answers_as_the_table_says<B: Bench>(bench: &
 /// All locks run out at once: time passes only once for the whole column.
 async fn check_after_running_out<B: Bench>(bench: &B, state: LeaseState) {
     let mut locks = Vec::new();
-    for row in &TABLE {
-        let lock = prepare(bench, row.operation, shortest).await;
+    for trial in trials() {
+        let lock = prepare(bench, trial, shortest).await;
         if state == Broken {
             let store = bench.store();
             store.break_lease(&lock.path, BreakPeriod::RunOut, note("prepared")).await.unwrap();
         }
-        locks.push((row, lock));
+        locks.push((trial, lock));
     }
-    for (row, lock) in locks {
+    for (trial, lock) in locks {
         run_out(bench, &lock.path).await;
-        check_cell(bench, state, row, lock).await;
+        check_cell(bench, state, trial, lock).await;
     }
 }
 
@@ -221,11 +273,16 @@ pub(super) async fn s8_a_lock_that_is_not_there_is_not_found<B: Bench>(bench: &B
     acquire(bench, &lock(bench, "host/neighbour/~/FUNCTION"), longest(a)).await;
     let path = lock(bench, "host/nobody/~/FUNCTION");
     for operation in [RenewA, ReleaseA, BreakRunOut, BreakNow, WriteA] {
-        let answer = carry_out(&*store, operation, &path, a).await;
+        let answer = carry_out(&*store, operation, (&path, a), None).await;
         assert!(matches!(answer, Err(StoreError::NotFound)), "{operation:?}: {answer:?}");
     }
     assert!(matches!(store.read_record(&path).await, Err(StoreError::NotFound)));
     let etag = read(bench, &lock(bench, "host/neighbour/~/FUNCTION")).await.etag;
+    for operation in [RenewA, ReleaseA, WriteA] {
+        let answer = carry_out(&*store, operation, (&path, a), Some(etag.clone())).await;
+        let refused = matches!(answer, Err(StoreError::NotFound | StoreError::Changed));
+        assert!(refused, "{operation:?}: {answer:?}");
+    }
     assert!(matches!(store.delete(&path, etag).await, Err(StoreError::NotFound)));
     assert_eq!(store.read_break_note(&path).await.unwrap(), None);
 }

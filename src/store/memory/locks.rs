@@ -93,7 +93,8 @@ impl MemoryLocks {
     /// Restarts the lease's duration.
     ///
     /// # Errors
-    /// `LeaseLost`, `NotFound`.
+    /// `LeaseLost`, `Changed`, `NotFound`.
+    #[expect(clippy::too_many_arguments, reason = "the store's two clocks beside the operation")]
     pub fn renew(
         &mut self,
         path: &LockPath,

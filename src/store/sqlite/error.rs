@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
@@ -33,6 +34,12 @@ pub(super) enum SqliteError {
     ThreadGone { begun: bool },
     #[error("the file is not open")]
     NotOpen,
+    #[error(
+        "another process uses the file under another boot id: both must see the kernel's, or neither"
+    )]
+    AnotherBoot,
+    #[error("the file was gone and is there again")]
+    Recreated { remaining: Duration },
 }
 
 /// What the caller can do about it.
@@ -43,6 +50,7 @@ enum Remedy {
     },
     Permit,
     Change(String),
+    Settle(Duration),
 }
 
 impl SqliteError {
@@ -63,6 +71,7 @@ impl SqliteError {
             | Self::Thread(_)
             | Self::ThreadGone { .. }
             | Self::NotOpen => true,
+            Self::Recreated { .. } | Self::AnotherBoot => false,
         }
     }
 
@@ -84,6 +93,9 @@ impl SqliteError {
                 source,
             },
             Remedy::Change(advice) => StoreError::Fatal { advice, source },
+            Remedy::Settle(retry_after) => {
+                StoreError::Recreated { what: format!("file {}", file.display()), retry_after }
+            }
         }
     }
 
@@ -114,7 +126,8 @@ impl SqliteError {
             Self::Value(_) => change(damaged(&file.to_string())),
             Self::Thread(_) => change("raise the limit of threads of this process".to_owned()),
             Self::ThreadGone { begun } => Remedy::Wait { sent: *begun },
-            Self::NotOpen | Self::Answer(_) => Remedy::Wait { sent: false },
+            Self::NotOpen | Self::AnotherBoot | Self::Answer(_) => Remedy::Wait { sent: false },
+            Self::Recreated { remaining } => Remedy::Settle(*remaining),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The locks of one transaction, row by row.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use rusqlite::types::Type;
@@ -11,8 +12,7 @@ use super::error::SqliteError;
 use crate::lock::{FencingToken, Fields, LeaseId, LockPath};
 use crate::store::lease::{Holder, Lease};
 use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, List, Listing, MAX_LEASE_DURATION, StoreError, StoreTime,
-    StoredLock,
+    Acquire, Acquired, BreakNote, ETag, List, Listing, StoreError, StoreTime, StoredLock,
 };
 use crate::time::{Clock, Instant, UnixMillis};
 
@@ -33,12 +33,20 @@ impl Moment {
             time: clock.wall(),
         }
     }
+
+    /// The raw boot clock.
+    pub(super) const fn now(&self) -> Instant {
+        self.now
+    }
 }
 
 /// The locks as one transaction sees and changes them.
 pub(super) struct Locks<'a> {
     connection: &'a Connection,
     moment: Moment,
+    grants_from: Instant,
+    /// A lease of another boot was met that nobody has written down yet.
+    first_sight: Cell<bool>,
 }
 
 /// The ETag of a record that was read.
@@ -65,8 +73,39 @@ struct StoredNote {
 const LEASE: &str = "lease_id, lease_ms, lease_until, lease_boot, lease_broken";
 
 impl<'a> Locks<'a> {
-    pub(super) const fn new(connection: &'a Connection, moment: Moment) -> Self {
-        Self { connection, moment }
+    /// Locks of which none is granted before `grants_from`.
+    pub(super) const fn new(
+        connection: &'a Connection,
+        moment: Moment,
+        grants_from: Instant,
+    ) -> Self {
+        Self { connection, moment, grants_from, first_sight: Cell::new(false) }
+    }
+
+    /// Whether a lease of another boot was met that has to be written down as seen: see [`Locks::see_leases`].
+    pub(super) const fn met_another_boot(&self) -> bool {
+        self.first_sight.get()
+    }
+
+    /// Writes down that every lease of another boot was seen now: it counts as running for its whole duration from now
+    /// on, whoever looks at it later (S1).
+    pub(super) fn see_leases(&self) -> Result<(), SqliteError> {
+        let sql = "UPDATE locks SET lease_until = :now + lease_ms * 1000000, lease_boot = :boot \
+                   WHERE lease_id IS NOT NULL \
+                   AND (lease_boot <> :boot OR lease_until > :now + lease_ms * 1000000)";
+        self.prepare(sql)?.execute(named_params! {
+            ":now": whole(self.now().since_boot().as_nanos()),
+            ":boot": self.moment.boot_id,
+        })?;
+        Ok(())
+    }
+
+    /// S18: what was granted in a file that is gone may be believed for as long as a lease lasts.
+    fn check_granting(&self) -> Result<(), SqliteError> {
+        match self.grants_from - self.now() {
+            Duration::ZERO => Ok(()),
+            remaining => Err(SqliteError::Recreated { remaining }),
+        }
     }
 
     pub(super) const fn now(&self) -> Instant {
@@ -98,22 +137,22 @@ impl<'a> Locks<'a> {
             return Ok(Lease::AVAILABLE);
         };
         let until = Instant::from_boot(Duration::from_nanos(row.get("lease_until")?));
+        let duration = Duration::from_millis(row.get("lease_ms")?);
+        let latest = self.now() + duration;
+        // A kernel that hides its boot id leaves only this sign of a reboot: a lease that ends later than any can. One
+        // of before the reboot that could end so early has ended: more has passed since than the clock shows.
         let of_this_boot =
-            row.get::<_, String>("lease_boot")? == self.moment.boot_id && self.is_possible(until);
+            row.get::<_, String>("lease_boot")? == self.moment.boot_id && until <= latest;
+        if !of_this_boot {
+            self.first_sight.set(true);
+        }
         let holder = Holder {
             lease_id: LeaseId::from_uuid(Uuid::from_bytes(lease_id)),
-            duration: Duration::from_millis(row.get("lease_ms")?),
-            until: if of_this_boot { until } else { Instant::default() },
+            duration,
+            until: if of_this_boot { until } else { latest },
             broken: row.get("lease_broken")?,
         };
         Ok(Lease { holder: Some(holder) })
-    }
-
-    /// A kernel that hides its boot id leaves only this sign of a reboot: a lease that ends later than any can. The
-    /// second minute is for readings that are corrected while they are taken.
-    fn is_possible(&self, until: Instant) -> bool {
-        !self.moment.boot_id.is_empty()
-            || until.saturating_since(self.moment.now) <= MAX_LEASE_DURATION * 2
     }
 
     pub(super) fn put_lease(&self, path: &LockPath, lease: Lease) -> Result<(), SqliteError> {
@@ -141,6 +180,7 @@ impl<'a> Locks<'a> {
         path: &LockPath,
         request: &Acquire,
     ) -> Result<Acquired, SqliteError> {
+        self.check_granting()?;
         let (etag, lease) = self.lease(path)?;
         let lease = lease.acquire(request.lease_id, request.duration, self.now())?;
         etag.check(request.if_match.as_ref())?;
@@ -271,6 +311,11 @@ impl<'a> Locks<'a> {
         self.prepare("DELETE FROM locks WHERE container = ? AND name = ?")?
             .execute([path.container(), path.name()])?;
         Ok(())
+    }
+
+    /// The database's own id, which no other has.
+    pub(super) fn database_id(&self) -> Result<String, SqliteError> {
+        Ok(self.prepare("SELECT id FROM store")?.query_row([], |row| row.get(0))?)
     }
 
     /// That the tables can be read.

@@ -1,14 +1,14 @@
 //! Locks in one SQLite file that all processes of a machine share: the embedded store.
 //!
-//! Rules: S3 and S21 (leases run on the kernel's boot clock), S5 (records reach the disk before they count).
+//! Rules: S1 and S3 (leases run on the kernel's boot clock, and over a reboot), S5 (records reach the disk before they
+//! count; what each write needs stands at `Durability`), S18 (a file that was deleted).
 //! The file is for one kernel: on a disk that several machines mount, their locks would not exclude each other.
 //!
 //! # Time
-//! A lease is kept as a raw reading of CLOCK_BOOTTIME and the boot id it was read under. All processes of a kernel
-//! read that clock alike, while each corrects its own readings by the pauses that it noticed itself (S3): a corrected
-//! reading of one would end a lease early for another. Not counting a pause makes a lease run longer here than its
-//! holder believes, which is the safe side. Under another boot id nobody can still hold anything, so every lease has
-//! run out. The clock is read inside the transaction: a reading from before a wait for the file would be stale.
+//! A lease is kept as a raw reading of CLOCK_BOOTTIME and the boot id it was read under; all processes of a kernel read
+//! that clock alike. A lease of another boot counts as running for its whole duration from when this boot first sees
+//! it, because a caller on another machine may still believe: whoever looks first writes that down for all. The clock
+//! is read inside the transaction: a reading from before a wait for the file would be stale.
 
 mod error;
 mod file;
@@ -60,6 +60,8 @@ impl SqliteStore {
     pub fn open(file: &Path, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let mut session = Session::new(file.to_owned(), clock);
         session.open().map_err(|error| error.into_store_error(file))?;
+        // Where that fails, on a full disk perhaps, whoever meets such a lease does it.
+        let _ = session.see_leases();
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let work = move || {
             while let Some(job) = queue.blocking_recv() {

@@ -10,14 +10,18 @@ use super::file::{self, FileId};
 use super::locks::{Locks, Moment};
 use super::schema;
 use crate::lock::LockPath;
-use crate::store::{Acquire, Acquired, StoreError};
-use crate::time::Clock;
+use crate::store::{Acquire, Acquired, GRACE_AFTER_LOSS, StoreError};
+use crate::time::{Clock, Instant};
 
 /// The file as the store's thread has it open.
 pub(super) struct Session {
     file: PathBuf,
     clock: Arc<dyn Clock>,
     opened: Option<Opened>,
+    /// The database that was opened last.
+    known: Option<Known>,
+    /// Nothing is granted before (S18).
+    grants_from: Instant,
 }
 
 struct Opened {
@@ -26,22 +30,37 @@ struct Opened {
     id: FileId,
     /// Whether commits reach the disk before they are answered.
     synced: bool,
-    /// Only with a write-ahead log does a commit that was not synced endanger nothing but itself.
+    /// Only with a write-ahead log does a commit that was not synced endanger nothing but itself and what follows it.
     write_ahead: bool,
 }
 
+/// What a database is known by: its file, and its own id, since a new file may be given the place of a deleted one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Known {
+    file: FileId,
+    database: String,
+}
+
 /// What a power failure may undo. A process that crashes undoes nothing in either case.
+///
+/// | write | | why |
+/// | --- | --- | --- |
+/// | record, break, delete, making a lock | `Record` | tokens, promises and notes are in it (S5, S11, S17) |
+/// | acquire | `Lease` | no grant without the record written after it (S5), whose sync takes along what came before |
+/// | renew | `Lease` | the next boot counts the lease's whole duration from first sight, whichever renewal was last |
+/// | release | `Lease` | undone, it keeps the lock from others for one duration more |
+/// | first sight of a lease of another boot | `Lease` | undone, the boot after that sees it first |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// The lease alone: no lease outlives the boot, so it is not worth waiting for the disk at each renewal.
+    /// This write, and later ones of this kind: not worth waiting for the disk at each renewal.
     Lease,
-    /// Nothing: tokens and promises are in it (S5, S11).
+    /// Nothing.
     Record,
 }
 
 impl Session {
     pub(super) fn new(file: PathBuf, clock: Arc<dyn Clock>) -> Self {
-        Self { file, clock, opened: None }
+        Self { file, clock, opened: None, known: None, grants_from: Instant::default() }
     }
 
     /// Opens the file, if it is not open or is not the one of that name any more.
@@ -56,6 +75,15 @@ impl Session {
         let id = file::make(&self.file)?;
         let mut connection = file::connect(&self.file)?;
         let write_ahead = schema::prepare(&mut connection)?;
+        let moment = Moment::read(&*self.clock);
+        let now = moment.now();
+        let database = Locks::new(&connection, moment, now).database_id()?;
+        let found = Known { file: id, database };
+        // The leases of the one before are not in this one.
+        if self.known.as_ref().is_some_and(|known| *known != found) {
+            self.grants_from = now + GRACE_AFTER_LOSS;
+        }
+        self.known = Some(found);
         self.opened = Some(Opened { connection, id, synced: true, write_ahead });
         Ok(())
     }
@@ -64,8 +92,9 @@ impl Session {
         &mut self,
         behavior: TransactionBehavior,
         durability: Durability,
-    ) -> Result<Transaction<'_>, SqliteError> {
+    ) -> Result<(Transaction<'_>, Instant), SqliteError> {
         self.open()?;
+        let grants_from = self.grants_from;
         let opened = self.opened.as_mut().ok_or(SqliteError::NotOpen)?;
         let synced = durability == Durability::Record || !opened.write_ahead;
         if opened.synced != synced {
@@ -73,41 +102,70 @@ impl Session {
             opened.connection.pragma_update(None, "synchronous", level)?;
             opened.synced = synced;
         }
-        Ok(opened.connection.transaction_with_behavior(behavior)?)
+        Ok((opened.connection.transaction_with_behavior(behavior)?, grants_from))
+    }
+
+    /// Looks at the leases of another boot, if there are any, so that their time begins to run.
+    pub(super) fn see_leases(&mut self) -> Result<(), SqliteError> {
+        self.write(Durability::Lease, |locks| locks.see_leases())
     }
 
     /// Does `operation` as a whole or, when it fails, not at all.
     pub(super) fn write<T>(
         &mut self,
         durability: Durability,
-        operation: impl FnOnce(&Locks<'_>) -> Result<T, SqliteError>,
+        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
     ) -> Result<T, SqliteError> {
-        let clock = Arc::clone(&self.clock);
-        let run = || {
-            // Immediate: a transaction that begins by reading could not wait for another that writes.
-            let transaction = self.transaction(TransactionBehavior::Immediate, durability)?;
-            let answer = operation(&Locks::new(&transaction, Moment::read(&*clock)))?;
-            transaction.commit()?;
-            Ok(answer)
-        };
-        let answer = run();
-        self.close_after(&answer);
-        answer
+        // Immediate: a transaction that begins by reading could not wait for another that writes.
+        self.run(TransactionBehavior::Immediate, durability, operation)
     }
 
     /// Reads everything `operation` reads from one state of the file.
     pub(super) fn read<T>(
         &mut self,
-        operation: impl FnOnce(&Locks<'_>) -> Result<T, SqliteError>,
+        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
     ) -> Result<T, SqliteError> {
-        let clock = Arc::clone(&self.clock);
-        let run = || {
-            let transaction = self.transaction(TransactionBehavior::Deferred, Durability::Lease)?;
-            operation(&Locks::new(&transaction, Moment::read(&*clock)))
+        self.run(TransactionBehavior::Deferred, Durability::Lease, operation)
+    }
+
+    /// What meets leases of another boot is done again after they were written down as seen, so that whatever it is
+    /// answered, and whoever looks next, their time has begun to run.
+    fn run<T>(
+        &mut self,
+        behavior: TransactionBehavior,
+        durability: Durability,
+        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
+    ) -> Result<T, SqliteError> {
+        let mut answer = self.attempt((behavior, durability), &operation);
+        if let Ok(Attempt::FirstSight) = answer {
+            let seen = self.see_leases();
+            answer = seen.and_then(|()| self.attempt((behavior, durability), &operation));
+        }
+        let answer = match answer {
+            Ok(Attempt::Done(answer)) => Ok(answer),
+            // A process that reads another boot id than this one's uses the file at the same time.
+            Ok(Attempt::FirstSight) => Err(SqliteError::AnotherBoot),
+            Err(error) => Err(error),
         };
-        let answer = run();
         self.close_after(&answer);
         answer
+    }
+
+    fn attempt<T>(
+        &mut self,
+        (behavior, durability): (TransactionBehavior, Durability),
+        operation: &impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
+    ) -> Result<Attempt<T>, SqliteError> {
+        let clock = Arc::clone(&self.clock);
+        let (transaction, grants_from) = self.transaction(behavior, durability)?;
+        let locks = Locks::new(&transaction, Moment::read(&*clock), grants_from);
+        let answer = operation(&locks);
+        if locks.met_another_boot() {
+            return Ok(Attempt::FirstSight);
+        }
+        let answer = answer?;
+        transaction.commit()?;
+        Ok(Attempt::Done(answer))
     }
 
     /// After a failure of the file the next operation begins with a fresh look at it.
@@ -136,6 +194,13 @@ impl Session {
             if absent(&leased) { locks.make(path, request) } else { leased }
         })
     }
+}
+
+/// What became of a transaction.
+enum Attempt<T> {
+    Done(T),
+    /// Nothing was done: it met leases of another boot.
+    FirstSight,
 }
 
 #[cfg(test)]

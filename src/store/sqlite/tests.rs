@@ -1,5 +1,8 @@
 //! What the conformance suite cannot see: reboots, clocks that differ, and files that fail.
 
+#[path = "power_tests.rs"]
+mod power;
+
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -94,34 +97,47 @@ fn assert_fatal<T: fmt::Debug>(answer: Result<T, StoreError>, file: &Path, advis
     assert!(advice.contains(advised), "{advice}");
 }
 
+/// A caller on another machine may still believe in a lease that this machine's last boot gave.
 #[tokio::test]
-async fn s3_a_reboot_ends_every_lease_and_loses_no_record() {
-    let fixture = Fixture::new();
-    let store = fixture.open();
-    for name in ["renewed", "taken", "broken"] {
-        store.acquire(&path(name), acquire(1)).await.unwrap();
-        store.write_record(&path(name), write(1, name)).await.unwrap();
+async fn s1_a_lease_of_another_boot_runs_for_its_whole_duration_from_when_it_is_first_seen() {
+    for (before, after) in [("one boot", "another boot"), ("one boot", ""), ("", "one boot")] {
+        let fixture = Fixture::new();
+        fixture.clock.reboot(before);
+        let store = fixture.open();
+        for name in ["renewed", "taken", "broken"] {
+            store.acquire(&path(name), acquire(1)).await.unwrap();
+            store.write_record(&path(name), write(1, name)).await.unwrap();
+        }
+        store.break_lease(&path("broken"), BreakPeriod::RunOut, note()).await.unwrap();
+        drop(store);
+        fixture.clock.reboot(after);
+        // A sidecar that begins long after the boot sees it first then.
+        fixture.clock.advance(Duration::from_secs(1_000));
+        let store = fixture.open();
+        assert_eq!(state(&store, "taken").await, LeaseState::Leased);
+        assert_eq!(state(&store, "broken").await, LeaseState::Breaking);
+        let stored = store.read_record(&path("renewed")).await.unwrap();
+        assert_eq!(stored.fields.get("field").map(String::as_str), Some("renewed"));
+        fixture.clock.advance(Duration::from_secs(14));
+        let contended = store.acquire(&path("taken"), acquire(2)).await;
+        assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+        store.renew(&path("renewed"), id(1), None).await.unwrap();
+        // Another process sees what the first one saw, not a lease that begins anew.
+        let other = fixture.open();
+        assert_eq!(state(&other, "taken").await, LeaseState::Leased);
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!(state(&other, "broken").await, LeaseState::Broken);
+        other.acquire(&path("taken"), acquire(2)).await.unwrap();
+        store.renew(&path("taken"), id(1), None).await.unwrap_err();
+        assert_eq!(state(&store, "renewed").await, LeaseState::Leased, "S16: it went on");
+        fixture.clock.advance(Duration::from_secs(14));
+        assert_eq!(state(&store, "renewed").await, LeaseState::Expired);
     }
-    store.break_lease(&path("broken"), BreakPeriod::RunOut, note()).await.unwrap();
-    drop(store);
-    fixture.clock.reboot("another boot");
-    let store = fixture.open();
-    assert_eq!(state(&store, "renewed").await, LeaseState::Expired);
-    assert_eq!(state(&store, "broken").await, LeaseState::Broken);
-    let stored = store.read_record(&path("renewed")).await.unwrap();
-    assert_eq!(stored.fields.get("field").map(String::as_str), Some("renewed"));
-    store.renew(&path("renewed"), id(1), None).await.unwrap();
-    assert_eq!(state(&store, "renewed").await, LeaseState::Leased);
-    store.acquire(&path("taken"), acquire(2)).await.unwrap();
-    store.renew(&path("taken"), id(1), None).await.unwrap_err();
-    fixture.clock.advance(Duration::from_secs(14));
-    assert_eq!(state(&store, "renewed").await, LeaseState::Leased);
-    fixture.clock.advance(Duration::from_secs(1));
-    assert_eq!(state(&store, "renewed").await, LeaseState::Expired);
 }
 
+/// Without a boot id the readings alone are left: one that no lease of this boot can have is of another.
 #[tokio::test]
-async fn s3_a_kernel_without_a_boot_id_keeps_no_lock_over_a_reboot() {
+async fn s1_a_kernel_without_a_boot_id_frees_no_lease_before_its_time_and_keeps_none_for_ever() {
     let fixture = Fixture::new();
     fixture.clock.reboot("");
     fixture.clock.advance(Duration::from_secs(100_000));
@@ -129,7 +145,25 @@ async fn s3_a_kernel_without_a_boot_id_keeps_no_lock_over_a_reboot() {
     store.acquire(&path("lock"), acquire(1)).await.unwrap();
     assert_eq!(state(&store, "lock").await, LeaseState::Leased);
     fixture.clock.reboot("");
+    assert_eq!(state(&store, "lock").await, LeaseState::Leased);
+    fixture.clock.advance(Duration::from_secs(14));
+    let contended = store.acquire(&path("lock"), acquire(2)).await;
+    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    fixture.clock.advance(Duration::from_secs(1));
     assert_eq!(state(&store, "lock").await, LeaseState::Expired);
+}
+
+/// Whoever looks first writes it down, whatever is asked and whatever is answered.
+#[tokio::test]
+async fn s1_the_first_look_counts_even_if_it_is_refused() {
+    let fixture = Fixture::new();
+    let store = fixture.open();
+    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    fixture.clock.reboot("another boot");
+    let contended = store.acquire(&path("lock"), acquire(2)).await;
+    assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+    fixture.clock.advance(Duration::from_secs(15));
+    store.acquire(&path("lock"), acquire(2)).await.unwrap();
 }
 
 #[tokio::test]
@@ -195,8 +229,9 @@ async fn s20_nobody_else_may_read_the_file() {
     assert_eq!(seen, 3, "the file, its write-ahead log and the log's index");
 }
 
+/// Its leases were deleted with it, and their holders may believe for as long as a lease lasts.
 #[tokio::test]
-async fn s18_a_file_that_was_deleted_is_made_anew() {
+async fn s18_a_file_that_was_deleted_is_made_anew_and_grants_nothing_for_a_minute() {
     let fixture = Fixture::new();
     let (one, two) = (fixture.open(), fixture.open());
     let first = one.acquire(&path("lock"), acquire(1)).await.unwrap();
@@ -205,10 +240,23 @@ async fn s18_a_file_that_was_deleted_is_made_anew() {
     }
     let gone = one.renew(&path("lock"), id(1), None).await;
     assert!(matches!(gone, Err(StoreError::NotFound)), "{gone:?}");
+    for store in [&one, &two] {
+        let error = store.acquire(&path("lock"), acquire(2)).await.unwrap_err();
+        assert_eq!(error.kind(), "recreated", "{error:?}");
+        assert!(error.chain().contains(&fixture.file().display().to_string()), "{error}");
+    }
+    fixture.clock.advance(Duration::from_secs(60));
     let second = one.acquire(&path("lock"), acquire(2)).await.unwrap();
     assert!(second.created && second.etag != first.etag);
     let contended = two.acquire(&path("lock"), acquire(3)).await;
     assert!(matches!(contended, Err(StoreError::Contended)), "{contended:?}");
+}
+
+#[tokio::test]
+async fn s18_a_file_that_was_never_there_grants_at_once() {
+    let fixture = Fixture::new();
+    fixture.open().acquire(&path("lock"), acquire(1)).await.unwrap();
+    fixture.open().acquire(&path("other"), acquire(1)).await.unwrap();
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod cast;
 mod checker;
+mod traces;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -303,6 +304,10 @@ async fn s1_s4_s5_hold_in_a_storm_and_a_resource_that_checks_tokens_takes_nothin
     }
     println!("seed {seed}\n{statistics}");
 
+    let texts = storm.workers.iter().map(|worker| (worker.name.clone(), worker.log())).collect();
+    let traced = traces::traces(&texts);
+    assert_eq!(leasehold::testing::accepts(&traced), Ok(()), "the model does not allow it");
+    println!("{} traces with {} events are accepted", LOCKS.len(), traced.len());
     let mut problems = checker::overlaps(&checker::beliefs(&logs));
     problems.extend(checker::granted_twice(&logs));
     problems.extend(checker::late_losses(&logs, &stops, SLACK));

@@ -110,6 +110,7 @@ impl Worker {
                     json!({"event": "released", "lock": lock, "token": token, "outcome": outcome});
                 Ok(self.note(BootInstant::now(), line)?)
             }
+            Err(Error::Lost(loss)) => self.note_loss(lock, token, &loss),
             Err(error) => self.rest(&error).await,
         }
     }

@@ -28,6 +28,7 @@ from leasehold._records import (
     selector,
 )
 from leasehold._requests import (
+    UNKNOWN_GENERATION,
     BreakOptions,
     ListOptions,
     break_request,
@@ -135,18 +136,21 @@ class AsyncClient:
                     raise ProtocolError("an acquire was answered without an outcome")
 
     async def release(self, lease_id: str) -> ReleaseResult:
-        """Give back what `acquire` took. Stop acting on it before; may be repeated (S13)."""
-        return ReleaseResult._from_wire(await self._calls().release(lease_id))
+        """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
+
+        The outcome ALREADY_LOST says that somebody else may have had the lock before.
+        """
+        return ReleaseResult._from_wire(await self._calls().release(lease_id, UNKNOWN_GENERATION))
 
     async def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now."""
         calls = self._calls()
-        request = extend_request(lease_id, max_hold)
+        request = extend_request(lease_id, UNKNOWN_GENERATION, max_hold)
         return Extension._from_wire(await calls.unary(calls.stub.ExtendLease, request))
 
     async def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
         """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
-        answer = await self._calls().validity(lease_id, validity_only=validity_only)
+        answer = await self._calls().validity(lease_id, UNKNOWN_GENERATION, validity_only=validity_only)
         return Validity._from_wire(answer)
 
     async def get_lock(self, lock: LockKey | str) -> LockRecord:

@@ -46,7 +46,7 @@ class AsyncHold(BaseHold):
         state = self._session.state
         sent = state.now()
         try:
-            validity = await self._calls.validity(self.lease_id, validity_only=False)
+            validity = await self._calls.validity(self.lease_id, self._session.generation, validity_only=False)
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(validity, sent)
@@ -58,19 +58,22 @@ class AsyncHold(BaseHold):
         """
         state = self._session.state
         sent = state.now()
-        request = extend_request(self.lease_id, max_hold)
+        request = extend_request(self.lease_id, self._session.generation, max_hold)
         try:
             answer = await self._calls.unary(self._calls.stub.ExtendLease, request)
         except RefusedError as error:
             raise self._heard(error) from None
+        self._session.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)
         return Extension._from_wire(answer)
 
     async def release(self) -> ReleaseResult:
-        """Give the lock back before the block ends, and wait until the store has it.
+        """Release the lock before the block ends, and wait until the store has it.
 
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
-        Raises RefusedError: whether the lock was given back is not known, and it will be free when its lease runs out.
+        Raises LostError if the hold was lost before, so that somebody else may have had the lock. Raises RefusedError
+        if whether the lock was released is not known, and NotReleasedError if the hold was being resumed: the lock is
+        available when its lease runs out.
         """
         return await self._session.release()
 
@@ -183,6 +186,11 @@ class _Block:
     async def _release(self, session: Session, exc: BaseException | None) -> None:
         try:
             await session.release()
+        except LostError as lost:
+            # Found by the release only: the body's own exception goes before.
+            if exc is None:
+                raise
+            exc.add_note(str(lost))
         except LeaseholdError as error:
             unconfirmed = ReleaseUnconfirmedError(self.hold.lock_path, error)
             if exc is None:

@@ -64,6 +64,8 @@ class Calls:
     def __init__(self, connector: Connector, clock: Clock) -> None:
         """Connect to nothing yet."""
         self.clock: Final = clock
+        # So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
+        self._kernel: Final = (("leasehold-boot-id", clock.boot_id),) if clock.boot_id else ()
         self._connector: Final = connector
         self._closed = False
         self._connections: list[_Connection] = []
@@ -76,7 +78,7 @@ class Calls:
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What each call carries besides its request."""
-        return self._connector.metadata
+        return (*self._connector.metadata, *self._kernel)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -119,14 +121,14 @@ class Calls:
         self._connections.append(connection)
         return connection
 
-    async def release(self, lease_id: str) -> ReleaseResult:
-        """Give a lock back."""
-        request = ReleaseLeaseRequest(lease_id=lease_id)
+    async def release(self, lease_id: str, generation: int) -> ReleaseResult:
+        """Release a lock; `generation` is the newest that was answered (S16)."""
+        request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation)
         return (await self.unary(self.stub.ReleaseLease, request, RELEASE_TIMEOUT)).result
 
-    async def validity(self, lease_id: str, *, validity_only: bool) -> Validity:
-        """Report progress, or only ask for the validity."""
-        request = ReportProgressRequest(lease_id=lease_id, validity_only=validity_only)
+    async def validity(self, lease_id: str, generation: int, *, validity_only: bool) -> Validity:
+        """Report progress, or only ask for the validity; `generation` is the newest that was answered (S16)."""
+        request = ReportProgressRequest(lease_id=lease_id, validity_only=validity_only, generation=generation)
         return (await self.unary(self.stub.ReportProgress, request)).validity
 
     @contextmanager

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Status
 
 if TYPE_CHECKING:
-    from leasehold._records import Busy, Loss
+    from leasehold._records import Busy, LockRecord, Loss
 
 _DOMAIN: Final = "leasehold.dev"
 _DETAILS: Final = "grpc-status-details-bin"
@@ -50,6 +50,8 @@ class Reason(Enum):
     """The store is damaged, full or misconfigured."""
     TOKEN_NOT_GROWING = "TOKEN_NOT_GROWING"  # noqa: S105 - a reason's name
     """The store fell back to an older copy of the lock."""
+    TOKEN_UNREADABLE = "TOKEN_UNREADABLE"  # noqa: S105 - a reason's name
+    """The lock's stored fencing token is there and cannot be read."""
     TOO_MANY_HOLDS = "TOO_MANY_HOLDS"
     """The sidecar has as many holds as it may."""
     TOO_MANY_WAITERS = "TOO_MANY_WAITERS"
@@ -103,12 +105,20 @@ class BusyError(LeaseholdError):
 
     def __init__(self, lock: str, busy: "Busy") -> None:
         record = busy.record
-        who = f"{record.holder!r} has it" if record is not None and record.holder else "somebody else has it"
+        who = _who(record)
         why = {"HELD": who, "BREAKING": "it was broken, and its lease runs out", "RESTING": "it rests"}
         path = record.lock_path if record is not None and record.lock_path else lock
         super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
         self.busy: Final = busy
         """What the sidecar said: the record, when to ask again, and why."""
+
+
+def _who(record: "LockRecord | None") -> str:
+    if record is None or not record.holder:
+        return "somebody else has it"
+    if record.holder_is_last_recorded:
+        return f"somebody has it, the last recorded holder is {record.holder!r}"
+    return f"{record.holder!r} has it"
 
 
 class LostError(LeaseholdError):
@@ -118,6 +128,18 @@ class LostError(LeaseholdError):
         super().__init__(f"the lock {lock_path} was lost: {loss}")
         self.loss: Final = loss
         """Why."""
+
+
+class NotReleasedError(LeaseholdError):
+    """The lock was not released: the connection had broken, and whether the hold goes on at a sidecar is not known yet.
+
+    It is available when its lease runs out.
+    """
+
+    def __init__(self, lock_path: str) -> None:
+        super().__init__(
+            f"the lock {lock_path} was not released: the hold was being resumed, and no sidecar has answered yet",
+        )
 
 
 class ReleaseUnconfirmedError(LeaseholdError):

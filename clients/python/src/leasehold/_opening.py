@@ -83,7 +83,7 @@ async def _begin(
     if due is not None and due <= asked:
         # S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may
         # have used it up. Then the validity is asked for anew.
-        validity = await calls.validity(granted.lease_id, validity_only=True)
+        validity = await calls.validity(granted.lease_id, granted.generation, validity_only=True)
         state = HoldState(calls.clock, validity, asked)
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)

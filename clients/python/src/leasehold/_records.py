@@ -113,6 +113,8 @@ class LockRecord:
     """How many callers wait for the lock at this sidecar."""
     held_here: bool
     """Whether the lock is held through this sidecar."""
+    holder_is_last_recorded: bool
+    """Whether `holder` was only recorded last, and somebody who leaves no record may have the lock: a WebJobs host."""
     break_note: BreakNote | None
     """The newest break of the lock; None if it was never broken."""
 
@@ -135,6 +137,7 @@ class LockRecord:
             written_at=at("written_at", wire.written_at),
             waiters_here=wire.waiters_here,
             held_here=wire.held_here,
+            holder_is_last_recorded=wire.holder_is_last_recorded,
             break_note=BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None,
         )
 

@@ -1,6 +1,6 @@
 """The requests that take more than a line to make."""
 
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from leasehold._convert import proto_span
 from leasehold._enums import BreakMode
@@ -32,9 +32,17 @@ class BreakOptions(TypedDict, total=False):
     """Who breaks it. Default: the name of the sidecar's pod or host."""
 
 
-def extend_request(lease_id: str, max_hold: Seconds) -> wire.ExtendLeaseRequest:
-    """Ask for a new `max_hold`."""
-    return wire.ExtendLeaseRequest(lease_id=lease_id, max_hold=proto_span("max_hold", max_hold))
+UNKNOWN_GENERATION: Final = 0
+"""Of a hold that is known by its lease id only."""
+
+
+def extend_request(lease_id: str, generation: int, max_hold: Seconds) -> wire.ExtendLeaseRequest:
+    """Ask for a new `max_hold`; `generation` is the newest that was answered (S16)."""
+    return wire.ExtendLeaseRequest(
+        lease_id=lease_id,
+        max_hold=proto_span("max_hold", max_hold),
+        generation=generation,
+    )
 
 
 def list_request(options: ListOptions) -> wire.ListLocksRequest:

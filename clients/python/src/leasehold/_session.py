@@ -6,6 +6,7 @@ and before the stream ends), S14, S16 (resume), S21 (what may be believed).
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
 from leasehold._convert import seconds, span
 from leasehold._enums import LossReason, ReleaseOutcome
-from leasehold._errors import RefusedError, refused
+from leasehold._errors import LostError, NotReleasedError, RefusedError, refused
 from leasehold._records import Loss, ReleaseResult
 from leasehold._state import HoldState
 from leasehold.v1 import hold_pb2
@@ -33,6 +34,9 @@ _QUESTION_PAUSE: Final = 0.2
 
 _ANSWER_TIMEOUT: Final = 5.0
 """How long an answer about the validity is waited for before it is asked again."""
+
+_ANSWER_POLL: Final = 0.02
+"""How often a release looks whether a resume was answered."""
 
 _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
@@ -69,6 +73,9 @@ class Session:
         self.settled: Final = asyncio.Event()
         """Set when it is known, too, why; soon after `over`."""
         self._calls: Final = calls
+        self.generation = grant.generation
+        """The newest that was answered (S16)."""
+        self._lock_path: Final = grant.lock_path
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
         self._call = call
@@ -76,6 +83,7 @@ class Session:
         self._loop: Final = asyncio.get_running_loop()
         self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
         self._resuming = False
+        self._refused: Loss | None = None
         self._question: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._keeper: Final = self._loop.create_task(_EndsBeliefFirst(self._keep(), state))
@@ -87,18 +95,38 @@ class Session:
         self._loss_listeners.append(listener)
 
     async def release(self) -> ReleaseResult:
-        """Give the lock back and wait until the store has it. The belief ends first (S13)."""
+        """Release the lock and wait until the store has it. The belief ends first (S13)."""
         if not self.state.end():
             loss = await self.why()
             if loss is None:
                 return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
-            return ReleaseResult(ReleaseOutcome.ALREADY_LOST, loss.reason)
-        if self._resuming:
-            self._keeper.cancel()
+            raise LostError(self._lock_path, loss)
         try:
-            return ReleaseResult._from_wire(await self._calls.release(self.lease_id))
+            await self._resume_answered()
+            released = await self._calls.release(self.lease_id, self.generation)
         finally:
             self.close()
+        loss = _already_lost(released)
+        if loss is not None:
+            raise LostError(self._lock_path, loss)
+        return ReleaseResult._from_wire(released)
+
+    async def _resume_answered(self) -> None:
+        """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
+
+        A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
+        """
+        until = self.state.valid_until
+        while self._resuming:
+            if self.state.now() >= until:
+                raise NotReleasedError(self._lock_path)
+            await asyncio.sleep(_ANSWER_POLL)
+        if self._refused is not None:
+            raise LostError(self._lock_path, self._refused)
+
+    def replace_resume_token(self, resume_token: str) -> None:
+        """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
+        self._resume_token = resume_token or self._resume_token
 
     async def why(self) -> Loss | None:
         """Give the loss of a hold that is over; None if its holder ended it."""
@@ -165,7 +193,7 @@ class Session:
     async def _ask(self) -> None:
         """S21: a client elsewhere asks for its validity from time to time."""
         sent = self.state.now()
-        question = self._calls.validity(self.lease_id, validity_only=True)
+        question = self._calls.validity(self.lease_id, self.generation, validity_only=True)
         try:
             self.state.take_in(await asyncio.wait_for(question, _ANSWER_TIMEOUT), sent)
         except RefusedError as error:
@@ -215,6 +243,7 @@ class Session:
             self._tell(events.Interrupted(broke.message))
             self._resuming = True
             loss = await self._resume()
+            self._refused = loss
             self._resuming = False
             if loss is not None:
                 return loss
@@ -223,6 +252,7 @@ class Session:
         """Take in an event, and tell it if the hold goes on; give the loss, if the event is one."""
         match message.WhichOneof("event"):
             case "renewed":
+                self.replace_resume_token(message.renewed.resume_token)
                 if self._goes_on(message.renewed):
                     self._tell(events.Renewed(seconds(self.state.valid_until)))
             case "at_risk":
@@ -237,7 +267,8 @@ class Session:
             case "lost":
                 return Loss._from_wire(message.lost)
             case "released":
-                return Loss(LossReason.UNSPECIFIED, "it was released by its lease id")
+                by_lease_id = Loss(LossReason.UNSPECIFIED, "it was released by its lease id")
+                return _already_lost(message.released.result) or by_lease_id
             case _:
                 # Said before a grant only, or an event that this version does not know.
                 pass
@@ -253,9 +284,12 @@ class Session:
         A try is never cut short while the hold is believed in, because the sidecar would read that as its end (S14).
         """
         pause = _FIRST_PAUSE
-        while self.state.is_valid():
+        # The same for every try, so that one whose answer was lost can be repeated.
+        attempt_id = str(uuid.uuid4())
+        # Also where the holder has ended its belief: its release waits for the answer, and ends this (S16).
+        while self.state.is_valid() or self.state.loss is None:
             try:
-                return await self._try_resume()
+                return await self._try_resume(attempt_id)
             except (grpc.aio.AioRpcError, RefusedError) as error:
                 loss = final_refusal(error if isinstance(error, RefusedError) else refused(error))
                 if loss is not None:
@@ -264,9 +298,13 @@ class Session:
             pause = min(pause * 2, _NAP)
         return None
 
-    async def _try_resume(self) -> Loss | None:
+    async def _try_resume(self, attempt_id: str) -> Loss | None:
         sent = self.state.now()
-        resume = hold_pb2.Resume(resume_token=self._resume_token, told_valid_until=self.state.told())
+        resume = hold_pb2.Resume(
+            resume_token=self._resume_token,
+            told_valid_until=self.state.told() if self.state.is_valid() else None,
+            attempt_id=attempt_id,
+        )
         call = self._calls.hold(HoldLeaseRequest(resume=resume), until_there=True)
         while True:
             message = await call.read()
@@ -281,11 +319,22 @@ class Session:
         grant = message.granted
         if grant.fencing_token != self._fencing_token:
             return Loss(LossReason.TAKEN, "the sidecar resumed another hold than this one")
-        if not self.state.take_in(grant.validity, sent):
-            return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
+        self.generation = grant.generation
         self._resume_token = grant.resume_token
+        if not self.state.take_in(grant.validity, sent):
+            if self.state.loss is None:
+                # The holder has ended its belief, and its release waits for this.
+                return None
+            return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
         self._tell(events.Resumed(seconds(self.state.valid_until)))
         return None
+
+
+def _already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:
+    """Give the loss that a release tells of, if it does: the lease was another's, or gone, before (S13)."""
+    if result.outcome != hold_pb2.RELEASE_OUTCOME_ALREADY_LOST:
+        return None
+    return Loss(LossReason(result.loss_reason), "found when it was released")
 
 
 class _EndsBeliefFirst(Coroutine[Any, Any, None]):

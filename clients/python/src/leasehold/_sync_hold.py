@@ -64,10 +64,12 @@ class Hold(BaseHold):
         return self._thread.run(self._in_loop.extend(max_hold))
 
     def release(self) -> ReleaseResult:
-        """Give the lock back before the block ends, and wait until the store has it.
+        """Release the lock before the block ends, and wait until the store has it.
 
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
-        Raises RefusedError: whether the lock was given back is not known, and it will be free when its lease runs out.
+        Raises LostError if the hold was lost before, so that somebody else may have had the lock. Raises RefusedError
+        if whether the lock was released is not known, and NotReleasedError if the hold was being resumed: the lock is
+        available when its lease runs out.
         """
         return self._thread.run(self._in_loop.release())
 
@@ -150,6 +152,11 @@ class Holding:
     def _release(self, hold: Hold, exc: BaseException | None) -> None:
         try:
             hold.release()
+        except LostError as lost:
+            # Found by the release only: the body's own exception goes before.
+            if exc is None:
+                raise
+            exc.add_note(str(lost))
         except LeaseholdError as error:
             unconfirmed = ReleaseUnconfirmedError(hold.lock_path, error)
             if exc is None:

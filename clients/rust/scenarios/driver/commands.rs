@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use leasehold_client::proto::{BreakLockRequest, BreakMode, ListLocksRequest};
-use leasehold_client::{Error, HoldEvent, HoldGuard, Outcome};
+use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
@@ -139,13 +139,15 @@ impl Driver {
             // Rust cancels by dropping: the branch that is not taken is the code that was cancelled.
             loss = guard.lost() => {
                 emit(id, "cancelled", Value::Null);
-                let reason = plain(loss.reason.as_str_name(), "LOSS_REASON_");
-                return told(id, "lost", json!({ "reason": reason, "detail": loss.detail }));
+                return tell_lost(id, &loss);
             }
             word = words.recv() => word,
         };
         running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
-        release(guard).await?;
+        match release(guard).await {
+            Err(Error::Lost(loss)) => return tell_lost(id, &loss),
+            released => released?,
+        }
         match word {
             Some(Word::Fail) => told(id, "failed", json!({ "error": "boom" })),
             Some(Word::Release | Word::Cancel) | None => told(id, "released", Value::Null),
@@ -209,6 +211,11 @@ async fn release(mut guard: Arc<HoldGuard>) -> Result<(), Error> {
     };
     guard.release().await?;
     Ok(())
+}
+
+fn tell_lost(id: &str, loss: &Loss) -> Result<(), Error> {
+    let reason = plain(loss.reason.as_str_name(), "LOSS_REASON_");
+    told(id, "lost", json!({ "reason": reason, "detail": loss.detail }))
 }
 
 /// The last event of a command.

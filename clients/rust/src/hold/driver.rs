@@ -9,8 +9,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use tonic::{Code, Status, Streaming};
 
-use super::guard::{HoldGuard, told_lost};
-use super::state::HoldState;
+use super::guard::{HoldGuard, already_lost, told_lost};
+use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
@@ -59,7 +59,7 @@ pub(super) async fn open(
         }
     };
     let validity = grant.validity.clone().unwrap_or_default();
-    let state = HoldState::granted(Arc::clone(&client.clock), &validity, sent);
+    let state = HoldState::granted(Arc::clone(&client.clock), &grant, &validity, sent);
     let state = Arc::new(ask_first(&client, &grant, state).await?);
     if !state.is_valid() {
         let late = Loss::new(LossReason::Expired, "the grant came too late");
@@ -70,7 +70,8 @@ pub(super) async fn open(
         client: client.clone(),
         state: Arc::clone(&state),
         stream,
-        grant: grant.clone(),
+        lease_id: grant.lease_id.clone(),
+        fencing_token: grant.fencing_token,
         events,
     };
     tokio::spawn(EndsBeliefFirst { state: Arc::clone(&state), task: Box::pin(driver.run(ended)) });
@@ -87,8 +88,8 @@ async fn ask_first(client: &Client, grant: &Grant, state: HoldState) -> Result<H
     if asked < due {
         return Ok(state);
     }
-    let validity = client.report_progress(&grant.lease_id, true).await?;
-    Ok(HoldState::granted(Arc::clone(&client.clock), &validity, asked))
+    let validity = client.report_hold(grant.lease_id.clone(), grant.generation, true).await?;
+    Ok(HoldState::granted(Arc::clone(&client.clock), grant, &validity, asked))
 }
 
 async fn start(client: &Client, start: Start) -> Result<Streaming<HoldLeaseResponse>, Status> {
@@ -107,7 +108,8 @@ struct Driver {
     client: Client,
     state: Arc<HoldState>,
     stream: Streaming<HoldLeaseResponse>,
-    grant: Grant,
+    lease_id: String,
+    fencing_token: u64,
     events: Events,
 }
 
@@ -115,10 +117,10 @@ impl Driver {
     /// Runs until the hold is over, or the guard is gone.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
         let (client, state) = (self.client.clone(), Arc::clone(&self.state));
-        let lease_id = self.grant.lease_id.clone();
+        let lease_id = self.lease_id.clone();
         tokio::select! {
             biased;
-            _ = &mut ended => return,
+            _ = &mut ended => return self.release_dropped().await,
             () = watch_clock(&state) => {}
             () = ask_regularly(&client, &lease_id, &state) => {}
             () = self.keep() => {}
@@ -128,7 +130,20 @@ impl Driver {
             // The holder is releasing: the stream lives until that is answered, and its guard is gone then.
             None => {
                 let _gone = ended.await;
+                self.release_dropped().await;
             }
+        }
+    }
+
+    /// The guard was dropped without a release. Over a network the end of the stream releases nothing (S14), so a call
+    /// says it first. Nobody is left to be told what became of it.
+    async fn release_dropped(&self) {
+        if self.state.loss().is_none()
+            && !self.state.is_released()
+            && let ToRelease::Generation(generation) = self.state.to_release()
+        {
+            let release = self.client.release_hold(self.lease_id.clone(), generation);
+            let _released = tokio::time::timeout(ANSWER_TIMEOUT, release).await;
         }
     }
 
@@ -150,8 +165,9 @@ impl Driver {
             }
             let detail = broke.message().to_owned();
             tell(&self.events, HoldEvent::Interrupted { detail });
+            // Goes on where the holder ends its belief meanwhile: its release waits for the answer.
             if let Err(loss) = self.resume().await {
-                return self.state.lose(loss);
+                return self.state.refused(loss);
             }
         }
     }
@@ -160,6 +176,7 @@ impl Driver {
     fn take_in(&self, event: Event) -> Option<Loss> {
         match event {
             Event::Renewed(renewed) => {
+                self.state.replace_resume_token(renewed.resume_token);
                 let valid_until = self.heard(renewed.validity.as_ref())?;
                 tell(&self.events, HoldEvent::Renewed { valid_until });
             }
@@ -177,9 +194,11 @@ impl Driver {
                 tell(&self.events, HoldEvent::Draining { time_left });
             }
             Event::Lost(lost) => return Some(lost.into()),
-            Event::Released(_) => {
-                let detail = "it was released by its lease id";
-                return Some(Loss::new(LossReason::Unspecified, detail));
+            Event::Released(released) => {
+                let result = released.result.unwrap_or_default();
+                return Some(already_lost(&result).unwrap_or_else(|| {
+                    Loss::new(LossReason::Unspecified, "it was released by its lease id")
+                }));
             }
             // Said before a grant only.
             Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
@@ -197,8 +216,10 @@ impl Driver {
     /// is believed in, because the sidecar would read that as its end (S14).
     async fn resume(&mut self) -> Result<(), Loss> {
         let mut pause = FIRST_PAUSE;
+        // The same for every try, so that one whose answer was lost can be repeated.
+        let attempt_id = uuid::Uuid::new_v4().to_string();
         loop {
-            match self.try_resume().await {
+            match self.try_resume(&attempt_id).await {
                 Ok(result) => return result,
                 Err(status) => {
                     if let Some(loss) = final_refusal(&status) {
@@ -211,11 +232,15 @@ impl Driver {
         }
     }
 
-    async fn try_resume(&mut self) -> Result<Result<(), Loss>, Status> {
+    async fn try_resume(&mut self, attempt_id: &str) -> Result<Result<(), Loss>, Status> {
         let sent = self.state.now();
+        let Some(resume_token) = self.state.begin_resume() else {
+            // Released: nobody waits for what comes of it.
+            return std::future::pending().await;
+        };
         let resume = Resume {
-            attempt_id: String::new(),
-            resume_token: self.grant.resume_token.clone(),
+            attempt_id: attempt_id.to_owned(),
+            resume_token,
             told_valid_until: self.state.told(),
         };
         let mut stream = start(&self.client, Start::Resume(resume)).await?;
@@ -240,30 +265,35 @@ impl Driver {
         };
         // From here on the old stream's end means nothing, and the new one's does.
         self.stream = stream;
-        if grant.fencing_token != self.grant.fencing_token {
+        if grant.fencing_token != self.fencing_token {
             let detail = "the sidecar resumed another hold than this one";
             return Ok(Err(Loss::new(LossReason::Taken, detail)));
         }
-        let validity = grant.validity.clone().unwrap_or_default();
+        self.state.resumed(&grant);
+        let validity = grant.validity.unwrap_or_default();
         if !self.state.take_in(&validity, Some(sent)) {
+            if self.state.loss().is_none() {
+                // The holder has ended its belief, and its release waits for this.
+                return Ok(Ok(()));
+            }
             let detail = "its validity ended before it was resumed";
             return Ok(Err(Loss::new(LossReason::Expired, detail)));
         }
-        self.grant.resume_token = grant.resume_token;
         let valid_until = self.state.valid_until();
         tell(&self.events, HoldEvent::Resumed { valid_until });
         Ok(Ok(()))
     }
 }
 
-/// Completes when the hold is over. Reads the clock after every wake-up (S3).
+/// Completes when the hold is lost. Reads the clock after every wake-up (S3).
 async fn watch_clock(state: &HoldState) {
     loop {
         let left = state.remaining();
-        if left.is_zero() {
+        if state.loss().is_some() {
             return;
         }
-        tokio::time::sleep(left.min(NAP)).await;
+        // The holder has ended it: what its release needs goes on.
+        tokio::time::sleep(if left.is_zero() { NAP } else { left.min(NAP) }).await;
     }
 }
 
@@ -271,9 +301,10 @@ async fn watch_clock(state: &HoldState) {
 async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState) {
     loop {
         let now = state.now();
-        match state.next_question() {
+        match state.next_question().filter(|_| !state.is_over()) {
             Some(due) if due <= now => {
-                let question = client.report_progress(lease_id, true);
+                let generation = state.generation();
+                let question = client.report_hold(lease_id.to_owned(), generation, true);
                 match tokio::time::timeout(ANSWER_TIMEOUT, question).await {
                     Ok(Ok(validity)) => {
                         state.take_in(&validity, Some(now));

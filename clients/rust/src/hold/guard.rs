@@ -7,11 +7,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::Loss;
-use super::state::HoldState;
+use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::error::{Error, Reason};
 use crate::proto::{Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity};
+
+/// How often a release looks whether a resume was answered.
+const ANSWER_POLL: Duration = Duration::from_millis(20);
 
 /// A lock that is held. Dropped, it is given back in the background; [`release`](Self::release) waits for that.
 ///
@@ -103,7 +106,10 @@ impl HoldGuard {
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
     pub async fn report_progress(&self) -> Result<(), Error> {
         let sent = self.state.now();
-        let answer = self.client.report_progress(self.lease_id(), false).await;
+        let answer = self
+            .client
+            .report_hold(self.grant.lease_id.clone(), self.state.generation(), false)
+            .await;
         self.heard(answer, sent)
     }
 
@@ -113,11 +119,27 @@ impl HoldGuard {
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
     pub async fn extend(&self, max_hold: Duration) -> Result<(), Error> {
         let sent = self.state.now();
-        let answer = self.client.extend(self.lease_id(), max_hold).await;
+        let lease_id = self.grant.lease_id.clone();
+        let answer = self.client.extend_hold(lease_id, self.state.generation(), max_hold).await;
         let validity = answer.and_then(|answer| {
+            self.state.replace_resume_token(answer.resume_token);
             answer.validity.ok_or(Error::Protocol("an extension was answered without a validity"))
         });
         self.heard(validity, sent)
+    }
+
+    /// The generation to release: where a resume is under way, the one that it is answered with (S16), if that comes
+    /// while the lease can still be this hold's.
+    async fn releasable(&self) -> Result<u64, Error> {
+        let until = self.state.valid_until();
+        loop {
+            match self.state.to_release() {
+                ToRelease::Generation(generation) => return Ok(generation),
+                ToRelease::Lost(loss) => return Err(Error::Lost(loss)),
+                ToRelease::NotYet if self.state.now() >= until => return Err(Error::NotReleased),
+                ToRelease::NotYet => tokio::time::sleep(ANSWER_POLL).await,
+            }
+        }
     }
 
     #[cfg(test)]
@@ -140,22 +162,24 @@ impl HoldGuard {
         }
     }
 
-    /// Gives the lock back and waits until the store has it. The guard is not valid from the first moment of this call
+    /// Releases the lock and waits until the store has it. The guard is not valid from the first moment of this call
     /// on (S13), so stop acting before.
     ///
     /// # Errors
-    /// [`Error::Refused`]: whether the lock was given back is not known, and it will be free when its lease runs out.
+    /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock. [`Error::Refused`] and
+    /// [`Error::NotReleased`]: whether the lock was released is not known; it is available when its lease runs out.
     pub async fn release(self) -> Result<ReleaseResult, Error> {
         if !self.state.end()
             && let Some(loss) = self.state.loss()
         {
-            return Ok(ReleaseResult {
-                outcome: ReleaseOutcome::AlreadyLost.into(),
-                loss_reason: loss.reason.into(),
-                resting_until: None,
-            });
+            return Err(Error::Lost(loss));
         }
-        self.client.release(self.lease_id()).await
+        let generation = self.releasable().await?;
+        let result = self.client.release_hold(self.grant.lease_id.clone(), generation).await?;
+        match already_lost(&result) {
+            Some(loss) => Err(Error::Lost(loss)),
+            None => Ok(result),
+        }
     }
 }
 
@@ -163,6 +187,12 @@ impl Drop for HoldGuard {
     fn drop(&mut self) {
         self.state.end();
     }
+}
+
+/// The loss that a release tells of, if it does: the lease was another's, or gone, before (S13).
+pub(super) fn already_lost(result: &ReleaseResult) -> Option<Loss> {
+    let lost = result.outcome() == ReleaseOutcome::AlreadyLost;
+    lost.then(|| Loss::new(result.loss_reason(), "found when it was released"))
 }
 
 /// The loss that an answer tells of, if it does.

@@ -89,3 +89,87 @@ async fn s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_believed_in() {
     assert!(!guard.is_valid());
     call.ended().await;
 }
+
+#[tokio::test]
+async fn s16_later_calls_carry_the_newest_generation_and_the_newest_token_resumes() {
+    let mut bench = Bench::new().await;
+    let (guard, call, mut events) = held_here(&mut bench).await;
+    guard.extend(seconds(90)).await.unwrap();
+    call.fail(Status::unavailable("gone")).await;
+    let call = bench.sidecar.hold().await;
+    let Start::Resume(first) = call.start.clone() else { panic!("the hold is resumed") };
+    assert_eq!(first.resume_token, "resume-extended");
+    assert!((1..=64).contains(&first.attempt_id.len()));
+    // Its answer is lost, so the very same resume is repeated.
+    call.fail(Status::unavailable("gone")).await;
+    let call = bench.sidecar.hold().await;
+    assert_eq!(call.start, Start::Resume(first.clone()));
+    call.tell(resumed(2)).await;
+    while !matches!(next(&mut events).await, HoldEvent::Resumed { .. }) {}
+    let renewed = crate::proto::Renewed {
+        validity: Some(validity(OURS, 1_059, 59)),
+        resume_token: "resume-renewed".to_owned(),
+    };
+    call.tell(Event::Renewed(renewed)).await;
+    assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));
+    call.fail(Status::unavailable("gone again")).await;
+    let call = bench.sidecar.hold().await;
+    let Start::Resume(second) = call.start.clone() else { panic!("the hold is resumed") };
+    assert_eq!(second.resume_token, "resume-renewed");
+    assert_ne!(second.attempt_id, first.attempt_id, "another break");
+    call.tell(resumed(3)).await;
+    while !matches!(next(&mut events).await, HoldEvent::Resumed { .. }) {}
+    guard.release().await.unwrap();
+    let asked = bench.sidecar.asked();
+    assert_eq!(asked, ["extend lease-1 of generation 1", "release lease-1 of generation 3"]);
+}
+
+fn resumed(generation: u64) -> Event {
+    match grant(validity(OURS, 1_058, 58)) {
+        Event::Granted(grant) => {
+            let resume_token = format!("resume-{generation}");
+            Event::Granted(crate::proto::Grant { generation, resume_token, ..grant })
+        }
+        other => other,
+    }
+}
+
+#[tokio::test]
+async fn s16_a_release_waits_for_the_answer_to_a_resume_and_carries_its_generation() {
+    let mut bench = Bench::new().await;
+    let (guard, call, _events) = held_here(&mut bench).await;
+    call.fail(Status::unavailable("gone")).await;
+    let call = bench.sidecar.hold().await;
+    let state = guard.state_for_tests();
+    let releasing = tokio::spawn(guard.release());
+    crate::fake::eventually("the belief ends first", || state.is_over()).await;
+    assert!(call.is_open() && bench.sidecar.asked().is_empty());
+    // A try that fails is repeated also now.
+    call.fail(Status::unavailable("gone")).await;
+    bench.sidecar.hold().await.tell(resumed(2)).await;
+    releasing.await.unwrap().unwrap();
+    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 2"]);
+}
+
+#[tokio::test]
+async fn s16_nothing_is_released_while_a_resume_is_unanswered() {
+    let mut bench = Bench::new().await;
+    for dropped in [true, false] {
+        let (guard, call, _events) = held_here(&mut bench).await;
+        call.fail(Status::unavailable("gone")).await;
+        let call = bench.sidecar.hold().await;
+        let state = guard.state_for_tests();
+        if dropped {
+            drop(guard);
+        } else {
+            let releasing = tokio::spawn(guard.release());
+            crate::fake::eventually("the belief ends first", || state.is_over()).await;
+            bench.clock.advance(seconds(58));
+            let error = releasing.await.unwrap().unwrap_err();
+            assert!(matches!(error, crate::Error::NotReleased), "{error}");
+        }
+        assert!(!state.is_valid(), "S13");
+        call.ended().await;
+        assert!(bench.sidecar.asked().is_empty(), "{:?}", bench.sidecar.asked());
+    }
+}

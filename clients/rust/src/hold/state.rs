@@ -8,13 +8,14 @@ use tokio::sync::watch;
 use super::Loss;
 use crate::belief::Belief;
 use crate::boot_clock::{BootInstant, Clock};
-use crate::proto::{BootTime, LossReason, Validity};
+use crate::proto::{BootTime, Grant, LossReason, Validity};
 
 /// A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4).
 #[derive(Debug)]
 pub(super) struct HoldState {
     clock: Arc<dyn Clock>,
     belief: Mutex<Tended>,
+    line: Mutex<Line>,
     loss: watch::Sender<Option<Loss>>,
 }
 
@@ -25,16 +26,109 @@ struct Tended {
     over: bool,
 }
 
+/// What goes on with the hold (S16).
+#[derive(Clone, Debug)]
+struct Line {
+    /// The newest that was answered.
+    generation: u64,
+    resume_token: String,
+    /// A resume was sent, and whether it has made a newer generation is not known.
+    resuming: bool,
+    /// Its holder has released it.
+    released: bool,
+    /// No try to resume will ever work.
+    refused: Option<Loss>,
+}
+
+/// What a release is to do.
+#[derive(Debug)]
+pub(super) enum ToRelease {
+    /// End this generation.
+    Generation(u64),
+    /// Wait: a resume is unanswered, and a sidecar that has not noticed the break would hand the lock on while another
+    /// takes the hold up (S16).
+    NotYet,
+    /// Nothing: the hold cannot be resumed.
+    Lost(Loss),
+}
+
 impl HoldState {
-    /// A hold that was granted by `validity`, in answer to a request sent at `sent`.
-    pub(super) fn granted(clock: Arc<dyn Clock>, validity: &Validity, sent: BootInstant) -> Self {
+    /// The hold of `grant`, as `validity` says, in answer to a request sent at `sent`.
+    pub(super) fn granted(
+        clock: Arc<dyn Clock>,
+        grant: &Grant,
+        validity: &Validity,
+        sent: BootInstant,
+    ) -> Self {
         let mut belief = Belief::nothing();
         belief.take_in(validity, Some(sent), clock.now(), clock.boot_id());
         Self {
             clock,
             belief: Mutex::new(Tended { belief, over: false }),
+            line: Mutex::new(Line {
+                generation: grant.generation,
+                resume_token: grant.resume_token.clone(),
+                resuming: false,
+                released: false,
+                refused: None,
+            }),
             loss: watch::Sender::new(None),
         }
+    }
+
+    /// The newest generation that was answered.
+    pub(super) fn generation(&self) -> u64 {
+        self.line().generation
+    }
+
+    /// Whether a release was sent.
+    pub(super) fn is_released(&self) -> bool {
+        self.line().released
+    }
+
+    /// What a release is to do now that the belief has ended.
+    pub(super) fn to_release(&self) -> ToRelease {
+        let mut line = self.line();
+        if let Some(loss) = &line.refused {
+            return ToRelease::Lost(loss.clone());
+        }
+        if line.resuming {
+            return ToRelease::NotYet;
+        }
+        line.released = true;
+        ToRelease::Generation(line.generation)
+    }
+
+    /// A resume is about to be sent: its token. None once the hold is released: it is not to be taken up again.
+    pub(super) fn begin_resume(&self) -> Option<String> {
+        let mut line = self.line();
+        line.resuming |= !line.released;
+        line.resuming.then(|| line.resume_token.clone())
+    }
+
+    /// No try to resume will ever work.
+    pub(super) fn refused(&self, loss: Loss) {
+        self.line().refused = Some(loss.clone());
+        self.lose(loss);
+    }
+
+    /// A resume was granted.
+    pub(super) fn resumed(&self, grant: &Grant) {
+        let mut line = self.line();
+        line.generation = grant.generation;
+        line.resume_token.clone_from(&grant.resume_token);
+        line.resuming = false;
+    }
+
+    /// The bounds of the hold have changed, and its resume token with them. An empty one replaces none.
+    pub(super) fn replace_resume_token(&self, resume_token: String) {
+        if !resume_token.is_empty() {
+            self.line().resume_token = resume_token;
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> BootInstant {
@@ -112,6 +206,11 @@ impl HoldState {
                 self.loss.send_replace(loss);
             }
         }
+    }
+
+    /// Whether nothing is believed any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.tended().over
     }
 
     pub(super) fn loss(&self) -> Option<Loss> {

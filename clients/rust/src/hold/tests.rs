@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 
 use super::*;
@@ -175,7 +177,7 @@ async fn s13_the_belief_ends_before_the_release_is_sent() {
     let result = guard.release().await.unwrap();
     assert_eq!(result.outcome(), ReleaseOutcome::Released);
     assert!(!believed.recv().unwrap());
-    assert_eq!(bench.sidecar.asked(), ["release lease-1"]);
+    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
     call.ended().await;
 }
 
@@ -185,9 +187,16 @@ async fn s13_dropping_the_guard_ends_the_belief_and_then_the_stream() {
     let (guard, call, _events) = held_here(&mut bench).await;
     let state = guard.state_for_tests();
     assert!(call.is_open());
+    let (seen, believed) = std::sync::mpsc::channel();
+    let held = Arc::clone(&state);
+    bench.sidecar.script.lock().unwrap().on_release =
+        Some(Box::new(move || seen.send(held.is_valid()).unwrap()));
     drop(guard);
     assert!(!state.is_valid());
     call.ended().await;
+    // S14: over a network the end of the stream says nothing, so a call has said it first.
+    assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
+    assert!(!believed.recv().unwrap());
 }
 
 #[tokio::test]
@@ -213,10 +222,22 @@ async fn releasing_what_is_lost_says_so_and_asks_nobody() {
     let mut bench = Bench::new().await;
     let (guard, _call, _events) = held_here(&mut bench).await;
     bench.clock.advance(seconds(58));
-    let result = guard.release().await.unwrap();
-    assert_eq!(result.outcome(), ReleaseOutcome::AlreadyLost);
-    assert_eq!(result.loss_reason(), LossReason::Expired);
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(loss) if loss.reason == LossReason::Expired), "{error}");
     assert!(bench.sidecar.asked().is_empty());
+}
+
+#[tokio::test]
+async fn s13_a_release_that_finds_the_lock_lost_says_so() {
+    let mut bench = Bench::new().await;
+    let (guard, _call, _events) = held_here(&mut bench).await;
+    bench.sidecar.script.lock().unwrap().release = Some(crate::proto::ReleaseResult {
+        outcome: ReleaseOutcome::AlreadyLost.into(),
+        loss_reason: LossReason::Taken.into(),
+        resting_until: None,
+    });
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(&error, Error::Lost(loss) if loss.reason == LossReason::Taken), "{error}");
 }
 
 #[tokio::test]
@@ -240,7 +261,10 @@ async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_not
     bench.clock.advance(seconds(20));
     eventually("the answer counts from the question", || guard.remaining() == seconds(50)).await;
     let asked = bench.sidecar.asked();
-    assert!(asked.iter().all(|call| call == "report validity_only=true"), "{asked:?}");
+    assert!(
+        asked.iter().all(|call| call == "report validity_only=true of generation 1"),
+        "{asked:?}"
+    );
 }
 
 #[tokio::test]
@@ -274,7 +298,7 @@ async fn s11_progress_is_reported_and_its_answer_counts() {
     bench.sidecar.script.lock().unwrap().report = Some(Ok(validity(OURS, 1_060, 60)));
     guard.report_progress().await.unwrap();
     assert_eq!(guard.remaining(), seconds(60));
-    assert_eq!(bench.sidecar.asked(), ["report validity_only=false"]);
+    assert_eq!(bench.sidecar.asked(), ["report validity_only=false of generation 1"]);
     guard.extend(seconds(90)).await.unwrap();
     assert_eq!(guard.remaining(), seconds(90));
 }

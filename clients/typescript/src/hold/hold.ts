@@ -1,17 +1,21 @@
 // The hold as its holder has it.
 
 import type { Grant, ReleaseResult, Validity } from "../../gen/leasehold/v1/hold.js";
-import { LossReason, ReleaseOutcome } from "../../gen/leasehold/v1/hold.js";
+import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
 import type { BootReading } from "../boot-clock.js";
 import { duration } from "../duration.js";
-import { HoldLostError, ProtocolError } from "../errors.js";
+import { HoldLostError, NotReleasedError, ProtocolError } from "../errors.js";
 import type { Loss } from "../loss.js";
+import { alreadyLost } from "../loss.js";
 import { toldLost } from "../refusal.js";
 import type { Rpc } from "../rpc.js";
 import type { Kept } from "./keeper.js";
 import { Keeper } from "./keeper.js";
 import type { HoldState } from "./state.js";
+
+/** How often a release looks whether a resume was answered. */
+const ANSWER_POLL_MS = 20;
 
 /**
  * A lock that is held, until {@link Hold.release} or the end of an `await using` block.
@@ -102,7 +106,7 @@ export class Hold implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async reportProgress(): Promise<void> {
-    await this.#hear(() => this.#rpc.reportProgress(this.leaseId, false));
+    await this.#hear(() => this.#rpc.reportProgress(this.#keeper.id, false));
   }
 
   /**
@@ -111,9 +115,10 @@ export class Hold implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async extend(maxHoldMs: number): Promise<void> {
-    const request = { leaseId: this.leaseId, maxHold: duration("maxHoldMs", maxHoldMs) };
+    const request = { ...this.#keeper.id, maxHold: duration("maxHoldMs", maxHoldMs) };
     await this.#hear(async () => {
-      const { validity } = await this.#rpc.unary(LeaseServiceService.extendLease, request);
+      const { validity, resumeToken } = await this.#rpc.unary(LeaseServiceService.extendLease, request);
+      this.#keeper.replaceResumeToken(resumeToken);
       if (validity === undefined) throw new ProtocolError("an extension was answered without a validity");
       return validity;
     });
@@ -131,10 +136,12 @@ export class Hold implements AsyncDisposable {
   }
 
   /**
-   * Gives the lock back and waits until the store has it. The hold is not valid from the first moment of this call on
+   * Releases the lock and waits until the store has it. The hold is not valid from the first moment of this call on
    * (S13), so stop acting before. May be called again: it gives the same answer.
    *
-   * @throws RefusedError whether the lock was given back is not known, and it will be free when its lease runs out.
+   * @throws HoldLostError if the hold was lost before, so that somebody else may have had the lock.
+   * @throws RefusedError whether the lock was released is not known; it is available when its lease runs out.
+   * @throws NotReleasedError if the hold was being resumed; the lock is available when its lease runs out.
    */
   release(): Promise<ReleaseResult> {
     this.#releasing ??= this.#release();
@@ -143,16 +150,38 @@ export class Hold implements AsyncDisposable {
 
   async #release(): Promise<ReleaseResult> {
     if (!this.#state.end()) {
-      const lossReason = this.loss?.reason ?? LossReason.UNSPECIFIED;
-      return { outcome: ReleaseOutcome.ALREADY_LOST, lossReason, restingUntil: undefined };
+      throw new HoldLostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
     }
+    await this.#resumeAnswered();
+    let result: ReleaseResult;
     try {
-      const result = await this.#rpc.release(this.leaseId);
-      this.#keeper.finish();
-      return result;
+      result = await this.#rpc.release(this.#keeper.id);
     } catch (error) {
       this.#keeper.close();
       throw error;
+    }
+    this.#keeper.finish();
+    const loss = alreadyLost(result);
+    if (loss !== undefined) throw new HoldLostError(loss);
+    return result;
+  }
+
+  /**
+   * Waits until it is known which generation to release, as long as the lease can still be this hold's: a sidecar that
+   * has not noticed the break would hand the lock on while another takes the hold up (S16).
+   */
+  async #resumeAnswered(): Promise<void> {
+    const until = this.#state.validUntil;
+    while (this.#keeper.isResuming) {
+      if (this.#state.now().latest >= until) {
+        this.#keeper.close();
+        throw new NotReleasedError(this.lockPath);
+      }
+      await new Promise((resolve) => setTimeout(resolve, ANSWER_POLL_MS));
+    }
+    if (this.#keeper.refused !== undefined) {
+      this.#keeper.close();
+      throw new HoldLostError(this.#keeper.refused);
     }
   }
 
@@ -163,10 +192,17 @@ export class Hold implements AsyncDisposable {
   }
 
   /**
-   * Gives the lock back at the end of an `await using` block. Tells neither of a loss, which {@link Hold.signal} and
-   * {@link Hold.throwIfLost} tell, nor of a release that was not answered: the stream's end gives the lock back then.
+   * Releases the lock at the end of an `await using` block. Throws a {@link HoldLostError} where only this finds that the
+   * hold was lost; beside an error of the block itself, JavaScript then throws a `SuppressedError` that has both. Tells
+   * neither of a loss that {@link Hold.signal} has told, nor of a release that was not answered: the lock is available
+   * when its lease runs out.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.release().catch(() => undefined);
+    const isTold = this.loss !== undefined || this.#releasing !== undefined;
+    try {
+      await this.release();
+    } catch (error) {
+      if (error instanceof HoldLostError && !isTold) throw error;
+    }
   }
 }

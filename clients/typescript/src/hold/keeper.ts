@@ -1,5 +1,7 @@
 // Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
 
+import { randomUUID } from "node:crypto";
+
 import { status } from "@grpc/grpc-js";
 
 import type { Grant } from "../../gen/leasehold/v1/hold.js";
@@ -8,9 +10,9 @@ import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js"
 import { milliseconds } from "../duration.js";
 import { RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
-import { lossOf } from "../loss.js";
+import { alreadyLost, lossOf } from "../loss.js";
 import { ownRefusal, toldLost } from "../refusal.js";
-import type { MessageStream, Rpc } from "../rpc.js";
+import type { HoldId, MessageStream, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import type { HoldState } from "./state.js";
@@ -42,6 +44,9 @@ export class Keeper {
   /** The hold's stream; while the hold is resumed, the newest try. */
   #stream: Stream;
   #resumeToken: string;
+  #generation: number;
+  #resuming = false;
+  #refused: Loss | undefined;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
   #asking = false;
@@ -50,12 +55,33 @@ export class Keeper {
     this.#kept = kept;
     this.#stream = kept.stream;
     this.#resumeToken = kept.grant.resumeToken;
+    this.#generation = kept.grant.generation;
     kept.state.onLost = (loss): void => {
       tell(kept.listener, { type: "lost", loss });
       this.close();
     };
     this.#watchClock();
     void this.#keep();
+  }
+
+  /** The hold, of the newest generation that was answered (S16). */
+  get id(): HoldId {
+    return { leaseId: this.#kept.grant.leaseId, generation: this.#generation };
+  }
+
+  /** Whether a resume was sent, and it is not known whether it has made a newer generation. */
+  get isResuming(): boolean {
+    return this.#resuming;
+  }
+
+  /** Why no try to resume will ever work. */
+  get refused(): Loss | undefined {
+    return this.#refused;
+  }
+
+  /** The bounds of the hold have changed, and its resume token with them. An empty one replaces none. */
+  replaceResumeToken(resumeToken: string): void {
+    if (resumeToken !== "") this.#resumeToken = resumeToken;
   }
 
   /** Ends the stream. The belief has ended before (S13). */
@@ -96,11 +122,11 @@ export class Keeper {
 
   /** S21: a client elsewhere asks for its validity from time to time; what fails is asked again after a nap. */
   async #ask(): Promise<void> {
-    const { rpc, state, grant } = this.#kept;
+    const { rpc, state } = this.#kept;
     this.#asking = true;
     const sent = state.now();
     try {
-      state.takeIn(await rpc.reportProgress(grant.leaseId, true, ANSWER_TIMEOUT_MS), sent);
+      state.takeIn(await rpc.reportProgress(this.id, true, ANSWER_TIMEOUT_MS), sent);
     } catch (error) {
       const loss = toldLost(error);
       if (loss !== undefined) state.lose(loss);
@@ -139,6 +165,7 @@ export class Keeper {
     switch (event.$case) {
       case "renewed":
       case "recovered":
+        if (event.$case === "renewed") this.replaceResumeToken(event.value.resumeToken);
         this.#heard(event.value.validity, (remainingMs) => {
           tell(listener, { type: event.$case, remainingMs });
         });
@@ -156,7 +183,12 @@ export class Keeper {
       case "lost":
         return lossOf(event.value);
       case "released":
-        return { reason: LossReason.UNSPECIFIED, detail: "it was released by its lease id" };
+        return (
+          alreadyLost(event.value.result) ?? {
+            reason: LossReason.UNSPECIFIED,
+            detail: "it was released by its lease id",
+          }
+        );
       // Said before a grant only.
       case "waiting":
       case "granted":
@@ -179,11 +211,17 @@ export class Keeper {
    */
   async #resume(): Promise<void> {
     const { state } = this.#kept;
-    for (let pause = FIRST_PAUSE_MS; state.isValid(); pause = Math.min(pause * 2, NAP_MS)) {
-      const failure = await this.#tryResume();
-      if (failure === undefined || !state.isValid()) return;
+    // The same for every try, so that one whose answer was lost can be repeated.
+    const attemptId = randomUUID();
+    // Also where the holder has ended its belief: its release waits for the answer, and closes this (S16).
+    const goesOn = (): boolean => !this.#closed && (state.isValid() || state.loss === undefined);
+    for (let pause = FIRST_PAUSE_MS; goesOn(); pause = Math.min(pause * 2, NAP_MS)) {
+      const failure = await this.#tryResume(attemptId);
+      if (failure === undefined || !goesOn()) return;
       const loss = failure instanceof RefusedError ? finalRefusal(failure) : failure;
       if (loss !== undefined) {
+        this.#refused = loss;
+        this.#resuming = false;
         state.lose(loss);
         return;
       }
@@ -192,18 +230,25 @@ export class Keeper {
   }
 
   /** `undefined` when the hold goes on; else its loss, or what to try again after. */
-  async #tryResume(): Promise<Loss | RefusedError | undefined> {
+  async #tryResume(attemptId: string): Promise<Loss | RefusedError | undefined> {
     const { rpc, state, grant, listener } = this.#kept;
     const sent = state.now();
-    const value = { resumeToken: this.#resumeToken, toldValidUntil: state.told };
+    const value = {
+      resumeToken: this.#resumeToken,
+      toldValidUntil: state.isValid() ? state.told : undefined,
+      attemptId,
+    };
+    this.#resuming = true;
     this.#stream = rpc.holdLease({ $case: "resume", value });
     const granted = await readGrant(this.#stream);
     if (!("leaseId" in granted)) return granted;
     if (granted.fencingToken !== grant.fencingToken) {
       return { reason: LossReason.TAKEN, detail: "the sidecar resumed another hold than this one" };
     }
-    if (!state.takeIn(granted.validity ?? Validity.create(), sent)) return undefined;
+    this.#resuming = false;
+    this.#generation = granted.generation;
     this.#resumeToken = granted.resumeToken;
+    if (!state.takeIn(granted.validity ?? Validity.create(), sent)) return undefined;
     tell(listener, { type: "resumed", remainingMs: state.remainingMs() });
     return undefined;
   }

@@ -88,5 +88,5 @@ async function askFirst(rpc: Rpc, grant: Grant, state: HoldState): Promise<HoldS
   if (due === undefined) return state;
   const asked = state.now();
   if (asked.latest < due) return state;
-  return new HoldState(rpc.clock, await rpc.reportProgress(grant.leaseId, true), asked);
+  return new HoldState(rpc.clock, await rpc.reportProgress(grant, true), asked);
 }

@@ -28,6 +28,11 @@ export class HoldState {
     return this.#abort.signal;
   }
 
+  /** The end of validity, in milliseconds since boot. */
+  get validUntil(): number {
+    return this.#belief.until;
+  }
+
   /** Why the hold was lost, if it was. */
   get loss(): Loss | undefined {
     return this.#loss;

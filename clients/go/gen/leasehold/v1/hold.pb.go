@@ -495,7 +495,9 @@ type Grant struct {
 	// When the grant was made, by the wall clock; for people.
 	AcquiredAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=acquired_at,json=acquiredAt,proto3" json:"acquired_at,omitempty"`
 	// When the validity ends unless renewed, by the wall clock; for people, and never to be counted on.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+	Generation    uint64 `protobuf:"varint,9,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,6 +588,13 @@ func (x *Grant) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Grant) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // The lock could not be had within `wait`: an answer, not an error.
 //
 // Numbers 20 to 59 are kept as the head of lock.proto says.
@@ -660,8 +669,11 @@ type Resume struct {
 	// The end of the latest validity that the client was told and still believes. The sidecar gives the lock to nobody
 	// else before it is over, even if the hold cannot go on. Absent if the client believes nothing any more.
 	ToldValidUntil *BootTime `protobuf:"bytes,2,opt,name=told_valid_until,json=toldValidUntil,proto3" json:"told_valid_until,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+	// a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+	AttemptId     string `protobuf:"bytes,3,opt,name=attempt_id,json=attemptId,proto3" json:"attempt_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Resume) Reset() {
@@ -706,6 +718,13 @@ func (x *Resume) GetToldValidUntil() *BootTime {
 		return x.ToldValidUntil
 	}
 	return nil
+}
+
+func (x *Resume) GetAttemptId() string {
+	if x != nil {
+		return x.AttemptId
+	}
+	return ""
 }
 
 // The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
@@ -769,7 +788,9 @@ type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new end of validity. Never earlier than the one told before, except where the machine was found to have been
 	// paused, or the bounds of the hold say so.
-	Validity      *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
+	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
+	// Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+	ResumeToken   string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -809,6 +830,13 @@ func (x *Renewed) GetValidity() *Validity {
 		return x.Validity
 	}
 	return nil
+}
+
+func (x *Renewed) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
+	}
+	return ""
 }
 
 // Renewals fail; the hold goes on until its validity ends. Stop what cannot be interrupted later. Rule S9.
@@ -1172,7 +1200,7 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\bValidity\x127\n" +
 	"\vvalid_until\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\n" +
 	"validUntil\x126\n" +
-	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xcc\x02\n" +
+	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xec\x02\n" +
 	"\x05Grant\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12\x1b\n" +
@@ -1183,20 +1211,26 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\vacquired_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"acquiredAt\x129\n" +
 	"\n" +
-	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xa6\x01\n" +
+	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1e\n" +
+	"\n" +
+	"generation\x18\t \x01(\x04R\n" +
+	"generation\"\xa6\x01\n" +
 	"\x04Busy\x120\n" +
 	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x120\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\"m\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\"\x8c\x01\n" +
 	"\x06Resume\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12@\n" +
-	"\x10told_valid_until\x18\x02 \x01(\v2\x16.leasehold.v1.BootTimeR\x0etoldValidUntil\"W\n" +
+	"\x10told_valid_until\x18\x02 \x01(\v2\x16.leasehold.v1.BootTimeR\x0etoldValidUntil\x12\x1d\n" +
+	"\n" +
+	"attempt_id\x18\x03 \x01(\tR\tattemptId\"W\n" +
 	"\aWaiting\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x120\n" +
-	"\x06record\x18\x02 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"=\n" +
+	"\x06record\x18\x02 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"`\n" +
 	"\aRenewed\x122\n" +
-	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\"j\n" +
+	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12!\n" +
+	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\"j\n" +
 	"\x06AtRisk\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x16\n" +

@@ -335,7 +335,10 @@ func (*AcquireLeaseResponse_Busy) isAcquireLeaseResponse_Outcome() {}
 type ReleaseLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the Grant. Required.
-	LeaseId       string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+	// by a call that carries its generation (S16). 0: unknown.
+	Generation    uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +378,13 @@ func (x *ReleaseLeaseRequest) GetLeaseId() string {
 		return x.LeaseId
 	}
 	return ""
+}
+
+func (x *ReleaseLeaseRequest) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // Response of LeaseService.ReleaseLease.
@@ -429,7 +439,10 @@ type ExtendLeaseRequest struct {
 	// From the Grant. Required.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// How long the hold may still last, counted from now: more than 0, at most the sidecar's ceiling (24 h). Required.
-	MaxHold       *durationpb.Duration `protobuf:"bytes,2,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
+	MaxHold *durationpb.Duration `protobuf:"bytes,2,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
+	// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+	// by a call that carries its generation (S16). 0: unknown.
+	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -478,6 +491,13 @@ func (x *ExtendLeaseRequest) GetMaxHold() *durationpb.Duration {
 	return nil
 }
 
+func (x *ExtendLeaseRequest) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
 // Response of LeaseService.ExtendLease.
 type ExtendLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -485,6 +505,9 @@ type ExtendLeaseResponse struct {
 	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
 	// When the new `max_hold` ends, by the wall clock; for people.
 	MaxHoldEndsAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=max_hold_ends_at,json=maxHoldEndsAt,proto3" json:"max_hold_ends_at,omitempty"`
+	// Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+	// was made by AcquireLease.
+	ResumeToken   string `protobuf:"bytes,3,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -531,6 +554,13 @@ func (x *ExtendLeaseResponse) GetMaxHoldEndsAt() *timestamppb.Timestamp {
 		return x.MaxHoldEndsAt
 	}
 	return nil
+}
+
+func (x *ExtendLeaseResponse) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
+	}
+	return ""
 }
 
 // Request of LeaseService.HoldLease.
@@ -1191,7 +1221,10 @@ type ReportProgressRequest struct {
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// Only asks for the validity: `progress_timeout` is not restarted. For what a client library does by itself, which
 	// says nothing about the job's progress. Default: false.
-	ValidityOnly  bool `protobuf:"varint,2,opt,name=validity_only,json=validityOnly,proto3" json:"validity_only,omitempty"`
+	ValidityOnly bool `protobuf:"varint,2,opt,name=validity_only,json=validityOnly,proto3" json:"validity_only,omitempty"`
+	// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+	// by a call that carries its generation (S16). 0: unknown.
+	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1238,6 +1271,13 @@ func (x *ReportProgressRequest) GetValidityOnly() bool {
 		return x.ValidityOnly
 	}
 	return false
+}
+
+func (x *ReportProgressRequest) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
 }
 
 // Response of LeaseService.ReportProgress.
@@ -1672,17 +1712,24 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x14AcquireLeaseResponse\x12/\n" +
 	"\agranted\x18\x01 \x01(\v2\x13.leasehold.v1.GrantH\x00R\agranted\x12(\n" +
 	"\x04busy\x18\x02 \x01(\v2\x12.leasehold.v1.BusyH\x00R\x04busyB\t\n" +
-	"\aoutcome\"0\n" +
+	"\aoutcome\"P\n" +
 	"\x13ReleaseLeaseRequest\x12\x19\n" +
-	"\blease_id\x18\x01 \x01(\tR\aleaseId\"K\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\"K\n" +
 	"\x14ReleaseLeaseResponse\x123\n" +
-	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"e\n" +
+	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"\x85\x01\n" +
 	"\x12ExtendLeaseRequest\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x124\n" +
-	"\bmax_hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\amaxHold\"\x8e\x01\n" +
+	"\bmax_hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\amaxHold\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"\xb1\x01\n" +
 	"\x13ExtendLeaseResponse\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12C\n" +
-	"\x10max_hold_ends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rmaxHoldEndsAt\"z\n" +
+	"\x10max_hold_ends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rmaxHoldEndsAt\x12!\n" +
+	"\fresume_token\x18\x03 \x01(\tR\vresumeToken\"z\n" +
 	"\x10HoldLeaseRequest\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecH\x00R\x04spec\x12.\n" +
 	"\x06resume\x18\x02 \x01(\v2\x14.leasehold.v1.ResumeH\x00R\x06resumeB\a\n" +
@@ -1716,10 +1763,13 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x10WatchLockRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\"E\n" +
 	"\x11WatchLockResponse\x120\n" +
-	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"W\n" +
+	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"w\n" +
 	"\x15ReportProgressRequest\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12#\n" +
-	"\rvalidity_only\x18\x02 \x01(\bR\fvalidityOnly\"L\n" +
+	"\rvalidity_only\x18\x02 \x01(\bR\fvalidityOnly\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\"L\n" +
 	"\x16ReportProgressResponse\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\"h\n" +
 	"\x11CheckTokenRequest\x12.\n" +

@@ -63,6 +63,7 @@ const (
 // - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
 // - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
 // - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
 // - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
 // - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
 // - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -82,8 +83,10 @@ type LeaseServiceClient interface {
 	//
 	// Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
 	// at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-	// Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-	// or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+	// Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+	// call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+	// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+	// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
 	// act until the end of the validity that it was told, and resume until then (S16).
 	HoldLease(ctx context.Context, in *HoldLeaseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldLeaseResponse], error)
 	// Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error.
@@ -271,6 +274,7 @@ func (c *leaseServiceClient) ResolvePath(ctx context.Context, in *ResolvePathReq
 // - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
 // - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
 // - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
 // - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
 // - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
 // - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -290,8 +294,10 @@ type LeaseServiceServer interface {
 	//
 	// Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
 	// at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-	// Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-	// or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+	// Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+	// call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+	// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+	// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
 	// act until the end of the validity that it was told, and resume until then (S16).
 	HoldLease(*HoldLeaseRequest, grpc.ServerStreamingServer[HoldLeaseResponse]) error
 	// Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error.

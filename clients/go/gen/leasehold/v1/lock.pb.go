@@ -357,9 +357,12 @@ type LockRecord struct {
 	// Whether the lock is held through this sidecar.
 	HeldHere bool `protobuf:"varint,13,opt,name=held_here,json=heldHere,proto3" json:"held_here,omitempty"`
 	// The newest break of the lock. Absent if it was never broken.
-	BreakNote     *BreakNote `protobuf:"bytes,14,opt,name=break_note,json=breakNote,proto3" json:"break_note,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	BreakNote *BreakNote `protobuf:"bytes,14,opt,name=break_note,json=breakNote,proto3" json:"break_note,omitempty"`
+	// Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+	// the lock now: in layout `webjobs`, where hosts of other software share the lock.
+	HolderIsLastRecorded bool `protobuf:"varint,15,opt,name=holder_is_last_recorded,json=holderIsLastRecorded,proto3" json:"holder_is_last_recorded,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *LockRecord) Reset() {
@@ -490,6 +493,13 @@ func (x *LockRecord) GetBreakNote() *BreakNote {
 	return nil
 }
 
+func (x *LockRecord) GetHolderIsLastRecorded() bool {
+	if x != nil {
+		return x.HolderIsLastRecorded
+	}
+	return false
+}
+
 // Why, by whom and when a lock was broken (BreakLock).
 type BreakNote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -581,7 +591,7 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\fLockSelector\x12)\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyH\x00R\x03key\x12\x1d\n" +
 	"\tlock_path\x18\x02 \x01(\tH\x00R\blockPathB\x06\n" +
-	"\x04lock\"\xb5\x05\n" +
+	"\x04lock\"\xec\x05\n" +
 	"\n" +
 	"LockRecord\x12\x1b\n" +
 	"\tlock_path\x18\x01 \x01(\tR\blockPath\x12\x17\n" +
@@ -601,7 +611,8 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\fwaiters_here\x18\f \x01(\rR\vwaitersHere\x12\x1b\n" +
 	"\theld_here\x18\r \x01(\bR\bheldHere\x126\n" +
 	"\n" +
-	"break_note\x18\x0e \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\x1a9\n" +
+	"break_note\x18\x0e \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\x125\n" +
+	"\x17holder_is_last_recorded\x18\x0f \x01(\bR\x14holderIsLastRecorded\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +

@@ -309,6 +309,7 @@ class Grant(google.protobuf.message.Message):
     VALIDITY_FIELD_NUMBER: builtins.int
     ACQUIRED_AT_FIELD_NUMBER: builtins.int
     EXPIRES_AT_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """Names this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold; who knows it can end the
     hold, so do not log it. Opaque.
@@ -326,6 +327,8 @@ class Grant(google.protobuf.message.Message):
     write to a resource that the lock protects, and let the resource refuse smaller ones than it has seen: nothing
     else keeps out a holder that was paused past its validity and does not know yet. Rule S5.
     """
+    generation: builtins.int
+    """Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16)."""
     @property
     def validity(self) -> Global___Validity:
         """Until when the holder may act, unless renewed."""
@@ -349,9 +352,10 @@ class Grant(google.protobuf.message.Message):
         validity: Global___Validity | None = ...,
         acquired_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         expires_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        generation: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "expires_at", b"expires_at", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
 
 Global___Grant: typing_extensions.TypeAlias = Grant
 
@@ -397,8 +401,13 @@ class Resume(google.protobuf.message.Message):
 
     RESUME_TOKEN_FIELD_NUMBER: builtins.int
     TOLD_VALID_UNTIL_FIELD_NUMBER: builtins.int
+    ATTEMPT_ID_FIELD_NUMBER: builtins.int
     resume_token: builtins.str
     """From the newest Grant of the hold. Required."""
+    attempt_id: builtins.str
+    """A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+    a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+    """
     @property
     def told_valid_until(self) -> Global___BootTime:
         """The end of the latest validity that the client was told and still believes. The sidecar gives the lock to nobody
@@ -410,9 +419,10 @@ class Resume(google.protobuf.message.Message):
         *,
         resume_token: builtins.str = ...,
         told_valid_until: Global___BootTime | None = ...,
+        attempt_id: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["told_valid_until", b"told_valid_until"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["resume_token", b"resume_token", "told_valid_until", b"told_valid_until"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["attempt_id", b"attempt_id", "resume_token", b"resume_token", "told_valid_until", b"told_valid_until"]) -> None: ...
 
 Global___Resume: typing_extensions.TypeAlias = Resume
 
@@ -450,6 +460,9 @@ class Renewed(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     VALIDITY_FIELD_NUMBER: builtins.int
+    RESUME_TOKEN_FIELD_NUMBER: builtins.int
+    resume_token: builtins.str
+    """Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16)."""
     @property
     def validity(self) -> Global___Validity:
         """The new end of validity. Never earlier than the one told before, except where the machine was found to have been
@@ -460,9 +473,10 @@ class Renewed(google.protobuf.message.Message):
         self,
         *,
         validity: Global___Validity | None = ...,
+        resume_token: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["validity", b"validity"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
 
 Global___Renewed: typing_extensions.TypeAlias = Renewed
 

@@ -28,7 +28,7 @@ from leasehold.v1 import hold_pb2 as leasehold_dot_v1_dot_hold__pb2
 from leasehold.v1 import lock_pb2 as leasehold_dot_v1_dot_lock__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n leasehold/v1/lease_service.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\"<\n\x13\x41\x63quireLeaseRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.leasehold.v1.LeaseSpec\"m\n\x14\x41\x63quireLeaseResponse\x12&\n\x07granted\x18\x01 \x01(\x0b\x32\x13.leasehold.v1.GrantH\x00\x12\"\n\x04\x62usy\x18\x02 \x01(\x0b\x32\x12.leasehold.v1.BusyH\x00\x42\t\n\x07outcome\"\'\n\x13ReleaseLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\"C\n\x14ReleaseLeaseResponse\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.leasehold.v1.ReleaseResult\"S\n\x12\x45xtendLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12+\n\x08max_hold\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"u\n\x13\x45xtendLeaseResponse\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\x34\n\x10max_hold_ends_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"l\n\x10HoldLeaseRequest\x12\'\n\x04spec\x18\x01 \x01(\x0b\x32\x17.leasehold.v1.LeaseSpecH\x00\x12&\n\x06resume\x18\x02 \x01(\x0b\x32\x14.leasehold.v1.ResumeH\x00\x42\x07\n\x05start\"\x8f\x03\n\x11HoldLeaseResponse\x12(\n\x07waiting\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.WaitingH\x00\x12&\n\x07granted\x18\x02 \x01(\x0b\x32\x13.leasehold.v1.GrantH\x00\x12\"\n\x04\x62usy\x18\x03 \x01(\x0b\x32\x12.leasehold.v1.BusyH\x00\x12(\n\x07renewed\x18\x04 \x01(\x0b\x32\x15.leasehold.v1.RenewedH\x00\x12\'\n\x07\x61t_risk\x18\x05 \x01(\x0b\x32\x14.leasehold.v1.AtRiskH\x00\x12,\n\trecovered\x18\x06 \x01(\x0b\x32\x17.leasehold.v1.RecoveredH\x00\x12*\n\x08\x64raining\x18\x07 \x01(\x0b\x32\x16.leasehold.v1.DrainingH\x00\x12\"\n\x04lost\x18\x08 \x01(\x0b\x32\x12.leasehold.v1.LostH\x00\x12*\n\x08released\x18\t \x01(\x0b\x32\x16.leasehold.v1.ReleasedH\x00\x42\x07\n\x05\x65vent\":\n\x0eGetLockRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\";\n\x0fGetLockResponse\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"z\n\x10ListLocksRequest\x12\x11\n\x07host_id\x18\x01 \x01(\tH\x00\x12\x10\n\x06prefix\x18\x02 \x01(\tH\x00\x12\x11\n\theld_only\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\r\x12\x12\n\npage_token\x18\x05 \x01(\tB\x07\n\x05under\"W\n\x11ListLocksResponse\x12)\n\x07records\x18\x01 \x03(\x0b\x32\x18.leasehold.v1.LockRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"<\n\x10WatchLockRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\"=\n\x11WatchLockResponse\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"@\n\x15ReportProgressRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x15\n\rvalidity_only\x18\x02 \x01(\x08\"B\n\x16ReportProgressResponse\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\"T\n\x11\x43heckTokenRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\x12\x15\n\rfencing_token\x18\x02 \x01(\x04\"{\n\x12\x43heckTokenResponse\x12)\n\x06status\x18\x01 \x01(\x0e\x32\x19.leasehold.v1.TokenStatus\x12!\n\x14newest_fencing_token\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x17\n\x15_newest_fencing_token\"\x86\x01\n\x10\x42reakLockRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.leasehold.v1.BreakMode\x12\x11\n\tbroken_by\x18\x04 \x01(\t\"\x96\x01\n\x11\x42reakLockResponse\x12+\n\x07outcome\x18\x01 \x01(\x0e\x32\x1a.leasehold.v1.BreakOutcome\x12*\n\x07\x66ree_in\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x06record\x18\x03 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"8\n\x12ResolvePathRequest\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKey\"n\n\x13ResolvePathResponse\x12\x11\n\tlock_path\x18\x01 \x01(\t\x12\x0f\n\x07host_id\x18\x02 \x01(\t\x12\x11\n\thost_type\x18\x03 \x01(\t\x12\x10\n\x08provider\x18\x04 \x01(\t\x12\x0e\n\x06layout\x18\x05 \x01(\t*w\n\x0bTokenStatus\x12\x1c\n\x18TOKEN_STATUS_UNSPECIFIED\x10\x00\x12\x18\n\x14TOKEN_STATUS_CURRENT\x10\x01\x12\x16\n\x12TOKEN_STATUS_STALE\x10\x02\x12\x18\n\x14TOKEN_STATUS_UNKNOWN\x10\x03*S\n\tBreakMode\x12\x1a\n\x16\x42REAK_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x42REAK_MODE_RUN_OUT\x10\x01\x12\x12\n\x0e\x42REAK_MODE_NOW\x10\x02*\x7f\n\x0c\x42reakOutcome\x12\x1d\n\x19\x42REAK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x42REAK_OUTCOME_BREAKING\x10\x01\x12\x18\n\x14\x42REAK_OUTCOME_BROKEN\x10\x02\x12\x1a\n\x16\x42REAK_OUTCOME_NOT_HELD\x10\x03\x32\x96\x07\n\x0cLeaseService\x12U\n\x0c\x41\x63quireLease\x12!.leasehold.v1.AcquireLeaseRequest\x1a\".leasehold.v1.AcquireLeaseResponse\x12U\n\x0cReleaseLease\x12!.leasehold.v1.ReleaseLeaseRequest\x1a\".leasehold.v1.ReleaseLeaseResponse\x12R\n\x0b\x45xtendLease\x12 .leasehold.v1.ExtendLeaseRequest\x1a!.leasehold.v1.ExtendLeaseResponse\x12N\n\tHoldLease\x12\x1e.leasehold.v1.HoldLeaseRequest\x1a\x1f.leasehold.v1.HoldLeaseResponse0\x01\x12\x46\n\x07GetLock\x12\x1c.leasehold.v1.GetLockRequest\x1a\x1d.leasehold.v1.GetLockResponse\x12L\n\tListLocks\x12\x1e.leasehold.v1.ListLocksRequest\x1a\x1f.leasehold.v1.ListLocksResponse\x12N\n\tWatchLock\x12\x1e.leasehold.v1.WatchLockRequest\x1a\x1f.leasehold.v1.WatchLockResponse0\x01\x12[\n\x0eReportProgress\x12#.leasehold.v1.ReportProgressRequest\x1a$.leasehold.v1.ReportProgressResponse\x12O\n\nCheckToken\x12\x1f.leasehold.v1.CheckTokenRequest\x1a .leasehold.v1.CheckTokenResponse\x12L\n\tBreakLock\x12\x1e.leasehold.v1.BreakLockRequest\x1a\x1f.leasehold.v1.BreakLockResponse\x12R\n\x0bResolvePath\x12 .leasehold.v1.ResolvePathRequest\x1a!.leasehold.v1.ResolvePathResponseB~\n\x10\x64\x65v.leasehold.v1B\x11LeaseServiceProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n leasehold/v1/lease_service.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\"<\n\x13\x41\x63quireLeaseRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.leasehold.v1.LeaseSpec\"m\n\x14\x41\x63quireLeaseResponse\x12&\n\x07granted\x18\x01 \x01(\x0b\x32\x13.leasehold.v1.GrantH\x00\x12\"\n\x04\x62usy\x18\x02 \x01(\x0b\x32\x12.leasehold.v1.BusyH\x00\x42\t\n\x07outcome\";\n\x13ReleaseLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\"C\n\x14ReleaseLeaseResponse\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.leasehold.v1.ReleaseResult\"g\n\x12\x45xtendLeaseRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12+\n\x08max_hold\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ngeneration\x18\x03 \x01(\x04\"\x8b\x01\n\x13\x45xtendLeaseResponse\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\x34\n\x10max_hold_ends_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cresume_token\x18\x03 \x01(\t\"l\n\x10HoldLeaseRequest\x12\'\n\x04spec\x18\x01 \x01(\x0b\x32\x17.leasehold.v1.LeaseSpecH\x00\x12&\n\x06resume\x18\x02 \x01(\x0b\x32\x14.leasehold.v1.ResumeH\x00\x42\x07\n\x05start\"\x8f\x03\n\x11HoldLeaseResponse\x12(\n\x07waiting\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.WaitingH\x00\x12&\n\x07granted\x18\x02 \x01(\x0b\x32\x13.leasehold.v1.GrantH\x00\x12\"\n\x04\x62usy\x18\x03 \x01(\x0b\x32\x12.leasehold.v1.BusyH\x00\x12(\n\x07renewed\x18\x04 \x01(\x0b\x32\x15.leasehold.v1.RenewedH\x00\x12\'\n\x07\x61t_risk\x18\x05 \x01(\x0b\x32\x14.leasehold.v1.AtRiskH\x00\x12,\n\trecovered\x18\x06 \x01(\x0b\x32\x17.leasehold.v1.RecoveredH\x00\x12*\n\x08\x64raining\x18\x07 \x01(\x0b\x32\x16.leasehold.v1.DrainingH\x00\x12\"\n\x04lost\x18\x08 \x01(\x0b\x32\x12.leasehold.v1.LostH\x00\x12*\n\x08released\x18\t \x01(\x0b\x32\x16.leasehold.v1.ReleasedH\x00\x42\x07\n\x05\x65vent\":\n\x0eGetLockRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\";\n\x0fGetLockResponse\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"z\n\x10ListLocksRequest\x12\x11\n\x07host_id\x18\x01 \x01(\tH\x00\x12\x10\n\x06prefix\x18\x02 \x01(\tH\x00\x12\x11\n\theld_only\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\r\x12\x12\n\npage_token\x18\x05 \x01(\tB\x07\n\x05under\"W\n\x11ListLocksResponse\x12)\n\x07records\x18\x01 \x03(\x0b\x32\x18.leasehold.v1.LockRecord\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"<\n\x10WatchLockRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\"=\n\x11WatchLockResponse\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"T\n\x15ReportProgressRequest\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x15\n\rvalidity_only\x18\x02 \x01(\x08\x12\x12\n\ngeneration\x18\x03 \x01(\x04\"B\n\x16ReportProgressResponse\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\"T\n\x11\x43heckTokenRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\x12\x15\n\rfencing_token\x18\x02 \x01(\x04\"{\n\x12\x43heckTokenResponse\x12)\n\x06status\x18\x01 \x01(\x0e\x32\x19.leasehold.v1.TokenStatus\x12!\n\x14newest_fencing_token\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x17\n\x15_newest_fencing_token\"\x86\x01\n\x10\x42reakLockRequest\x12(\n\x04lock\x18\x01 \x01(\x0b\x32\x1a.leasehold.v1.LockSelector\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12%\n\x04mode\x18\x03 \x01(\x0e\x32\x17.leasehold.v1.BreakMode\x12\x11\n\tbroken_by\x18\x04 \x01(\t\"\x96\x01\n\x11\x42reakLockResponse\x12+\n\x07outcome\x18\x01 \x01(\x0e\x32\x1a.leasehold.v1.BreakOutcome\x12*\n\x07\x66ree_in\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x06record\x18\x03 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"8\n\x12ResolvePathRequest\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKey\"n\n\x13ResolvePathResponse\x12\x11\n\tlock_path\x18\x01 \x01(\t\x12\x0f\n\x07host_id\x18\x02 \x01(\t\x12\x11\n\thost_type\x18\x03 \x01(\t\x12\x10\n\x08provider\x18\x04 \x01(\t\x12\x0e\n\x06layout\x18\x05 \x01(\t*w\n\x0bTokenStatus\x12\x1c\n\x18TOKEN_STATUS_UNSPECIFIED\x10\x00\x12\x18\n\x14TOKEN_STATUS_CURRENT\x10\x01\x12\x16\n\x12TOKEN_STATUS_STALE\x10\x02\x12\x18\n\x14TOKEN_STATUS_UNKNOWN\x10\x03*S\n\tBreakMode\x12\x1a\n\x16\x42REAK_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x42REAK_MODE_RUN_OUT\x10\x01\x12\x12\n\x0e\x42REAK_MODE_NOW\x10\x02*\x7f\n\x0c\x42reakOutcome\x12\x1d\n\x19\x42REAK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x42REAK_OUTCOME_BREAKING\x10\x01\x12\x18\n\x14\x42REAK_OUTCOME_BROKEN\x10\x02\x12\x1a\n\x16\x42REAK_OUTCOME_NOT_HELD\x10\x03\x32\x96\x07\n\x0cLeaseService\x12U\n\x0c\x41\x63quireLease\x12!.leasehold.v1.AcquireLeaseRequest\x1a\".leasehold.v1.AcquireLeaseResponse\x12U\n\x0cReleaseLease\x12!.leasehold.v1.ReleaseLeaseRequest\x1a\".leasehold.v1.ReleaseLeaseResponse\x12R\n\x0b\x45xtendLease\x12 .leasehold.v1.ExtendLeaseRequest\x1a!.leasehold.v1.ExtendLeaseResponse\x12N\n\tHoldLease\x12\x1e.leasehold.v1.HoldLeaseRequest\x1a\x1f.leasehold.v1.HoldLeaseResponse0\x01\x12\x46\n\x07GetLock\x12\x1c.leasehold.v1.GetLockRequest\x1a\x1d.leasehold.v1.GetLockResponse\x12L\n\tListLocks\x12\x1e.leasehold.v1.ListLocksRequest\x1a\x1f.leasehold.v1.ListLocksResponse\x12N\n\tWatchLock\x12\x1e.leasehold.v1.WatchLockRequest\x1a\x1f.leasehold.v1.WatchLockResponse0\x01\x12[\n\x0eReportProgress\x12#.leasehold.v1.ReportProgressRequest\x1a$.leasehold.v1.ReportProgressResponse\x12O\n\nCheckToken\x12\x1f.leasehold.v1.CheckTokenRequest\x1a .leasehold.v1.CheckTokenResponse\x12L\n\tBreakLock\x12\x1e.leasehold.v1.BreakLockRequest\x1a\x1f.leasehold.v1.BreakLockResponse\x12R\n\x0bResolvePath\x12 .leasehold.v1.ResolvePathRequest\x1a!.leasehold.v1.ResolvePathResponseB~\n\x10\x64\x65v.leasehold.v1B\x11LeaseServiceProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,56 +36,56 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'leasehold.v1.lease_service_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.leasehold.v1B\021LeaseServiceProtoP\001ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\252\002\014Leasehold.V1'
-  _globals['_TOKENSTATUS']._serialized_start=2428
-  _globals['_TOKENSTATUS']._serialized_end=2547
-  _globals['_BREAKMODE']._serialized_start=2549
-  _globals['_BREAKMODE']._serialized_end=2632
-  _globals['_BREAKOUTCOME']._serialized_start=2634
-  _globals['_BREAKOUTCOME']._serialized_end=2761
+  _globals['_TOKENSTATUS']._serialized_start=2511
+  _globals['_TOKENSTATUS']._serialized_end=2630
+  _globals['_BREAKMODE']._serialized_start=2632
+  _globals['_BREAKMODE']._serialized_end=2715
+  _globals['_BREAKOUTCOME']._serialized_start=2717
+  _globals['_BREAKOUTCOME']._serialized_end=2844
   _globals['_ACQUIRELEASEREQUEST']._serialized_start=165
   _globals['_ACQUIRELEASEREQUEST']._serialized_end=225
   _globals['_ACQUIRELEASERESPONSE']._serialized_start=227
   _globals['_ACQUIRELEASERESPONSE']._serialized_end=336
   _globals['_RELEASELEASEREQUEST']._serialized_start=338
-  _globals['_RELEASELEASEREQUEST']._serialized_end=377
-  _globals['_RELEASELEASERESPONSE']._serialized_start=379
-  _globals['_RELEASELEASERESPONSE']._serialized_end=446
-  _globals['_EXTENDLEASEREQUEST']._serialized_start=448
-  _globals['_EXTENDLEASEREQUEST']._serialized_end=531
-  _globals['_EXTENDLEASERESPONSE']._serialized_start=533
-  _globals['_EXTENDLEASERESPONSE']._serialized_end=650
-  _globals['_HOLDLEASEREQUEST']._serialized_start=652
-  _globals['_HOLDLEASEREQUEST']._serialized_end=760
-  _globals['_HOLDLEASERESPONSE']._serialized_start=763
-  _globals['_HOLDLEASERESPONSE']._serialized_end=1162
-  _globals['_GETLOCKREQUEST']._serialized_start=1164
-  _globals['_GETLOCKREQUEST']._serialized_end=1222
-  _globals['_GETLOCKRESPONSE']._serialized_start=1224
-  _globals['_GETLOCKRESPONSE']._serialized_end=1283
-  _globals['_LISTLOCKSREQUEST']._serialized_start=1285
-  _globals['_LISTLOCKSREQUEST']._serialized_end=1407
-  _globals['_LISTLOCKSRESPONSE']._serialized_start=1409
-  _globals['_LISTLOCKSRESPONSE']._serialized_end=1496
-  _globals['_WATCHLOCKREQUEST']._serialized_start=1498
-  _globals['_WATCHLOCKREQUEST']._serialized_end=1558
-  _globals['_WATCHLOCKRESPONSE']._serialized_start=1560
-  _globals['_WATCHLOCKRESPONSE']._serialized_end=1621
-  _globals['_REPORTPROGRESSREQUEST']._serialized_start=1623
-  _globals['_REPORTPROGRESSREQUEST']._serialized_end=1687
-  _globals['_REPORTPROGRESSRESPONSE']._serialized_start=1689
-  _globals['_REPORTPROGRESSRESPONSE']._serialized_end=1755
-  _globals['_CHECKTOKENREQUEST']._serialized_start=1757
-  _globals['_CHECKTOKENREQUEST']._serialized_end=1841
-  _globals['_CHECKTOKENRESPONSE']._serialized_start=1843
-  _globals['_CHECKTOKENRESPONSE']._serialized_end=1966
-  _globals['_BREAKLOCKREQUEST']._serialized_start=1969
-  _globals['_BREAKLOCKREQUEST']._serialized_end=2103
-  _globals['_BREAKLOCKRESPONSE']._serialized_start=2106
-  _globals['_BREAKLOCKRESPONSE']._serialized_end=2256
-  _globals['_RESOLVEPATHREQUEST']._serialized_start=2258
-  _globals['_RESOLVEPATHREQUEST']._serialized_end=2314
-  _globals['_RESOLVEPATHRESPONSE']._serialized_start=2316
-  _globals['_RESOLVEPATHRESPONSE']._serialized_end=2426
-  _globals['_LEASESERVICE']._serialized_start=2764
-  _globals['_LEASESERVICE']._serialized_end=3682
+  _globals['_RELEASELEASEREQUEST']._serialized_end=397
+  _globals['_RELEASELEASERESPONSE']._serialized_start=399
+  _globals['_RELEASELEASERESPONSE']._serialized_end=466
+  _globals['_EXTENDLEASEREQUEST']._serialized_start=468
+  _globals['_EXTENDLEASEREQUEST']._serialized_end=571
+  _globals['_EXTENDLEASERESPONSE']._serialized_start=574
+  _globals['_EXTENDLEASERESPONSE']._serialized_end=713
+  _globals['_HOLDLEASEREQUEST']._serialized_start=715
+  _globals['_HOLDLEASEREQUEST']._serialized_end=823
+  _globals['_HOLDLEASERESPONSE']._serialized_start=826
+  _globals['_HOLDLEASERESPONSE']._serialized_end=1225
+  _globals['_GETLOCKREQUEST']._serialized_start=1227
+  _globals['_GETLOCKREQUEST']._serialized_end=1285
+  _globals['_GETLOCKRESPONSE']._serialized_start=1287
+  _globals['_GETLOCKRESPONSE']._serialized_end=1346
+  _globals['_LISTLOCKSREQUEST']._serialized_start=1348
+  _globals['_LISTLOCKSREQUEST']._serialized_end=1470
+  _globals['_LISTLOCKSRESPONSE']._serialized_start=1472
+  _globals['_LISTLOCKSRESPONSE']._serialized_end=1559
+  _globals['_WATCHLOCKREQUEST']._serialized_start=1561
+  _globals['_WATCHLOCKREQUEST']._serialized_end=1621
+  _globals['_WATCHLOCKRESPONSE']._serialized_start=1623
+  _globals['_WATCHLOCKRESPONSE']._serialized_end=1684
+  _globals['_REPORTPROGRESSREQUEST']._serialized_start=1686
+  _globals['_REPORTPROGRESSREQUEST']._serialized_end=1770
+  _globals['_REPORTPROGRESSRESPONSE']._serialized_start=1772
+  _globals['_REPORTPROGRESSRESPONSE']._serialized_end=1838
+  _globals['_CHECKTOKENREQUEST']._serialized_start=1840
+  _globals['_CHECKTOKENREQUEST']._serialized_end=1924
+  _globals['_CHECKTOKENRESPONSE']._serialized_start=1926
+  _globals['_CHECKTOKENRESPONSE']._serialized_end=2049
+  _globals['_BREAKLOCKREQUEST']._serialized_start=2052
+  _globals['_BREAKLOCKREQUEST']._serialized_end=2186
+  _globals['_BREAKLOCKRESPONSE']._serialized_start=2189
+  _globals['_BREAKLOCKRESPONSE']._serialized_end=2339
+  _globals['_RESOLVEPATHREQUEST']._serialized_start=2341
+  _globals['_RESOLVEPATHREQUEST']._serialized_end=2397
+  _globals['_RESOLVEPATHRESPONSE']._serialized_start=2399
+  _globals['_RESOLVEPATHRESPONSE']._serialized_end=2509
+  _globals['_LEASESERVICE']._serialized_start=2847
+  _globals['_LEASESERVICE']._serialized_end=3765
 # @@protoc_insertion_point(module_scope)

@@ -169,14 +169,20 @@ class ReleaseLeaseRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     LEASE_ID_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """From the Grant. Required."""
+    generation: builtins.int
+    """The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+    by a call that carries its generation (S16). 0: unknown.
+    """
     def __init__(
         self,
         *,
         lease_id: builtins.str = ...,
+        generation: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["lease_id", b"lease_id"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id"]) -> None: ...
 
 Global___ReleaseLeaseRequest: typing_extensions.TypeAlias = ReleaseLeaseRequest
 
@@ -209,8 +215,13 @@ class ExtendLeaseRequest(google.protobuf.message.Message):
 
     LEASE_ID_FIELD_NUMBER: builtins.int
     MAX_HOLD_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """From the Grant. Required."""
+    generation: builtins.int
+    """The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+    by a call that carries its generation (S16). 0: unknown.
+    """
     @property
     def max_hold(self) -> google.protobuf.duration_pb2.Duration:
         """How long the hold may still last, counted from now: more than 0, at most the sidecar's ceiling (24 h). Required."""
@@ -220,9 +231,10 @@ class ExtendLeaseRequest(google.protobuf.message.Message):
         *,
         lease_id: builtins.str = ...,
         max_hold: google.protobuf.duration_pb2.Duration | None = ...,
+        generation: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["max_hold", b"max_hold"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["lease_id", b"lease_id", "max_hold", b"max_hold"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id", "max_hold", b"max_hold"]) -> None: ...
 
 Global___ExtendLeaseRequest: typing_extensions.TypeAlias = ExtendLeaseRequest
 
@@ -234,6 +246,11 @@ class ExtendLeaseResponse(google.protobuf.message.Message):
 
     VALIDITY_FIELD_NUMBER: builtins.int
     MAX_HOLD_ENDS_AT_FIELD_NUMBER: builtins.int
+    RESUME_TOKEN_FIELD_NUMBER: builtins.int
+    resume_token: builtins.str
+    """Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+    was made by AcquireLease.
+    """
     @property
     def validity(self) -> leasehold.v1.hold_pb2.Validity:
         """Until when the holder may act, unless renewed."""
@@ -247,9 +264,10 @@ class ExtendLeaseResponse(google.protobuf.message.Message):
         *,
         validity: leasehold.v1.hold_pb2.Validity | None = ...,
         max_hold_ends_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        resume_token: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["max_hold_ends_at", b"max_hold_ends_at", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["max_hold_ends_at", b"max_hold_ends_at", "validity", b"validity"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["max_hold_ends_at", b"max_hold_ends_at", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
 
 Global___ExtendLeaseResponse: typing_extensions.TypeAlias = ExtendLeaseResponse
 
@@ -510,19 +528,25 @@ class ReportProgressRequest(google.protobuf.message.Message):
 
     LEASE_ID_FIELD_NUMBER: builtins.int
     VALIDITY_ONLY_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """From the Grant. Required."""
     validity_only: builtins.bool
     """Only asks for the validity: `progress_timeout` is not restarted. For what a client library does by itself, which
     says nothing about the job's progress. Default: false.
     """
+    generation: builtins.int
+    """The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+    by a call that carries its generation (S16). 0: unknown.
+    """
     def __init__(
         self,
         *,
         lease_id: builtins.str = ...,
         validity_only: builtins.bool = ...,
+        generation: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["lease_id", b"lease_id", "validity_only", b"validity_only"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id", "validity_only", b"validity_only"]) -> None: ...
 
 Global___ReportProgressRequest: typing_extensions.TypeAlias = ReportProgressRequest
 

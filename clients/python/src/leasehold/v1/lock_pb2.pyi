@@ -206,6 +206,7 @@ class LockRecord(google.protobuf.message.Message):
     WAITERS_HERE_FIELD_NUMBER: builtins.int
     HELD_HERE_FIELD_NUMBER: builtins.int
     BREAK_NOTE_FIELD_NUMBER: builtins.int
+    HOLDER_IS_LAST_RECORDED_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock path: container, slash, name in the container. Always set."""
     host_id: builtins.str
@@ -222,6 +223,10 @@ class LockRecord(google.protobuf.message.Message):
     """How many callers wait for the lock at this sidecar."""
     held_here: builtins.bool
     """Whether the lock is held through this sidecar."""
+    holder_is_last_recorded: builtins.bool
+    """Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+    the lock now: in layout `webjobs`, where hosts of other software share the lock.
+    """
     @property
     def key(self) -> Global___LockKey:
         """The key the lock was last taken by, without overrides. Very long names are cut here, so name the lock by
@@ -265,9 +270,10 @@ class LockRecord(google.protobuf.message.Message):
         waiters_here: builtins.int = ...,
         held_here: builtins.bool = ...,
         break_note: Global___BreakNote | None = ...,
+        holder_is_last_recorded: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "fencing_token", b"fencing_token", "key", b"key", "resting_until", b"resting_until", "written_at", b"written_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lock_path", b"lock_path", "resting_until", b"resting_until", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lock_path", b"lock_path", "resting_until", b"resting_until", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_fencing_token", b"_fencing_token"]) -> typing.Literal["fencing_token"] | None: ...
 
 Global___LockRecord: typing_extensions.TypeAlias = LockRecord

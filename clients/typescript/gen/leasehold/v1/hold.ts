@@ -331,7 +331,11 @@ export interface Grant {
     | Date
     | undefined;
   /** When the validity ends unless renewed, by the wall clock; for people, and never to be counted on. */
-  expiresAt: Date | undefined;
+  expiresAt:
+    | Date
+    | undefined;
+  /** Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16). */
+  generation: number;
 }
 
 /**
@@ -360,7 +364,14 @@ export interface Resume {
    * The end of the latest validity that the client was told and still believes. The sidecar gives the lock to nobody
    * else before it is over, even if the hold cannot go on. Absent if the client believes nothing any more.
    */
-  toldValidUntil: BootTime | undefined;
+  toldValidUntil:
+    | BootTime
+    | undefined;
+  /**
+   * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+   * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+   */
+  attemptId: string;
 }
 
 /**
@@ -380,7 +391,11 @@ export interface Renewed {
    * The new end of validity. Never earlier than the one told before, except where the machine was found to have been
    * paused, or the bounds of the hold say so.
    */
-  validity: Validity | undefined;
+  validity:
+    | Validity
+    | undefined;
+  /** Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16). */
+  resumeToken: string;
 }
 
 /** Renewals fail; the hold goes on until its validity ends. Stop what cannot be interrupted later. Rule S9. */
@@ -846,6 +861,7 @@ function createBaseGrant(): Grant {
     validity: undefined,
     acquiredAt: undefined,
     expiresAt: undefined,
+    generation: 0,
   };
 }
 
@@ -874,6 +890,9 @@ export const Grant: MessageFns<Grant> = {
     }
     if (message.expiresAt !== undefined) {
       Timestamp.encode(toTimestamp(message.expiresAt), writer.uint32(66).fork()).join();
+    }
+    if (message.generation !== 0) {
+      writer.uint32(72).uint64(message.generation);
     }
     return writer;
   },
@@ -955,6 +974,14 @@ export const Grant: MessageFns<Grant> = {
             message.expiresAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -982,6 +1009,7 @@ export const Grant: MessageFns<Grant> = {
       : undefined;
     message.acquiredAt = object.acquiredAt ?? undefined;
     message.expiresAt = object.expiresAt ?? undefined;
+    message.generation = object.generation ?? 0;
     return message;
   },
 };
@@ -1070,7 +1098,7 @@ export const Busy: MessageFns<Busy> = {
 };
 
 function createBaseResume(): Resume {
-  return { resumeToken: "", toldValidUntil: undefined };
+  return { resumeToken: "", toldValidUntil: undefined, attemptId: "" };
 }
 
 export const Resume: MessageFns<Resume> = {
@@ -1080,6 +1108,9 @@ export const Resume: MessageFns<Resume> = {
     }
     if (message.toldValidUntil !== undefined) {
       BootTime.encode(message.toldValidUntil, writer.uint32(18).fork()).join();
+    }
+    if (message.attemptId !== "") {
+      writer.uint32(26).string(message.attemptId);
     }
     return writer;
   },
@@ -1113,6 +1144,14 @@ export const Resume: MessageFns<Resume> = {
             message.toldValidUntil = BootTime.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.attemptId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1134,6 +1173,7 @@ export const Resume: MessageFns<Resume> = {
     message.toldValidUntil = (object.toldValidUntil !== undefined && object.toldValidUntil !== null)
       ? BootTime.fromPartial(object.toldValidUntil)
       : undefined;
+    message.attemptId = object.attemptId ?? "";
     return message;
   },
 };
@@ -1208,13 +1248,16 @@ export const Waiting: MessageFns<Waiting> = {
 };
 
 function createBaseRenewed(): Renewed {
-  return { validity: undefined };
+  return { validity: undefined, resumeToken: "" };
 }
 
 export const Renewed: MessageFns<Renewed> = {
   encode(message: Renewed, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.validity !== undefined) {
       Validity.encode(message.validity, writer.uint32(10).fork()).join();
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(18).string(message.resumeToken);
     }
     return writer;
   },
@@ -1240,6 +1283,14 @@ export const Renewed: MessageFns<Renewed> = {
             message.validity = Validity.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1260,6 +1311,7 @@ export const Renewed: MessageFns<Renewed> = {
     message.validity = (object.validity !== undefined && object.validity !== null)
       ? Validity.fromPartial(object.validity)
       : undefined;
+    message.resumeToken = object.resumeToken ?? "";
     return message;
   },
 };

@@ -221,6 +221,11 @@ export interface AcquireLeaseResponse {
 export interface ReleaseLeaseRequest {
   /** From the Grant. Required. */
   leaseId: string;
+  /**
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   */
+  generation: number;
 }
 
 /** Response of LeaseService.ReleaseLease. */
@@ -234,7 +239,14 @@ export interface ExtendLeaseRequest {
   /** From the Grant. Required. */
   leaseId: string;
   /** How long the hold may still last, counted from now: more than 0, at most the sidecar's ceiling (24 h). Required. */
-  maxHold: Duration | undefined;
+  maxHold:
+    | Duration
+    | undefined;
+  /**
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   */
+  generation: number;
 }
 
 /** Response of LeaseService.ExtendLease. */
@@ -244,7 +256,14 @@ export interface ExtendLeaseResponse {
     | Validity
     | undefined;
   /** When the new `max_hold` ends, by the wall clock; for people. */
-  maxHoldEndsAt: Date | undefined;
+  maxHoldEndsAt:
+    | Date
+    | undefined;
+  /**
+   * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+   * was made by AcquireLease.
+   */
+  resumeToken: string;
 }
 
 /** Request of LeaseService.HoldLease. */
@@ -367,6 +386,11 @@ export interface ReportProgressRequest {
    * says nothing about the job's progress. Default: false.
    */
   validityOnly: boolean;
+  /**
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   */
+  generation: number;
 }
 
 /** Response of LeaseService.ReportProgress. */
@@ -579,13 +603,16 @@ export const AcquireLeaseResponse: MessageFns<AcquireLeaseResponse> = {
 };
 
 function createBaseReleaseLeaseRequest(): ReleaseLeaseRequest {
-  return { leaseId: "" };
+  return { leaseId: "", generation: 0 };
 }
 
 export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
   encode(message: ReleaseLeaseRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.leaseId !== "") {
       writer.uint32(10).string(message.leaseId);
+    }
+    if (message.generation !== 0) {
+      writer.uint32(16).uint64(message.generation);
     }
     return writer;
   },
@@ -611,6 +638,14 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
             message.leaseId = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -629,6 +664,7 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
   fromPartial<I extends Exact<DeepPartial<ReleaseLeaseRequest>, I>>(object: I): ReleaseLeaseRequest {
     const message = createBaseReleaseLeaseRequest();
     message.leaseId = object.leaseId ?? "";
+    message.generation = object.generation ?? 0;
     return message;
   },
 };
@@ -691,7 +727,7 @@ export const ReleaseLeaseResponse: MessageFns<ReleaseLeaseResponse> = {
 };
 
 function createBaseExtendLeaseRequest(): ExtendLeaseRequest {
-  return { leaseId: "", maxHold: undefined };
+  return { leaseId: "", maxHold: undefined, generation: 0 };
 }
 
 export const ExtendLeaseRequest: MessageFns<ExtendLeaseRequest> = {
@@ -701,6 +737,9 @@ export const ExtendLeaseRequest: MessageFns<ExtendLeaseRequest> = {
     }
     if (message.maxHold !== undefined) {
       Duration.encode(message.maxHold, writer.uint32(18).fork()).join();
+    }
+    if (message.generation !== 0) {
+      writer.uint32(24).uint64(message.generation);
     }
     return writer;
   },
@@ -734,6 +773,14 @@ export const ExtendLeaseRequest: MessageFns<ExtendLeaseRequest> = {
             message.maxHold = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -755,12 +802,13 @@ export const ExtendLeaseRequest: MessageFns<ExtendLeaseRequest> = {
     message.maxHold = (object.maxHold !== undefined && object.maxHold !== null)
       ? Duration.fromPartial(object.maxHold)
       : undefined;
+    message.generation = object.generation ?? 0;
     return message;
   },
 };
 
 function createBaseExtendLeaseResponse(): ExtendLeaseResponse {
-  return { validity: undefined, maxHoldEndsAt: undefined };
+  return { validity: undefined, maxHoldEndsAt: undefined, resumeToken: "" };
 }
 
 export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
@@ -770,6 +818,9 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
     }
     if (message.maxHoldEndsAt !== undefined) {
       Timestamp.encode(toTimestamp(message.maxHoldEndsAt), writer.uint32(18).fork()).join();
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(26).string(message.resumeToken);
     }
     return writer;
   },
@@ -803,6 +854,14 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
             message.maxHoldEndsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -824,6 +883,7 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
       ? Validity.fromPartial(object.validity)
       : undefined;
     message.maxHoldEndsAt = object.maxHoldEndsAt ?? undefined;
+    message.resumeToken = object.resumeToken ?? "";
     return message;
   },
 };
@@ -1522,7 +1582,7 @@ export const WatchLockResponse: MessageFns<WatchLockResponse> = {
 };
 
 function createBaseReportProgressRequest(): ReportProgressRequest {
-  return { leaseId: "", validityOnly: false };
+  return { leaseId: "", validityOnly: false, generation: 0 };
 }
 
 export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
@@ -1532,6 +1592,9 @@ export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
     }
     if (message.validityOnly !== false) {
       writer.uint32(16).bool(message.validityOnly);
+    }
+    if (message.generation !== 0) {
+      writer.uint32(24).uint64(message.generation);
     }
     return writer;
   },
@@ -1565,6 +1628,14 @@ export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
             message.validityOnly = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1584,6 +1655,7 @@ export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
     const message = createBaseReportProgressRequest();
     message.leaseId = object.leaseId ?? "";
     message.validityOnly = object.validityOnly ?? false;
+    message.generation = object.generation ?? 0;
     return message;
   },
 };
@@ -2139,6 +2211,7 @@ export const ResolvePathResponse: MessageFns<ResolvePathResponse> = {
  * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
  * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
  * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+ * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
  * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
  * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
  * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -2193,8 +2266,10 @@ export const LeaseServiceService = {
    *
    * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
    * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-   * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-   * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+   * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+   * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+   * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+   * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
    * act until the end of the validity that it was told, and resume until then (S16).
    */
   holdLease: {
@@ -2317,8 +2392,10 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    *
    * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
    * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-   * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-   * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+   * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+   * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+   * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+   * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
    * act until the end of the validity that it was told, and resume until then (S16).
    */
   holdLease: handleServerStreamingCall<HoldLeaseRequest, HoldLeaseResponse>;
@@ -2417,8 +2494,10 @@ export interface LeaseServiceClient extends Client {
    *
    * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
    * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-   * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-   * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+   * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+   * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+   * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+   * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
    * act until the end of the validity that it was told, and resume until then (S16).
    */
   holdLease(request: HoldLeaseRequest, options?: Partial<CallOptions>): ClientReadableStream<HoldLeaseResponse>;

@@ -216,7 +216,14 @@ export interface LockRecord {
   /** Whether the lock is held through this sidecar. */
   heldHere: boolean;
   /** The newest break of the lock. Absent if it was never broken. */
-  breakNote: BreakNote | undefined;
+  breakNote:
+    | BreakNote
+    | undefined;
+  /**
+   * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+   * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+   */
+  holderIsLastRecorded: boolean;
 }
 
 export interface LockRecord_LabelsEntry {
@@ -438,6 +445,7 @@ function createBaseLockRecord(): LockRecord {
     waitersHere: 0,
     heldHere: false,
     breakNote: undefined,
+    holderIsLastRecorded: false,
   };
 }
 
@@ -484,6 +492,9 @@ export const LockRecord: MessageFns<LockRecord> = {
     }
     if (message.breakNote !== undefined) {
       BreakNote.encode(message.breakNote, writer.uint32(114).fork()).join();
+    }
+    if (message.holderIsLastRecorded !== false) {
+      writer.uint32(120).bool(message.holderIsLastRecorded);
     }
     return writer;
   },
@@ -616,6 +627,14 @@ export const LockRecord: MessageFns<LockRecord> = {
             message.breakNote = BreakNote.decode(reader, reader.uint32());
             continue;
           }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.holderIsLastRecorded = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -657,6 +676,7 @@ export const LockRecord: MessageFns<LockRecord> = {
     message.breakNote = (object.breakNote !== undefined && object.breakNote !== null)
       ? BreakNote.fromPartial(object.breakNote)
       : undefined;
+    message.holderIsLastRecorded = object.holderIsLastRecorded ?? false;
     return message;
   },
 };

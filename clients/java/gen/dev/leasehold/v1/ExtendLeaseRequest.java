@@ -130,6 +130,22 @@ private static final long serialVersionUID = 0L;
     return maxHold_ == null ? com.google.protobuf.Duration.getDefaultInstance() : maxHold_;
   }
 
+  public static final int GENERATION_FIELD_NUMBER = 3;
+  private long generation_ = 0L;
+  /**
+   * <pre>
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   * </pre>
+   *
+   * <code>uint64 generation = 3;</code>
+   * @return The generation.
+   */
+  @java.lang.Override
+  public long getGeneration() {
+    return generation_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -150,6 +166,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(2, getMaxHold());
     }
+    if (generation_ != 0L) {
+      output.writeUInt64(3, generation_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -165,6 +184,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(2, getMaxHold());
+    }
+    if (generation_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt64Size(3, generation_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -188,6 +211,8 @@ private static final long serialVersionUID = 0L;
       if (!getMaxHold()
           .equals(other.getMaxHold())) return false;
     }
+    if (getGeneration()
+        != other.getGeneration()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -205,6 +230,9 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + MAX_HOLD_FIELD_NUMBER;
       hash = (53 * hash) + getMaxHold().hashCode();
     }
+    hash = (37 * hash) + GENERATION_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getGeneration());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -352,6 +380,7 @@ private static final long serialVersionUID = 0L;
         maxHoldBuilder_.dispose();
         maxHoldBuilder_ = null;
       }
+      generation_ = 0L;
       return this;
     }
 
@@ -394,6 +423,9 @@ private static final long serialVersionUID = 0L;
             ? maxHold_
             : maxHoldBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.generation_ = generation_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -450,6 +482,9 @@ private static final long serialVersionUID = 0L;
       if (other.hasMaxHold()) {
         mergeMaxHold(other.getMaxHold());
       }
+      if (other.getGeneration() != 0L) {
+        setGeneration(other.getGeneration());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -488,6 +523,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 24: {
+              generation_ = input.readUInt64();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -752,6 +792,53 @@ private static final long serialVersionUID = 0L;
         maxHold_ = null;
       }
       return maxHoldBuilder_;
+    }
+
+    private long generation_ ;
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 3;</code>
+     * @return The generation.
+     */
+    @java.lang.Override
+    public long getGeneration() {
+      return generation_;
+    }
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 3;</code>
+     * @param value The generation to set.
+     * @return This builder for chaining.
+     */
+    public Builder setGeneration(long value) {
+
+      generation_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearGeneration() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      generation_ = 0L;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -54,4 +54,15 @@ public interface ExtendLeaseRequestOrBuilder extends
    * <code>.google.protobuf.Duration max_hold = 2;</code>
    */
   com.google.protobuf.DurationOrBuilder getMaxHoldOrBuilder();
+
+  /**
+   * <pre>
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   * </pre>
+   *
+   * <code>uint64 generation = 3;</code>
+   * @return The generation.
+   */
+  long getGeneration();
 }

@@ -21,6 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private ExtendLeaseResponse() {
+    resumeToken_ = "";
   }
 
   @java.lang.Override
@@ -120,6 +121,55 @@ private static final long serialVersionUID = 0L;
     return maxHoldEndsAt_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : maxHoldEndsAt_;
   }
 
+  public static final int RESUME_TOKEN_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object resumeToken_ = "";
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+   * was made by AcquireLease.
+   * </pre>
+   *
+   * <code>string resume_token = 3;</code>
+   * @return The resumeToken.
+   */
+  @java.lang.Override
+  public java.lang.String getResumeToken() {
+    java.lang.Object ref = resumeToken_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      resumeToken_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+   * was made by AcquireLease.
+   * </pre>
+   *
+   * <code>string resume_token = 3;</code>
+   * @return The bytes for resumeToken.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getResumeTokenBytes() {
+    java.lang.Object ref = resumeToken_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      resumeToken_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -140,6 +190,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(2, getMaxHoldEndsAt());
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(resumeToken_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, resumeToken_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -156,6 +209,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(2, getMaxHoldEndsAt());
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(resumeToken_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, resumeToken_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -182,6 +238,8 @@ private static final long serialVersionUID = 0L;
       if (!getMaxHoldEndsAt()
           .equals(other.getMaxHoldEndsAt())) return false;
     }
+    if (!getResumeToken()
+        .equals(other.getResumeToken())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -201,6 +259,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + MAX_HOLD_ENDS_AT_FIELD_NUMBER;
       hash = (53 * hash) + getMaxHoldEndsAt().hashCode();
     }
+    hash = (37 * hash) + RESUME_TOKEN_FIELD_NUMBER;
+    hash = (53 * hash) + getResumeToken().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -353,6 +413,7 @@ private static final long serialVersionUID = 0L;
         maxHoldEndsAtBuilder_.dispose();
         maxHoldEndsAtBuilder_ = null;
       }
+      resumeToken_ = "";
       return this;
     }
 
@@ -398,6 +459,9 @@ private static final long serialVersionUID = 0L;
             ? maxHoldEndsAt_
             : maxHoldEndsAtBuilder_.build();
         to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.resumeToken_ = resumeToken_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -452,6 +516,11 @@ private static final long serialVersionUID = 0L;
       if (other.hasMaxHoldEndsAt()) {
         mergeMaxHoldEndsAt(other.getMaxHoldEndsAt());
       }
+      if (!other.getResumeToken().isEmpty()) {
+        resumeToken_ = other.resumeToken_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -492,6 +561,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 26: {
+              resumeToken_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -821,6 +895,103 @@ private static final long serialVersionUID = 0L;
         maxHoldEndsAt_ = null;
       }
       return maxHoldEndsAtBuilder_;
+    }
+
+    private java.lang.Object resumeToken_ = "";
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+     * was made by AcquireLease.
+     * </pre>
+     *
+     * <code>string resume_token = 3;</code>
+     * @return The resumeToken.
+     */
+    public java.lang.String getResumeToken() {
+      java.lang.Object ref = resumeToken_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        resumeToken_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+     * was made by AcquireLease.
+     * </pre>
+     *
+     * <code>string resume_token = 3;</code>
+     * @return The bytes for resumeToken.
+     */
+    public com.google.protobuf.ByteString
+        getResumeTokenBytes() {
+      java.lang.Object ref = resumeToken_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        resumeToken_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+     * was made by AcquireLease.
+     * </pre>
+     *
+     * <code>string resume_token = 3;</code>
+     * @param value The resumeToken to set.
+     * @return This builder for chaining.
+     */
+    public Builder setResumeToken(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      resumeToken_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+     * was made by AcquireLease.
+     * </pre>
+     *
+     * <code>string resume_token = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearResumeToken() {
+      resumeToken_ = getDefaultInstance().getResumeToken();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+     * was made by AcquireLease.
+     * </pre>
+     *
+     * <code>string resume_token = 3;</code>
+     * @param value The bytes for resumeToken to set.
+     * @return This builder for chaining.
+     */
+    public Builder setResumeTokenBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      resumeToken_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -61,4 +61,26 @@ public interface ExtendLeaseResponseOrBuilder extends
    * <code>.google.protobuf.Timestamp max_hold_ends_at = 2;</code>
    */
   com.google.protobuf.TimestampOrBuilder getMaxHoldEndsAtOrBuilder();
+
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+   * was made by AcquireLease.
+   * </pre>
+   *
+   * <code>string resume_token = 3;</code>
+   * @return The resumeToken.
+   */
+  java.lang.String getResumeToken();
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
+   * was made by AcquireLease.
+   * </pre>
+   *
+   * <code>string resume_token = 3;</code>
+   * @return The bytes for resumeToken.
+   */
+  com.google.protobuf.ByteString
+      getResumeTokenBytes();
 }

@@ -373,6 +373,21 @@ private static final long serialVersionUID = 0L;
     return expiresAt_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : expiresAt_;
   }
 
+  public static final int GENERATION_FIELD_NUMBER = 9;
+  private long generation_ = 0L;
+  /**
+   * <pre>
+   * Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+   * </pre>
+   *
+   * <code>uint64 generation = 9;</code>
+   * @return The generation.
+   */
+  @java.lang.Override
+  public long getGeneration() {
+    return generation_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -411,6 +426,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000004) != 0)) {
       output.writeMessage(8, getExpiresAt());
     }
+    if (generation_ != 0L) {
+      output.writeUInt64(9, generation_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -447,6 +465,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000004) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(8, getExpiresAt());
+    }
+    if (generation_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt64Size(9, generation_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -488,6 +510,8 @@ private static final long serialVersionUID = 0L;
       if (!getExpiresAt()
           .equals(other.getExpiresAt())) return false;
     }
+    if (getGeneration()
+        != other.getGeneration()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -522,6 +546,9 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + EXPIRES_AT_FIELD_NUMBER;
       hash = (53 * hash) + getExpiresAt().hashCode();
     }
+    hash = (37 * hash) + GENERATION_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getGeneration());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -687,6 +714,7 @@ private static final long serialVersionUID = 0L;
         expiresAtBuilder_.dispose();
         expiresAtBuilder_ = null;
       }
+      generation_ = 0L;
       return this;
     }
 
@@ -753,6 +781,9 @@ private static final long serialVersionUID = 0L;
             ? expiresAt_
             : expiresAtBuilder_.build();
         to_bitField0_ |= 0x00000004;
+      }
+      if (((from_bitField0_ & 0x00000100) != 0)) {
+        result.generation_ = generation_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -833,6 +864,9 @@ private static final long serialVersionUID = 0L;
       if (other.hasExpiresAt()) {
         mergeExpiresAt(other.getExpiresAt());
       }
+      if (other.getGeneration() != 0L) {
+        setGeneration(other.getGeneration());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -905,6 +939,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000080;
               break;
             } // case 66
+            case 72: {
+              generation_ = input.readUInt64();
+              bitField0_ |= 0x00000100;
+              break;
+            } // case 72
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1819,6 +1858,50 @@ private static final long serialVersionUID = 0L;
         expiresAt_ = null;
       }
       return expiresAtBuilder_;
+    }
+
+    private long generation_ ;
+    /**
+     * <pre>
+     * Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+     * </pre>
+     *
+     * <code>uint64 generation = 9;</code>
+     * @return The generation.
+     */
+    @java.lang.Override
+    public long getGeneration() {
+      return generation_;
+    }
+    /**
+     * <pre>
+     * Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+     * </pre>
+     *
+     * <code>uint64 generation = 9;</code>
+     * @param value The generation to set.
+     * @return This builder for chaining.
+     */
+    public Builder setGeneration(long value) {
+
+      generation_ = value;
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+     * </pre>
+     *
+     * <code>uint64 generation = 9;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearGeneration() {
+      bitField0_ = (bitField0_ & ~0x00000100);
+      generation_ = 0L;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

@@ -184,4 +184,14 @@ public interface GrantOrBuilder extends
    * <code>.google.protobuf.Timestamp expires_at = 8;</code>
    */
   com.google.protobuf.TimestampOrBuilder getExpiresAtOrBuilder();
+
+  /**
+   * <pre>
+   * Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+   * </pre>
+   *
+   * <code>uint64 generation = 9;</code>
+   * @return The generation.
+   */
+  long getGeneration();
 }

@@ -118,51 +118,53 @@ public final class HoldProto {
       "\031.google.protobuf.Duration\"e\n\010Validity\022+" +
       "\n\013valid_until\030\001 \001(\0132\026.leasehold.v1.BootT" +
       "ime\022,\n\tvalid_for\030\002 \001(\0132\031.google.protobuf" +
-      ".Duration\"\365\001\n\005Grant\022\020\n\010lease_id\030\001 \001(\t\022\024\n" +
+      ".Duration\"\211\002\n\005Grant\022\020\n\010lease_id\030\001 \001(\t\022\024\n" +
       "\014resume_token\030\002 \001(\t\022\021\n\tlock_path\030\003 \001(\t\022\017" +
       "\n\007host_id\030\004 \001(\t\022\025\n\rfencing_token\030\005 \001(\004\022(" +
       "\n\010validity\030\006 \001(\0132\026.leasehold.v1.Validity" +
       "\022/\n\013acquired_at\030\007 \001(\0132\032.google.protobuf." +
       "Timestamp\022.\n\nexpires_at\030\010 \001(\0132\032.google.p" +
-      "rotobuf.Timestamp\"\212\001\n\004Busy\022(\n\006record\030\001 \001" +
-      "(\0132\030.leasehold.v1.LockRecord\022.\n\013retry_af" +
-      "ter\030\002 \001(\0132\031.google.protobuf.Duration\022(\n\006" +
-      "reason\030\003 \001(\0162\030.leasehold.v1.BusyReason\"P" +
-      "\n\006Resume\022\024\n\014resume_token\030\001 \001(\t\0220\n\020told_v" +
-      "alid_until\030\002 \001(\0132\026.leasehold.v1.BootTime" +
+      "rotobuf.Timestamp\022\022\n\ngeneration\030\t \001(\004\"\212\001" +
+      "\n\004Busy\022(\n\006record\030\001 \001(\0132\030.leasehold.v1.Lo" +
+      "ckRecord\022.\n\013retry_after\030\002 \001(\0132\031.google.p" +
+      "rotobuf.Duration\022(\n\006reason\030\003 \001(\0162\030.lease" +
+      "hold.v1.BusyReason\"d\n\006Resume\022\024\n\014resume_t" +
+      "oken\030\001 \001(\t\0220\n\020told_valid_until\030\002 \001(\0132\026.l" +
+      "easehold.v1.BootTime\022\022\n\nattempt_id\030\003 \001(\t" +
       "\"E\n\007Waiting\022\020\n\010position\030\001 \001(\r\022(\n\006record\030" +
-      "\002 \001(\0132\030.leasehold.v1.LockRecord\"3\n\007Renew" +
+      "\002 \001(\0132\030.leasehold.v1.LockRecord\"I\n\007Renew" +
       "ed\022(\n\010validity\030\001 \001(\0132\026.leasehold.v1.Vali" +
-      "dity\"Q\n\006AtRisk\022(\n\010validity\030\001 \001(\0132\026.lease" +
-      "hold.v1.Validity\022\r\n\005cause\030\002 \001(\t\022\016\n\006detai" +
-      "l\030\003 \001(\t\"5\n\tRecovered\022(\n\010validity\030\001 \001(\0132\026" +
-      ".leasehold.v1.Validity\"8\n\010Draining\022,\n\tti" +
-      "me_left\030\001 \001(\0132\031.google.protobuf.Duration" +
-      "\"m\n\004Lost\022(\n\006reason\030\001 \001(\0162\030.leasehold.v1." +
-      "LossReason\022\016\n\006detail\030\002 \001(\t\022+\n\nbreak_note" +
-      "\030\003 \001(\0132\027.leasehold.v1.BreakNote\"7\n\010Relea" +
-      "sed\022+\n\006result\030\001 \001(\0132\033.leasehold.v1.Relea" +
-      "seResult\"\240\001\n\rReleaseResult\022-\n\007outcome\030\001 " +
-      "\001(\0162\034.leasehold.v1.ReleaseOutcome\022-\n\013los" +
-      "s_reason\030\002 \001(\0162\030.leasehold.v1.LossReason" +
-      "\0221\n\rresting_until\030\003 \001(\0132\032.google.protobu" +
-      "f.Timestamp*r\n\nBusyReason\022\033\n\027BUSY_REASON" +
-      "_UNSPECIFIED\020\000\022\024\n\020BUSY_REASON_HELD\020\001\022\030\n\024" +
-      "BUSY_REASON_BREAKING\020\002\022\027\n\023BUSY_REASON_RE" +
-      "STING\020\003*\350\001\n\nLossReason\022\033\n\027LOSS_REASON_UN" +
-      "SPECIFIED\020\000\022\027\n\023LOSS_REASON_EXPIRED\020\001\022\025\n\021" +
-      "LOSS_REASON_TAKEN\020\002\022\026\n\022LOSS_REASON_BROKE" +
-      "N\020\003\022\034\n\030LOSS_REASON_LOCK_DELETED\020\004\022 \n\034LOS" +
-      "S_REASON_MAX_HOLD_REACHED\020\005\022\033\n\027LOSS_REAS" +
-      "ON_NO_PROGRESS\020\006\022\030\n\024LOSS_REASON_SHUTDOWN" +
-      "\020\007*\264\001\n\016ReleaseOutcome\022\037\n\033RELEASE_OUTCOME" +
-      "_UNSPECIFIED\020\000\022\034\n\030RELEASE_OUTCOME_RELEAS" +
-      "ED\020\001\022 \n\034RELEASE_OUTCOME_ALREADY_LOST\020\002\022$" +
-      "\n RELEASE_OUTCOME_ALREADY_RELEASED\020\003\022\033\n\027" +
-      "RELEASE_OUTCOME_RESTING\020\004Bv\n\020dev.leaseho" +
-      "ld.v1B\tHoldProtoP\001ZFgithub.com/leasehold" +
-      "/leasehold/clients/go/gen/leasehold/v1;l" +
-      "easeholdv1\252\002\014Leasehold.V1b\006proto3"
+      "dity\022\024\n\014resume_token\030\002 \001(\t\"Q\n\006AtRisk\022(\n\010" +
+      "validity\030\001 \001(\0132\026.leasehold.v1.Validity\022\r" +
+      "\n\005cause\030\002 \001(\t\022\016\n\006detail\030\003 \001(\t\"5\n\tRecover" +
+      "ed\022(\n\010validity\030\001 \001(\0132\026.leasehold.v1.Vali" +
+      "dity\"8\n\010Draining\022,\n\ttime_left\030\001 \001(\0132\031.go" +
+      "ogle.protobuf.Duration\"m\n\004Lost\022(\n\006reason" +
+      "\030\001 \001(\0162\030.leasehold.v1.LossReason\022\016\n\006deta" +
+      "il\030\002 \001(\t\022+\n\nbreak_note\030\003 \001(\0132\027.leasehold" +
+      ".v1.BreakNote\"7\n\010Released\022+\n\006result\030\001 \001(" +
+      "\0132\033.leasehold.v1.ReleaseResult\"\240\001\n\rRelea" +
+      "seResult\022-\n\007outcome\030\001 \001(\0162\034.leasehold.v1" +
+      ".ReleaseOutcome\022-\n\013loss_reason\030\002 \001(\0162\030.l" +
+      "easehold.v1.LossReason\0221\n\rresting_until\030" +
+      "\003 \001(\0132\032.google.protobuf.Timestamp*r\n\nBus" +
+      "yReason\022\033\n\027BUSY_REASON_UNSPECIFIED\020\000\022\024\n\020" +
+      "BUSY_REASON_HELD\020\001\022\030\n\024BUSY_REASON_BREAKI" +
+      "NG\020\002\022\027\n\023BUSY_REASON_RESTING\020\003*\350\001\n\nLossRe" +
+      "ason\022\033\n\027LOSS_REASON_UNSPECIFIED\020\000\022\027\n\023LOS" +
+      "S_REASON_EXPIRED\020\001\022\025\n\021LOSS_REASON_TAKEN\020" +
+      "\002\022\026\n\022LOSS_REASON_BROKEN\020\003\022\034\n\030LOSS_REASON" +
+      "_LOCK_DELETED\020\004\022 \n\034LOSS_REASON_MAX_HOLD_" +
+      "REACHED\020\005\022\033\n\027LOSS_REASON_NO_PROGRESS\020\006\022\030" +
+      "\n\024LOSS_REASON_SHUTDOWN\020\007*\264\001\n\016ReleaseOutc" +
+      "ome\022\037\n\033RELEASE_OUTCOME_UNSPECIFIED\020\000\022\034\n\030" +
+      "RELEASE_OUTCOME_RELEASED\020\001\022 \n\034RELEASE_OU" +
+      "TCOME_ALREADY_LOST\020\002\022$\n RELEASE_OUTCOME_" +
+      "ALREADY_RELEASED\020\003\022\033\n\027RELEASE_OUTCOME_RE" +
+      "STING\020\004Bv\n\020dev.leasehold.v1B\tHoldProtoP\001" +
+      "ZFgithub.com/leasehold/leasehold/clients" +
+      "/go/gen/leasehold/v1;leaseholdv1\252\002\014Lease" +
+      "hold.V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -200,7 +202,7 @@ public final class HoldProto {
     internal_static_leasehold_v1_Grant_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_Grant_descriptor,
-        new java.lang.String[] { "LeaseId", "ResumeToken", "LockPath", "HostId", "FencingToken", "Validity", "AcquiredAt", "ExpiresAt", });
+        new java.lang.String[] { "LeaseId", "ResumeToken", "LockPath", "HostId", "FencingToken", "Validity", "AcquiredAt", "ExpiresAt", "Generation", });
     internal_static_leasehold_v1_Busy_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_leasehold_v1_Busy_fieldAccessorTable = new
@@ -212,7 +214,7 @@ public final class HoldProto {
     internal_static_leasehold_v1_Resume_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_Resume_descriptor,
-        new java.lang.String[] { "ResumeToken", "ToldValidUntil", });
+        new java.lang.String[] { "ResumeToken", "ToldValidUntil", "AttemptId", });
     internal_static_leasehold_v1_Waiting_descriptor =
       getDescriptor().getMessageTypes().get(6);
     internal_static_leasehold_v1_Waiting_fieldAccessorTable = new
@@ -224,7 +226,7 @@ public final class HoldProto {
     internal_static_leasehold_v1_Renewed_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_Renewed_descriptor,
-        new java.lang.String[] { "Validity", });
+        new java.lang.String[] { "Validity", "ResumeToken", });
     internal_static_leasehold_v1_AtRisk_descriptor =
       getDescriptor().getMessageTypes().get(8);
     internal_static_leasehold_v1_AtRisk_fieldAccessorTable = new

@@ -24,6 +24,7 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
  * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
  * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+ * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
  * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
  * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
  * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -459,6 +460,7 @@ public final class LeaseServiceGrpc {
    * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
    * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
    * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+   * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
    * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
    * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
    * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -506,8 +508,10 @@ public final class LeaseServiceGrpc {
      * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
      * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
      * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-     * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-     * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+     * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+     * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+     * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+     * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
      * act until the end of the validity that it was told, and resume until then (S16).
      * </pre>
      */
@@ -616,6 +620,7 @@ public final class LeaseServiceGrpc {
    * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
    * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
    * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+   * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
    * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
    * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
    * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -652,6 +657,7 @@ public final class LeaseServiceGrpc {
    * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
    * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
    * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+   * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
    * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
    * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
    * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -713,8 +719,10 @@ public final class LeaseServiceGrpc {
      * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
      * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
      * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-     * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-     * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+     * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+     * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+     * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+     * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
      * act until the end of the validity that it was told, and resume until then (S16).
      * </pre>
      */
@@ -831,6 +839,7 @@ public final class LeaseServiceGrpc {
    * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
    * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
    * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+   * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
    * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
    * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
    * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -889,8 +898,10 @@ public final class LeaseServiceGrpc {
      * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
      * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
      * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-     * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-     * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+     * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+     * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+     * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+     * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
      * act until the end of the validity that it was told, and resume until then (S16).
      * </pre>
      */
@@ -1003,6 +1014,7 @@ public final class LeaseServiceGrpc {
    * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
    * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
    * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+   * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
    * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
    * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
    * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
@@ -1061,8 +1073,10 @@ public final class LeaseServiceGrpc {
      * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
      * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
      * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-     * Granted (same lease id, lock path and token) or Lost. To end the hold, stop acting first, then cancel the stream,
-     * or call ReleaseLease and read on to Released. A stream that ended otherwise is never a held lock: the client may
+     * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
+     * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
+     * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
+     * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
      * act until the end of the validity that it was told, and resume until then (S16).
      * </pre>
      */
@@ -1173,6 +1187,7 @@ public final class LeaseServiceGrpc {
    * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
    * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
    * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+   * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
    * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
    * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
    * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.

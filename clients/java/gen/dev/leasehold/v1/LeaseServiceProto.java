@@ -142,94 +142,96 @@ public final class LeaseServiceProto {
       "2\027.leasehold.v1.LeaseSpec\"m\n\024AcquireLeas" +
       "eResponse\022&\n\007granted\030\001 \001(\0132\023.leasehold.v" +
       "1.GrantH\000\022\"\n\004busy\030\002 \001(\0132\022.leasehold.v1.B" +
-      "usyH\000B\t\n\007outcome\"\'\n\023ReleaseLeaseRequest\022" +
-      "\020\n\010lease_id\030\001 \001(\t\"C\n\024ReleaseLeaseRespons" +
-      "e\022+\n\006result\030\001 \001(\0132\033.leasehold.v1.Release" +
-      "Result\"S\n\022ExtendLeaseRequest\022\020\n\010lease_id" +
-      "\030\001 \001(\t\022+\n\010max_hold\030\002 \001(\0132\031.google.protob" +
-      "uf.Duration\"u\n\023ExtendLeaseResponse\022(\n\010va" +
-      "lidity\030\001 \001(\0132\026.leasehold.v1.Validity\0224\n\020" +
-      "max_hold_ends_at\030\002 \001(\0132\032.google.protobuf" +
-      ".Timestamp\"l\n\020HoldLeaseRequest\022\'\n\004spec\030\001" +
-      " \001(\0132\027.leasehold.v1.LeaseSpecH\000\022&\n\006resum" +
-      "e\030\002 \001(\0132\024.leasehold.v1.ResumeH\000B\007\n\005start" +
-      "\"\217\003\n\021HoldLeaseResponse\022(\n\007waiting\030\001 \001(\0132" +
-      "\025.leasehold.v1.WaitingH\000\022&\n\007granted\030\002 \001(" +
-      "\0132\023.leasehold.v1.GrantH\000\022\"\n\004busy\030\003 \001(\0132\022" +
-      ".leasehold.v1.BusyH\000\022(\n\007renewed\030\004 \001(\0132\025." +
-      "leasehold.v1.RenewedH\000\022\'\n\007at_risk\030\005 \001(\0132" +
-      "\024.leasehold.v1.AtRiskH\000\022,\n\trecovered\030\006 \001" +
-      "(\0132\027.leasehold.v1.RecoveredH\000\022*\n\010drainin" +
-      "g\030\007 \001(\0132\026.leasehold.v1.DrainingH\000\022\"\n\004los" +
-      "t\030\010 \001(\0132\022.leasehold.v1.LostH\000\022*\n\010release" +
-      "d\030\t \001(\0132\026.leasehold.v1.ReleasedH\000B\007\n\005eve" +
-      "nt\":\n\016GetLockRequest\022(\n\004lock\030\001 \001(\0132\032.lea" +
-      "sehold.v1.LockSelector\";\n\017GetLockRespons" +
-      "e\022(\n\006record\030\001 \001(\0132\030.leasehold.v1.LockRec" +
-      "ord\"z\n\020ListLocksRequest\022\021\n\007host_id\030\001 \001(\t" +
-      "H\000\022\020\n\006prefix\030\002 \001(\tH\000\022\021\n\theld_only\030\003 \001(\010\022" +
-      "\021\n\tpage_size\030\004 \001(\r\022\022\n\npage_token\030\005 \001(\tB\007" +
-      "\n\005under\"W\n\021ListLocksResponse\022)\n\007records\030" +
-      "\001 \003(\0132\030.leasehold.v1.LockRecord\022\027\n\017next_" +
-      "page_token\030\002 \001(\t\"<\n\020WatchLockRequest\022(\n\004" +
-      "lock\030\001 \001(\0132\032.leasehold.v1.LockSelector\"=" +
-      "\n\021WatchLockResponse\022(\n\006record\030\001 \001(\0132\030.le" +
-      "asehold.v1.LockRecord\"@\n\025ReportProgressR" +
-      "equest\022\020\n\010lease_id\030\001 \001(\t\022\025\n\rvalidity_onl" +
-      "y\030\002 \001(\010\"B\n\026ReportProgressResponse\022(\n\010val" +
-      "idity\030\001 \001(\0132\026.leasehold.v1.Validity\"T\n\021C" +
-      "heckTokenRequest\022(\n\004lock\030\001 \001(\0132\032.leaseho" +
-      "ld.v1.LockSelector\022\025\n\rfencing_token\030\002 \001(" +
-      "\004\"{\n\022CheckTokenResponse\022)\n\006status\030\001 \001(\0162" +
-      "\031.leasehold.v1.TokenStatus\022!\n\024newest_fen" +
-      "cing_token\030\002 \001(\004H\000\210\001\001B\027\n\025_newest_fencing" +
-      "_token\"\206\001\n\020BreakLockRequest\022(\n\004lock\030\001 \001(" +
-      "\0132\032.leasehold.v1.LockSelector\022\016\n\006reason\030" +
-      "\002 \001(\t\022%\n\004mode\030\003 \001(\0162\027.leasehold.v1.Break" +
-      "Mode\022\021\n\tbroken_by\030\004 \001(\t\"\226\001\n\021BreakLockRes" +
-      "ponse\022+\n\007outcome\030\001 \001(\0162\032.leasehold.v1.Br" +
-      "eakOutcome\022*\n\007free_in\030\002 \001(\0132\031.google.pro" +
-      "tobuf.Duration\022(\n\006record\030\003 \001(\0132\030.leaseho" +
-      "ld.v1.LockRecord\"8\n\022ResolvePathRequest\022\"" +
-      "\n\003key\030\001 \001(\0132\025.leasehold.v1.LockKey\"n\n\023Re" +
-      "solvePathResponse\022\021\n\tlock_path\030\001 \001(\t\022\017\n\007" +
-      "host_id\030\002 \001(\t\022\021\n\thost_type\030\003 \001(\t\022\020\n\010prov" +
-      "ider\030\004 \001(\t\022\016\n\006layout\030\005 \001(\t*w\n\013TokenStatu" +
-      "s\022\034\n\030TOKEN_STATUS_UNSPECIFIED\020\000\022\030\n\024TOKEN" +
-      "_STATUS_CURRENT\020\001\022\026\n\022TOKEN_STATUS_STALE\020" +
-      "\002\022\030\n\024TOKEN_STATUS_UNKNOWN\020\003*S\n\tBreakMode" +
-      "\022\032\n\026BREAK_MODE_UNSPECIFIED\020\000\022\026\n\022BREAK_MO" +
-      "DE_RUN_OUT\020\001\022\022\n\016BREAK_MODE_NOW\020\002*\177\n\014Brea" +
-      "kOutcome\022\035\n\031BREAK_OUTCOME_UNSPECIFIED\020\000\022" +
-      "\032\n\026BREAK_OUTCOME_BREAKING\020\001\022\030\n\024BREAK_OUT" +
-      "COME_BROKEN\020\002\022\032\n\026BREAK_OUTCOME_NOT_HELD\020" +
-      "\0032\226\007\n\014LeaseService\022U\n\014AcquireLease\022!.lea" +
-      "sehold.v1.AcquireLeaseRequest\032\".leasehol" +
-      "d.v1.AcquireLeaseResponse\022U\n\014ReleaseLeas" +
-      "e\022!.leasehold.v1.ReleaseLeaseRequest\032\".l" +
-      "easehold.v1.ReleaseLeaseResponse\022R\n\013Exte" +
-      "ndLease\022 .leasehold.v1.ExtendLeaseReques" +
-      "t\032!.leasehold.v1.ExtendLeaseResponse\022N\n\t" +
-      "HoldLease\022\036.leasehold.v1.HoldLeaseReques" +
-      "t\032\037.leasehold.v1.HoldLeaseResponse0\001\022F\n\007" +
-      "GetLock\022\034.leasehold.v1.GetLockRequest\032\035." +
-      "leasehold.v1.GetLockResponse\022L\n\tListLock" +
-      "s\022\036.leasehold.v1.ListLocksRequest\032\037.leas" +
-      "ehold.v1.ListLocksResponse\022N\n\tWatchLock\022" +
-      "\036.leasehold.v1.WatchLockRequest\032\037.leaseh" +
-      "old.v1.WatchLockResponse0\001\022[\n\016ReportProg" +
-      "ress\022#.leasehold.v1.ReportProgressReques" +
-      "t\032$.leasehold.v1.ReportProgressResponse\022" +
-      "O\n\nCheckToken\022\037.leasehold.v1.CheckTokenR" +
-      "equest\032 .leasehold.v1.CheckTokenResponse" +
-      "\022L\n\tBreakLock\022\036.leasehold.v1.BreakLockRe" +
-      "quest\032\037.leasehold.v1.BreakLockResponse\022R" +
-      "\n\013ResolvePath\022 .leasehold.v1.ResolvePath" +
-      "Request\032!.leasehold.v1.ResolvePathRespon" +
-      "seB~\n\020dev.leasehold.v1B\021LeaseServiceProt" +
-      "oP\001ZFgithub.com/leasehold/leasehold/clie" +
-      "nts/go/gen/leasehold/v1;leaseholdv1\252\002\014Le" +
-      "asehold.V1b\006proto3"
+      "usyH\000B\t\n\007outcome\";\n\023ReleaseLeaseRequest\022" +
+      "\020\n\010lease_id\030\001 \001(\t\022\022\n\ngeneration\030\002 \001(\004\"C\n" +
+      "\024ReleaseLeaseResponse\022+\n\006result\030\001 \001(\0132\033." +
+      "leasehold.v1.ReleaseResult\"g\n\022ExtendLeas" +
+      "eRequest\022\020\n\010lease_id\030\001 \001(\t\022+\n\010max_hold\030\002" +
+      " \001(\0132\031.google.protobuf.Duration\022\022\n\ngener" +
+      "ation\030\003 \001(\004\"\213\001\n\023ExtendLeaseResponse\022(\n\010v" +
+      "alidity\030\001 \001(\0132\026.leasehold.v1.Validity\0224\n" +
+      "\020max_hold_ends_at\030\002 \001(\0132\032.google.protobu" +
+      "f.Timestamp\022\024\n\014resume_token\030\003 \001(\t\"l\n\020Hol" +
+      "dLeaseRequest\022\'\n\004spec\030\001 \001(\0132\027.leasehold." +
+      "v1.LeaseSpecH\000\022&\n\006resume\030\002 \001(\0132\024.leaseho" +
+      "ld.v1.ResumeH\000B\007\n\005start\"\217\003\n\021HoldLeaseRes" +
+      "ponse\022(\n\007waiting\030\001 \001(\0132\025.leasehold.v1.Wa" +
+      "itingH\000\022&\n\007granted\030\002 \001(\0132\023.leasehold.v1." +
+      "GrantH\000\022\"\n\004busy\030\003 \001(\0132\022.leasehold.v1.Bus" +
+      "yH\000\022(\n\007renewed\030\004 \001(\0132\025.leasehold.v1.Rene" +
+      "wedH\000\022\'\n\007at_risk\030\005 \001(\0132\024.leasehold.v1.At" +
+      "RiskH\000\022,\n\trecovered\030\006 \001(\0132\027.leasehold.v1" +
+      ".RecoveredH\000\022*\n\010draining\030\007 \001(\0132\026.leaseho" +
+      "ld.v1.DrainingH\000\022\"\n\004lost\030\010 \001(\0132\022.leaseho" +
+      "ld.v1.LostH\000\022*\n\010released\030\t \001(\0132\026.leaseho" +
+      "ld.v1.ReleasedH\000B\007\n\005event\":\n\016GetLockRequ" +
+      "est\022(\n\004lock\030\001 \001(\0132\032.leasehold.v1.LockSel" +
+      "ector\";\n\017GetLockResponse\022(\n\006record\030\001 \001(\013" +
+      "2\030.leasehold.v1.LockRecord\"z\n\020ListLocksR" +
+      "equest\022\021\n\007host_id\030\001 \001(\tH\000\022\020\n\006prefix\030\002 \001(" +
+      "\tH\000\022\021\n\theld_only\030\003 \001(\010\022\021\n\tpage_size\030\004 \001(" +
+      "\r\022\022\n\npage_token\030\005 \001(\tB\007\n\005under\"W\n\021ListLo" +
+      "cksResponse\022)\n\007records\030\001 \003(\0132\030.leasehold" +
+      ".v1.LockRecord\022\027\n\017next_page_token\030\002 \001(\t\"" +
+      "<\n\020WatchLockRequest\022(\n\004lock\030\001 \001(\0132\032.leas" +
+      "ehold.v1.LockSelector\"=\n\021WatchLockRespon" +
+      "se\022(\n\006record\030\001 \001(\0132\030.leasehold.v1.LockRe" +
+      "cord\"T\n\025ReportProgressRequest\022\020\n\010lease_i" +
+      "d\030\001 \001(\t\022\025\n\rvalidity_only\030\002 \001(\010\022\022\n\ngenera" +
+      "tion\030\003 \001(\004\"B\n\026ReportProgressResponse\022(\n\010" +
+      "validity\030\001 \001(\0132\026.leasehold.v1.Validity\"T" +
+      "\n\021CheckTokenRequest\022(\n\004lock\030\001 \001(\0132\032.leas" +
+      "ehold.v1.LockSelector\022\025\n\rfencing_token\030\002" +
+      " \001(\004\"{\n\022CheckTokenResponse\022)\n\006status\030\001 \001" +
+      "(\0162\031.leasehold.v1.TokenStatus\022!\n\024newest_" +
+      "fencing_token\030\002 \001(\004H\000\210\001\001B\027\n\025_newest_fenc" +
+      "ing_token\"\206\001\n\020BreakLockRequest\022(\n\004lock\030\001" +
+      " \001(\0132\032.leasehold.v1.LockSelector\022\016\n\006reas" +
+      "on\030\002 \001(\t\022%\n\004mode\030\003 \001(\0162\027.leasehold.v1.Br" +
+      "eakMode\022\021\n\tbroken_by\030\004 \001(\t\"\226\001\n\021BreakLock" +
+      "Response\022+\n\007outcome\030\001 \001(\0162\032.leasehold.v1" +
+      ".BreakOutcome\022*\n\007free_in\030\002 \001(\0132\031.google." +
+      "protobuf.Duration\022(\n\006record\030\003 \001(\0132\030.leas" +
+      "ehold.v1.LockRecord\"8\n\022ResolvePathReques" +
+      "t\022\"\n\003key\030\001 \001(\0132\025.leasehold.v1.LockKey\"n\n" +
+      "\023ResolvePathResponse\022\021\n\tlock_path\030\001 \001(\t\022" +
+      "\017\n\007host_id\030\002 \001(\t\022\021\n\thost_type\030\003 \001(\t\022\020\n\010p" +
+      "rovider\030\004 \001(\t\022\016\n\006layout\030\005 \001(\t*w\n\013TokenSt" +
+      "atus\022\034\n\030TOKEN_STATUS_UNSPECIFIED\020\000\022\030\n\024TO" +
+      "KEN_STATUS_CURRENT\020\001\022\026\n\022TOKEN_STATUS_STA" +
+      "LE\020\002\022\030\n\024TOKEN_STATUS_UNKNOWN\020\003*S\n\tBreakM" +
+      "ode\022\032\n\026BREAK_MODE_UNSPECIFIED\020\000\022\026\n\022BREAK" +
+      "_MODE_RUN_OUT\020\001\022\022\n\016BREAK_MODE_NOW\020\002*\177\n\014B" +
+      "reakOutcome\022\035\n\031BREAK_OUTCOME_UNSPECIFIED" +
+      "\020\000\022\032\n\026BREAK_OUTCOME_BREAKING\020\001\022\030\n\024BREAK_" +
+      "OUTCOME_BROKEN\020\002\022\032\n\026BREAK_OUTCOME_NOT_HE" +
+      "LD\020\0032\226\007\n\014LeaseService\022U\n\014AcquireLease\022!." +
+      "leasehold.v1.AcquireLeaseRequest\032\".lease" +
+      "hold.v1.AcquireLeaseResponse\022U\n\014ReleaseL" +
+      "ease\022!.leasehold.v1.ReleaseLeaseRequest\032" +
+      "\".leasehold.v1.ReleaseLeaseResponse\022R\n\013E" +
+      "xtendLease\022 .leasehold.v1.ExtendLeaseReq" +
+      "uest\032!.leasehold.v1.ExtendLeaseResponse\022" +
+      "N\n\tHoldLease\022\036.leasehold.v1.HoldLeaseReq" +
+      "uest\032\037.leasehold.v1.HoldLeaseResponse0\001\022" +
+      "F\n\007GetLock\022\034.leasehold.v1.GetLockRequest" +
+      "\032\035.leasehold.v1.GetLockResponse\022L\n\tListL" +
+      "ocks\022\036.leasehold.v1.ListLocksRequest\032\037.l" +
+      "easehold.v1.ListLocksResponse\022N\n\tWatchLo" +
+      "ck\022\036.leasehold.v1.WatchLockRequest\032\037.lea" +
+      "sehold.v1.WatchLockResponse0\001\022[\n\016ReportP" +
+      "rogress\022#.leasehold.v1.ReportProgressReq" +
+      "uest\032$.leasehold.v1.ReportProgressRespon" +
+      "se\022O\n\nCheckToken\022\037.leasehold.v1.CheckTok" +
+      "enRequest\032 .leasehold.v1.CheckTokenRespo" +
+      "nse\022L\n\tBreakLock\022\036.leasehold.v1.BreakLoc" +
+      "kRequest\032\037.leasehold.v1.BreakLockRespons" +
+      "e\022R\n\013ResolvePath\022 .leasehold.v1.ResolveP" +
+      "athRequest\032!.leasehold.v1.ResolvePathRes" +
+      "ponseB~\n\020dev.leasehold.v1B\021LeaseServiceP" +
+      "rotoP\001ZFgithub.com/leasehold/leasehold/c" +
+      "lients/go/gen/leasehold/v1;leaseholdv1\252\002" +
+      "\014Leasehold.V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -256,7 +258,7 @@ public final class LeaseServiceProto {
     internal_static_leasehold_v1_ReleaseLeaseRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_ReleaseLeaseRequest_descriptor,
-        new java.lang.String[] { "LeaseId", });
+        new java.lang.String[] { "LeaseId", "Generation", });
     internal_static_leasehold_v1_ReleaseLeaseResponse_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_leasehold_v1_ReleaseLeaseResponse_fieldAccessorTable = new
@@ -268,13 +270,13 @@ public final class LeaseServiceProto {
     internal_static_leasehold_v1_ExtendLeaseRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_ExtendLeaseRequest_descriptor,
-        new java.lang.String[] { "LeaseId", "MaxHold", });
+        new java.lang.String[] { "LeaseId", "MaxHold", "Generation", });
     internal_static_leasehold_v1_ExtendLeaseResponse_descriptor =
       getDescriptor().getMessageTypes().get(5);
     internal_static_leasehold_v1_ExtendLeaseResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_ExtendLeaseResponse_descriptor,
-        new java.lang.String[] { "Validity", "MaxHoldEndsAt", });
+        new java.lang.String[] { "Validity", "MaxHoldEndsAt", "ResumeToken", });
     internal_static_leasehold_v1_HoldLeaseRequest_descriptor =
       getDescriptor().getMessageTypes().get(6);
     internal_static_leasehold_v1_HoldLeaseRequest_fieldAccessorTable = new
@@ -328,7 +330,7 @@ public final class LeaseServiceProto {
     internal_static_leasehold_v1_ReportProgressRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_ReportProgressRequest_descriptor,
-        new java.lang.String[] { "LeaseId", "ValidityOnly", });
+        new java.lang.String[] { "LeaseId", "ValidityOnly", "Generation", });
     internal_static_leasehold_v1_ReportProgressResponse_descriptor =
       getDescriptor().getMessageTypes().get(15);
     internal_static_leasehold_v1_ReportProgressResponse_fieldAccessorTable = new

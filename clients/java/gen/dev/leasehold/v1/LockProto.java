@@ -56,7 +56,7 @@ public final class LockProto {
       "ost_id\030\004 \001(\tH\000\210\001\001\022\026\n\thost_type\030\005 \001(\tH\001\210\001" +
       "\001B\n\n\010_host_idB\014\n\n_host_type\"Q\n\014LockSelec" +
       "tor\022$\n\003key\030\001 \001(\0132\025.leasehold.v1.LockKeyH" +
-      "\000\022\023\n\tlock_path\030\002 \001(\tH\000B\006\n\004lock\"\234\004\n\nLockR" +
+      "\000\022\023\n\tlock_path\030\002 \001(\tH\000B\006\n\004lock\"\275\004\n\nLockR" +
       "ecord\022\021\n\tlock_path\030\001 \001(\t\022\017\n\007host_id\030\002 \001(" +
       "\t\022\"\n\003key\030\003 \001(\0132\025.leasehold.v1.LockKey\022&\n" +
       "\005state\030\004 \001(\0162\027.leasehold.v1.LockState\022\032\n" +
@@ -68,21 +68,22 @@ public final class LockProto {
       "obuf.Timestamp\022.\n\nwritten_at\030\013 \001(\0132\032.goo" +
       "gle.protobuf.Timestamp\022\024\n\014waiters_here\030\014" +
       " \001(\r\022\021\n\theld_here\030\r \001(\010\022+\n\nbreak_note\030\016 " +
-      "\001(\0132\027.leasehold.v1.BreakNote\032-\n\013LabelsEn" +
-      "try\022\013\n\003key\030\001 \001(\t\022\r\n\005value\030\002 \001(\t:\0028\001B\020\n\016_" +
-      "fencing_token\"\213\001\n\tBreakNote\022\016\n\006reason\030\001 " +
-      "\001(\t\022\021\n\tbroken_by\030\002 \001(\t\022-\n\tbroken_at\030\003 \001(" +
-      "\0132\032.google.protobuf.Timestamp\022\032\n\rfencing" +
-      "_token\030\004 \001(\004H\000\210\001\001B\020\n\016_fencing_token*U\n\010L" +
-      "ockMode\022\031\n\025LOCK_MODE_UNSPECIFIED\020\000\022\026\n\022LO" +
-      "CK_MODE_FUNCTION\020\001\022\026\n\022LOCK_MODE_LISTENER" +
-      "\020\002*\207\001\n\tLockState\022\032\n\026LOCK_STATE_UNSPECIFI" +
-      "ED\020\000\022\030\n\024LOCK_STATE_AVAILABLE\020\001\022\023\n\017LOCK_S" +
-      "TATE_HELD\020\002\022\027\n\023LOCK_STATE_BREAKING\020\003\022\026\n\022" +
-      "LOCK_STATE_RESTING\020\004Bv\n\020dev.leasehold.v1" +
-      "B\tLockProtoP\001ZFgithub.com/leasehold/leas" +
-      "ehold/clients/go/gen/leasehold/v1;leaseh" +
-      "oldv1\252\002\014Leasehold.V1b\006proto3"
+      "\001(\0132\027.leasehold.v1.BreakNote\022\037\n\027holder_i" +
+      "s_last_recorded\030\017 \001(\010\032-\n\013LabelsEntry\022\013\n\003" +
+      "key\030\001 \001(\t\022\r\n\005value\030\002 \001(\t:\0028\001B\020\n\016_fencing" +
+      "_token\"\213\001\n\tBreakNote\022\016\n\006reason\030\001 \001(\t\022\021\n\t" +
+      "broken_by\030\002 \001(\t\022-\n\tbroken_at\030\003 \001(\0132\032.goo" +
+      "gle.protobuf.Timestamp\022\032\n\rfencing_token\030" +
+      "\004 \001(\004H\000\210\001\001B\020\n\016_fencing_token*U\n\010LockMode" +
+      "\022\031\n\025LOCK_MODE_UNSPECIFIED\020\000\022\026\n\022LOCK_MODE" +
+      "_FUNCTION\020\001\022\026\n\022LOCK_MODE_LISTENER\020\002*\207\001\n\t" +
+      "LockState\022\032\n\026LOCK_STATE_UNSPECIFIED\020\000\022\030\n" +
+      "\024LOCK_STATE_AVAILABLE\020\001\022\023\n\017LOCK_STATE_HE" +
+      "LD\020\002\022\027\n\023LOCK_STATE_BREAKING\020\003\022\026\n\022LOCK_ST" +
+      "ATE_RESTING\020\004Bv\n\020dev.leasehold.v1B\tLockP" +
+      "rotoP\001ZFgithub.com/leasehold/leasehold/c" +
+      "lients/go/gen/leasehold/v1;leaseholdv1\252\002" +
+      "\014Leasehold.V1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -106,7 +107,7 @@ public final class LockProto {
     internal_static_leasehold_v1_LockRecord_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessageV3.FieldAccessorTable(
         internal_static_leasehold_v1_LockRecord_descriptor,
-        new java.lang.String[] { "LockPath", "HostId", "Key", "State", "FencingToken", "Holder", "HostType", "Labels", "AcquiredAt", "RestingUntil", "WrittenAt", "WaitersHere", "HeldHere", "BreakNote", });
+        new java.lang.String[] { "LockPath", "HostId", "Key", "State", "FencingToken", "Holder", "HostType", "Labels", "AcquiredAt", "RestingUntil", "WrittenAt", "WaitersHere", "HeldHere", "BreakNote", "HolderIsLastRecorded", });
     internal_static_leasehold_v1_LockRecord_LabelsEntry_descriptor =
       internal_static_leasehold_v1_LockRecord_descriptor.getNestedTypes().get(0);
     internal_static_leasehold_v1_LockRecord_LabelsEntry_fieldAccessorTable = new

@@ -623,6 +623,22 @@ java.lang.String defaultValue) {
     return breakNote_ == null ? dev.leasehold.v1.BreakNote.getDefaultInstance() : breakNote_;
   }
 
+  public static final int HOLDER_IS_LAST_RECORDED_FIELD_NUMBER = 15;
+  private boolean holderIsLastRecorded_ = false;
+  /**
+   * <pre>
+   * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+   * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+   * </pre>
+   *
+   * <code>bool holder_is_last_recorded = 15;</code>
+   * @return The holderIsLastRecorded.
+   */
+  @java.lang.Override
+  public boolean getHolderIsLastRecorded() {
+    return holderIsLastRecorded_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -681,6 +697,9 @@ java.lang.String defaultValue) {
     }
     if (((bitField0_ & 0x00000020) != 0)) {
       output.writeMessage(14, getBreakNote());
+    }
+    if (holderIsLastRecorded_ != false) {
+      output.writeBool(15, holderIsLastRecorded_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -749,6 +768,10 @@ java.lang.String defaultValue) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(14, getBreakNote());
     }
+    if (holderIsLastRecorded_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(15, holderIsLastRecorded_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -809,6 +832,8 @@ java.lang.String defaultValue) {
       if (!getBreakNote()
           .equals(other.getBreakNote())) return false;
     }
+    if (getHolderIsLastRecorded()
+        != other.getHolderIsLastRecorded()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -864,6 +889,9 @@ java.lang.String defaultValue) {
       hash = (37 * hash) + BREAK_NOTE_FIELD_NUMBER;
       hash = (53 * hash) + getBreakNote().hashCode();
     }
+    hash = (37 * hash) + HOLDER_IS_LAST_RECORDED_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getHolderIsLastRecorded());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -1068,6 +1096,7 @@ java.lang.String defaultValue) {
         breakNoteBuilder_.dispose();
         breakNoteBuilder_ = null;
       }
+      holderIsLastRecorded_ = false;
       return this;
     }
 
@@ -1160,6 +1189,9 @@ java.lang.String defaultValue) {
             ? breakNote_
             : breakNoteBuilder_.build();
         to_bitField0_ |= 0x00000020;
+      }
+      if (((from_bitField0_ & 0x00004000) != 0)) {
+        result.holderIsLastRecorded_ = holderIsLastRecorded_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1257,6 +1289,9 @@ java.lang.String defaultValue) {
       }
       if (other.hasBreakNote()) {
         mergeBreakNote(other.getBreakNote());
+      }
+      if (other.getHolderIsLastRecorded() != false) {
+        setHolderIsLastRecorded(other.getHolderIsLastRecorded());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -1368,6 +1403,11 @@ java.lang.String defaultValue) {
               bitField0_ |= 0x00002000;
               break;
             } // case 114
+            case 120: {
+              holderIsLastRecorded_ = input.readBool();
+              bitField0_ |= 0x00004000;
+              break;
+            } // case 120
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -2917,6 +2957,53 @@ java.lang.String defaultValue) {
         breakNote_ = null;
       }
       return breakNoteBuilder_;
+    }
+
+    private boolean holderIsLastRecorded_ ;
+    /**
+     * <pre>
+     * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+     * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+     * </pre>
+     *
+     * <code>bool holder_is_last_recorded = 15;</code>
+     * @return The holderIsLastRecorded.
+     */
+    @java.lang.Override
+    public boolean getHolderIsLastRecorded() {
+      return holderIsLastRecorded_;
+    }
+    /**
+     * <pre>
+     * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+     * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+     * </pre>
+     *
+     * <code>bool holder_is_last_recorded = 15;</code>
+     * @param value The holderIsLastRecorded to set.
+     * @return This builder for chaining.
+     */
+    public Builder setHolderIsLastRecorded(boolean value) {
+
+      holderIsLastRecorded_ = value;
+      bitField0_ |= 0x00004000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+     * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+     * </pre>
+     *
+     * <code>bool holder_is_last_recorded = 15;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearHolderIsLastRecorded() {
+      bitField0_ = (bitField0_ & ~0x00004000);
+      holderIsLastRecorded_ = false;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

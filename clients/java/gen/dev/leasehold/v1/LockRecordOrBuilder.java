@@ -337,4 +337,15 @@ java.lang.String defaultValue);
    * <code>.leasehold.v1.BreakNote break_note = 14;</code>
    */
   dev.leasehold.v1.BreakNoteOrBuilder getBreakNoteOrBuilder();
+
+  /**
+   * <pre>
+   * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
+   * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+   * </pre>
+   *
+   * <code>bool holder_is_last_recorded = 15;</code>
+   * @return The holderIsLastRecorded.
+   */
+  boolean getHolderIsLastRecorded();
 }

@@ -93,6 +93,22 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int GENERATION_FIELD_NUMBER = 2;
+  private long generation_ = 0L;
+  /**
+   * <pre>
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   * </pre>
+   *
+   * <code>uint64 generation = 2;</code>
+   * @return The generation.
+   */
+  @java.lang.Override
+  public long getGeneration() {
+    return generation_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -110,6 +126,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(leaseId_)) {
       com.google.protobuf.GeneratedMessageV3.writeString(output, 1, leaseId_);
     }
+    if (generation_ != 0L) {
+      output.writeUInt64(2, generation_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -121,6 +140,10 @@ private static final long serialVersionUID = 0L;
     size = 0;
     if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(leaseId_)) {
       size += com.google.protobuf.GeneratedMessageV3.computeStringSize(1, leaseId_);
+    }
+    if (generation_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt64Size(2, generation_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -139,6 +162,8 @@ private static final long serialVersionUID = 0L;
 
     if (!getLeaseId()
         .equals(other.getLeaseId())) return false;
+    if (getGeneration()
+        != other.getGeneration()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -152,6 +177,9 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + LEASE_ID_FIELD_NUMBER;
     hash = (53 * hash) + getLeaseId().hashCode();
+    hash = (37 * hash) + GENERATION_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getGeneration());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -290,6 +318,7 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       leaseId_ = "";
+      generation_ = 0L;
       return this;
     }
 
@@ -325,6 +354,9 @@ private static final long serialVersionUID = 0L;
       int from_bitField0_ = bitField0_;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.leaseId_ = leaseId_;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.generation_ = generation_;
       }
     }
 
@@ -377,6 +409,9 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000001;
         onChanged();
       }
+      if (other.getGeneration() != 0L) {
+        setGeneration(other.getGeneration());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -408,6 +443,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              generation_ = input.readUInt64();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -513,6 +553,53 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       leaseId_ = value;
       bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private long generation_ ;
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 2;</code>
+     * @return The generation.
+     */
+    @java.lang.Override
+    public long getGeneration() {
+      return generation_;
+    }
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 2;</code>
+     * @param value The generation to set.
+     * @return This builder for chaining.
+     */
+    public Builder setGeneration(long value) {
+
+      generation_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearGeneration() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      generation_ = 0L;
       onChanged();
       return this;
     }

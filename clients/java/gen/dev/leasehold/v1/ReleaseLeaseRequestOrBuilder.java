@@ -27,4 +27,15 @@ public interface ReleaseLeaseRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getLeaseIdBytes();
+
+  /**
+   * <pre>
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   * </pre>
+   *
+   * <code>uint64 generation = 2;</code>
+   * @return The generation.
+   */
+  long getGeneration();
 }

@@ -21,6 +21,7 @@ private static final long serialVersionUID = 0L;
     super(builder);
   }
   private Renewed() {
+    resumeToken_ = "";
   }
 
   @java.lang.Override
@@ -85,6 +86,53 @@ private static final long serialVersionUID = 0L;
     return validity_ == null ? dev.leasehold.v1.Validity.getDefaultInstance() : validity_;
   }
 
+  public static final int RESUME_TOKEN_FIELD_NUMBER = 2;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object resumeToken_ = "";
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+   * </pre>
+   *
+   * <code>string resume_token = 2;</code>
+   * @return The resumeToken.
+   */
+  @java.lang.Override
+  public java.lang.String getResumeToken() {
+    java.lang.Object ref = resumeToken_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      resumeToken_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+   * </pre>
+   *
+   * <code>string resume_token = 2;</code>
+   * @return The bytes for resumeToken.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getResumeTokenBytes() {
+    java.lang.Object ref = resumeToken_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      resumeToken_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -102,6 +150,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(1, getValidity());
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(resumeToken_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 2, resumeToken_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -114,6 +165,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(1, getValidity());
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(resumeToken_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(2, resumeToken_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -135,6 +189,8 @@ private static final long serialVersionUID = 0L;
       if (!getValidity()
           .equals(other.getValidity())) return false;
     }
+    if (!getResumeToken()
+        .equals(other.getResumeToken())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -150,6 +206,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + VALIDITY_FIELD_NUMBER;
       hash = (53 * hash) + getValidity().hashCode();
     }
+    hash = (37 * hash) + RESUME_TOKEN_FIELD_NUMBER;
+    hash = (53 * hash) + getResumeToken().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -296,6 +354,7 @@ private static final long serialVersionUID = 0L;
         validityBuilder_.dispose();
         validityBuilder_ = null;
       }
+      resumeToken_ = "";
       return this;
     }
 
@@ -335,6 +394,9 @@ private static final long serialVersionUID = 0L;
             ? validity_
             : validityBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.resumeToken_ = resumeToken_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -386,6 +448,11 @@ private static final long serialVersionUID = 0L;
       if (other.hasValidity()) {
         mergeValidity(other.getValidity());
       }
+      if (!other.getResumeToken().isEmpty()) {
+        resumeToken_ = other.resumeToken_;
+        bitField0_ |= 0x00000002;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -419,6 +486,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 18: {
+              resumeToken_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 18
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -600,6 +672,98 @@ private static final long serialVersionUID = 0L;
         validity_ = null;
       }
       return validityBuilder_;
+    }
+
+    private java.lang.Object resumeToken_ = "";
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+     * </pre>
+     *
+     * <code>string resume_token = 2;</code>
+     * @return The resumeToken.
+     */
+    public java.lang.String getResumeToken() {
+      java.lang.Object ref = resumeToken_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        resumeToken_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+     * </pre>
+     *
+     * <code>string resume_token = 2;</code>
+     * @return The bytes for resumeToken.
+     */
+    public com.google.protobuf.ByteString
+        getResumeTokenBytes() {
+      java.lang.Object ref = resumeToken_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        resumeToken_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+     * </pre>
+     *
+     * <code>string resume_token = 2;</code>
+     * @param value The resumeToken to set.
+     * @return This builder for chaining.
+     */
+    public Builder setResumeToken(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      resumeToken_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+     * </pre>
+     *
+     * <code>string resume_token = 2;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearResumeToken() {
+      resumeToken_ = getDefaultInstance().getResumeToken();
+      bitField0_ = (bitField0_ & ~0x00000002);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+     * </pre>
+     *
+     * <code>string resume_token = 2;</code>
+     * @param value The bytes for resumeToken to set.
+     * @return This builder for chaining.
+     */
+    public Builder setResumeTokenBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      resumeToken_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

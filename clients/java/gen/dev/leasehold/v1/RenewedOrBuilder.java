@@ -37,4 +37,24 @@ public interface RenewedOrBuilder extends
    * <code>.leasehold.v1.Validity validity = 1;</code>
    */
   dev.leasehold.v1.ValidityOrBuilder getValidityOrBuilder();
+
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+   * </pre>
+   *
+   * <code>string resume_token = 2;</code>
+   * @return The resumeToken.
+   */
+  java.lang.String getResumeToken();
+  /**
+   * <pre>
+   * Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+   * </pre>
+   *
+   * <code>string resume_token = 2;</code>
+   * @return The bytes for resumeToken.
+   */
+  com.google.protobuf.ByteString
+      getResumeTokenBytes();
 }

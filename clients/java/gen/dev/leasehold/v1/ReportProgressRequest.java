@@ -109,6 +109,22 @@ private static final long serialVersionUID = 0L;
     return validityOnly_;
   }
 
+  public static final int GENERATION_FIELD_NUMBER = 3;
+  private long generation_ = 0L;
+  /**
+   * <pre>
+   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+   * by a call that carries its generation (S16). 0: unknown.
+   * </pre>
+   *
+   * <code>uint64 generation = 3;</code>
+   * @return The generation.
+   */
+  @java.lang.Override
+  public long getGeneration() {
+    return generation_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -129,6 +145,9 @@ private static final long serialVersionUID = 0L;
     if (validityOnly_ != false) {
       output.writeBool(2, validityOnly_);
     }
+    if (generation_ != 0L) {
+      output.writeUInt64(3, generation_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -144,6 +163,10 @@ private static final long serialVersionUID = 0L;
     if (validityOnly_ != false) {
       size += com.google.protobuf.CodedOutputStream
         .computeBoolSize(2, validityOnly_);
+    }
+    if (generation_ != 0L) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt64Size(3, generation_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -164,6 +187,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getLeaseId())) return false;
     if (getValidityOnly()
         != other.getValidityOnly()) return false;
+    if (getGeneration()
+        != other.getGeneration()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -180,6 +205,9 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + VALIDITY_ONLY_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getValidityOnly());
+    hash = (37 * hash) + GENERATION_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashLong(
+        getGeneration());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -319,6 +347,7 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       leaseId_ = "";
       validityOnly_ = false;
+      generation_ = 0L;
       return this;
     }
 
@@ -357,6 +386,9 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.validityOnly_ = validityOnly_;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.generation_ = generation_;
       }
     }
 
@@ -412,6 +444,9 @@ private static final long serialVersionUID = 0L;
       if (other.getValidityOnly() != false) {
         setValidityOnly(other.getValidityOnly());
       }
+      if (other.getGeneration() != 0L) {
+        setGeneration(other.getGeneration());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -448,6 +483,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 16
+            case 24: {
+              generation_ = input.readUInt64();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -600,6 +640,53 @@ private static final long serialVersionUID = 0L;
     public Builder clearValidityOnly() {
       bitField0_ = (bitField0_ & ~0x00000002);
       validityOnly_ = false;
+      onChanged();
+      return this;
+    }
+
+    private long generation_ ;
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 3;</code>
+     * @return The generation.
+     */
+    @java.lang.Override
+    public long getGeneration() {
+      return generation_;
+    }
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 3;</code>
+     * @param value The generation to set.
+     * @return This builder for chaining.
+     */
+    public Builder setGeneration(long value) {
+
+      generation_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
+     * by a call that carries its generation (S16). 0: unknown.
+     * </pre>
+     *
+     * <code>uint64 generation = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearGeneration() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      generation_ = 0L;
       onChanged();
       return this;
     }

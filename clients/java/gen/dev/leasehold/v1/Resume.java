@@ -22,6 +22,7 @@ private static final long serialVersionUID = 0L;
   }
   private Resume() {
     resumeToken_ = "";
+    attemptId_ = "";
   }
 
   @java.lang.Override
@@ -133,6 +134,55 @@ private static final long serialVersionUID = 0L;
     return toldValidUntil_ == null ? dev.leasehold.v1.BootTime.getDefaultInstance() : toldValidUntil_;
   }
 
+  public static final int ATTEMPT_ID_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object attemptId_ = "";
+  /**
+   * <pre>
+   * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+   * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+   * </pre>
+   *
+   * <code>string attempt_id = 3;</code>
+   * @return The attemptId.
+   */
+  @java.lang.Override
+  public java.lang.String getAttemptId() {
+    java.lang.Object ref = attemptId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      attemptId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+   * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+   * </pre>
+   *
+   * <code>string attempt_id = 3;</code>
+   * @return The bytes for attemptId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getAttemptIdBytes() {
+    java.lang.Object ref = attemptId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      attemptId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -153,6 +203,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(2, getToldValidUntil());
     }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(attemptId_)) {
+      com.google.protobuf.GeneratedMessageV3.writeString(output, 3, attemptId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -168,6 +221,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(2, getToldValidUntil());
+    }
+    if (!com.google.protobuf.GeneratedMessageV3.isStringEmpty(attemptId_)) {
+      size += com.google.protobuf.GeneratedMessageV3.computeStringSize(3, attemptId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -191,6 +247,8 @@ private static final long serialVersionUID = 0L;
       if (!getToldValidUntil()
           .equals(other.getToldValidUntil())) return false;
     }
+    if (!getAttemptId()
+        .equals(other.getAttemptId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -208,6 +266,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + TOLD_VALID_UNTIL_FIELD_NUMBER;
       hash = (53 * hash) + getToldValidUntil().hashCode();
     }
+    hash = (37 * hash) + ATTEMPT_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getAttemptId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -355,6 +415,7 @@ private static final long serialVersionUID = 0L;
         toldValidUntilBuilder_.dispose();
         toldValidUntilBuilder_ = null;
       }
+      attemptId_ = "";
       return this;
     }
 
@@ -397,6 +458,9 @@ private static final long serialVersionUID = 0L;
             ? toldValidUntil_
             : toldValidUntilBuilder_.build();
         to_bitField0_ |= 0x00000001;
+      }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.attemptId_ = attemptId_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -453,6 +517,11 @@ private static final long serialVersionUID = 0L;
       if (other.hasToldValidUntil()) {
         mergeToldValidUntil(other.getToldValidUntil());
       }
+      if (!other.getAttemptId().isEmpty()) {
+        attemptId_ = other.attemptId_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -491,6 +560,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 26: {
+              attemptId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -764,6 +838,103 @@ private static final long serialVersionUID = 0L;
         toldValidUntil_ = null;
       }
       return toldValidUntilBuilder_;
+    }
+
+    private java.lang.Object attemptId_ = "";
+    /**
+     * <pre>
+     * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+     * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+     * </pre>
+     *
+     * <code>string attempt_id = 3;</code>
+     * @return The attemptId.
+     */
+    public java.lang.String getAttemptId() {
+      java.lang.Object ref = attemptId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        attemptId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+     * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+     * </pre>
+     *
+     * <code>string attempt_id = 3;</code>
+     * @return The bytes for attemptId.
+     */
+    public com.google.protobuf.ByteString
+        getAttemptIdBytes() {
+      java.lang.Object ref = attemptId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        attemptId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+     * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+     * </pre>
+     *
+     * <code>string attempt_id = 3;</code>
+     * @param value The attemptId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setAttemptId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      attemptId_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+     * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+     * </pre>
+     *
+     * <code>string attempt_id = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearAttemptId() {
+      attemptId_ = getDefaultInstance().getAttemptId();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+     * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+     * </pre>
+     *
+     * <code>string attempt_id = 3;</code>
+     * @param value The bytes for attemptId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setAttemptIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      attemptId_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
     }
     @java.lang.Override
     public final Builder setUnknownFields(

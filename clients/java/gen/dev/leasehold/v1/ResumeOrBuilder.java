@@ -57,4 +57,26 @@ public interface ResumeOrBuilder extends
    * <code>.leasehold.v1.BootTime told_valid_until = 2;</code>
    */
   dev.leasehold.v1.BootTimeOrBuilder getToldValidUntilOrBuilder();
+
+  /**
+   * <pre>
+   * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+   * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+   * </pre>
+   *
+   * <code>string attempt_id = 3;</code>
+   * @return The attemptId.
+   */
+  java.lang.String getAttemptId();
+  /**
+   * <pre>
+   * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
+   * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+   * </pre>
+   *
+   * <code>string attempt_id = 3;</code>
+   * @return The bytes for attemptId.
+   */
+  com.google.protobuf.ByteString
+      getAttemptIdBytes();
 }

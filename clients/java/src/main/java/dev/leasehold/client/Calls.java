@@ -5,6 +5,7 @@ import com.google.common.util.concurrent.Futures;
 import com.google.common.util.concurrent.ListenableFuture;
 import com.google.common.util.concurrent.MoreExecutors;
 import dev.leasehold.v1.ExtendLeaseRequest;
+import dev.leasehold.v1.ExtendLeaseResponse;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
 import dev.leasehold.v1.ReleaseLeaseRequest;
 import dev.leasehold.v1.ReleaseLeaseResponse;
@@ -59,8 +60,13 @@ final class Calls {
     return answer;
   }
 
-  CompletableFuture<ReleaseResult> release(String leaseId) {
-    ReleaseLeaseRequest request = ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).build();
+  /** The generation of a hold that is known by its lease id only. */
+  static final long UNKNOWN_GENERATION = 0;
+
+  /** {@code generation} is the newest of the hold that was answered (S16). */
+  CompletableFuture<ReleaseResult> release(String leaseId, long generation) {
+    ReleaseLeaseRequest request =
+        ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
     return call(RELEASE_PATIENCE, stub -> stub.releaseLease(request)).thenApply(Calls::resultOf);
   }
 
@@ -72,24 +78,30 @@ final class Calls {
   }
 
   CompletableFuture<Validity> reportProgress(
-      String leaseId, boolean validityOnly, Duration patience) {
+      String leaseId, long generation, boolean validityOnly, Duration patience) {
     ReportProgressRequest request =
         ReportProgressRequest.newBuilder()
             .setLeaseId(leaseId)
+            .setGeneration(generation)
             .setValidityOnly(validityOnly)
             .build();
     return call(patience, stub -> stub.reportProgress(request))
         .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
   }
 
-  CompletableFuture<Validity> extend(String leaseId, Duration maxHold) {
+  CompletableFuture<ExtendLeaseResponse> extend(String leaseId, long generation, Duration maxHold) {
     ExtendLeaseRequest request =
         ExtendLeaseRequest.newBuilder()
             .setLeaseId(leaseId)
+            .setGeneration(generation)
             .setMaxHold(Spans.toWire(maxHold))
             .build();
     return call(PATIENCE, stub -> stub.extendLease(request))
-        .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
+        .thenApply(
+            answer -> {
+              told(answer.hasValidity(), answer.getValidity());
+              return answer;
+            });
   }
 
   private static Validity told(boolean present, Validity validity) {

@@ -113,6 +113,7 @@ public final class ClientBuilder {
   public LeaseholdClient connect() throws InterruptedException {
     checkToken();
     Target target = target();
+    BootClock machine = clock.get();
     EventLoopGroup loop =
         new MultiThreadIoEventLoopGroup(
             1, ClientContext.daemons("leasehold-connection"), NioIoHandler.newFactory());
@@ -120,7 +121,7 @@ public final class ClientBuilder {
     Connections connections =
         new Connections(
             () -> target.channel(wiring),
-            token,
+            Connection.headers(token, machine.bootId()),
             () ->
                 loop.shutdownGracefully(
                     QUIET.toMillis(), CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
@@ -133,7 +134,7 @@ public final class ClientBuilder {
               why -> {
                 throw new SidecarUnreachableException(endpoint, why);
               });
-      client = new LeaseholdClient(new ClientContext(connections, clock.get(), loop));
+      client = new LeaseholdClient(new ClientContext(connections, machine, loop));
       return client;
     } finally {
       if (client == null) {

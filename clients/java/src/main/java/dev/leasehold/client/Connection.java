@@ -27,7 +27,7 @@ import java.util.function.Supplier;
  */
 final class Connection implements AutoCloseable {
   private final Supplier<ManagedChannel> channels;
-  private final Optional<ClientInterceptor> authorization;
+  private final ClientInterceptor headers;
 
   private ManagedChannel current;
 
@@ -36,17 +36,27 @@ final class Connection implements AutoCloseable {
 
   private boolean closed;
 
-  Connection(Supplier<ManagedChannel> channels, Optional<String> bearerToken) {
+  Connection(Supplier<ManagedChannel> channels, Metadata headers) {
     this.channels = channels;
-    this.authorization = bearerToken.map(Connection::bearer);
+    this.headers = MetadataUtils.newAttachHeadersInterceptor(headers);
     this.current = channels.get();
   }
 
-  private static ClientInterceptor bearer(String token) {
+  /**
+   * What goes with each call: the token, and the kernel of this process, so that a sidecar on the
+   * same one knows that the end of a stream is this process's doing (S14).
+   */
+  static Metadata headers(Optional<String> bearerToken, String bootId) {
     Metadata headers = new Metadata();
-    headers.put(
-        Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER), "Bearer " + token);
-    return MetadataUtils.newAttachHeadersInterceptor(headers);
+    bearerToken.ifPresent(token -> headers.put(key("authorization"), "Bearer " + token));
+    if (!bootId.isEmpty()) {
+      headers.put(key("leasehold-boot-id"), bootId);
+    }
+    return headers;
+  }
+
+  private static Metadata.Key<String> key(String name) {
+    return Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER);
   }
 
   /** Waits for a connection; what happened, if there is none. */
@@ -92,10 +102,7 @@ final class Connection implements AutoCloseable {
   }
 
   private io.grpc.Channel channel() {
-    ManagedChannel channel = live();
-    return authorization
-        .map(interceptor -> ClientInterceptors.intercept(channel, interceptor))
-        .orElse(channel);
+    return ClientInterceptors.intercept(live(), headers);
   }
 
   private synchronized ManagedChannel live() {

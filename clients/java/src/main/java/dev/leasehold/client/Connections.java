@@ -1,7 +1,7 @@
 package dev.leasehold.client;
 
 import io.grpc.ManagedChannel;
-import java.util.Optional;
+import io.grpc.Metadata;
 import java.util.function.Supplier;
 
 /**
@@ -16,10 +16,9 @@ final class Connections implements AutoCloseable {
   private final Runnable whenClosed;
 
   /** {@code channels} makes channels that connect when they are first used. */
-  Connections(
-      Supplier<ManagedChannel> channels, Optional<String> bearerToken, Runnable whenClosed) {
-    this.lasting = new Connection(channels, bearerToken);
-    this.brief = new Connection(channels, bearerToken);
+  Connections(Supplier<ManagedChannel> channels, Metadata headers, Runnable whenClosed) {
+    this.lasting = new Connection(channels, headers);
+    this.brief = new Connection(channels, headers);
     this.whenClosed = whenClosed;
   }
 

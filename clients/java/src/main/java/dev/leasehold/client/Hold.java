@@ -21,6 +21,9 @@ public final class Hold implements AutoCloseable {
   private final HoldState state;
   private CompletableFuture<ReleaseResult> released;
 
+  /** What {@link #release()} threw last. */
+  private volatile LeaseholdException told;
+
   Hold(HoldKeeper keeper) {
     this.keeper = keeper;
     this.state = keeper.state();
@@ -102,7 +105,8 @@ public final class Hold implements AutoCloseable {
    */
   public void reportProgress() throws InterruptedException {
     BootInstant sent = keeper.context().clock().earliest();
-    heard(keeper.context().calls().reportProgress(leaseId(), false, Calls.PATIENCE), sent);
+    Calls calls = keeper.context().calls();
+    heard(calls.reportProgress(leaseId(), keeper.line().generation(), false, Calls.PATIENCE), sent);
   }
 
   /**
@@ -115,7 +119,16 @@ public final class Hold implements AutoCloseable {
    */
   public void extend(Duration maxHold) throws InterruptedException {
     BootInstant sent = keeper.context().clock().earliest();
-    heard(keeper.context().calls().extend(leaseId(), maxHold), sent);
+    Calls calls = keeper.context().calls();
+    heard(
+        calls
+            .extend(leaseId(), keeper.line().generation(), maxHold)
+            .thenApply(
+                answer -> {
+                  keeper.line().replaceResumeToken(answer.getResumeToken());
+                  return answer.getValidity();
+                }),
+        sent);
   }
 
   private void heard(CompletableFuture<Validity> answer, BootInstant sent)
@@ -129,89 +142,114 @@ public final class Hold implements AutoCloseable {
   }
 
   /**
-   * Gives the lock back. The hold is not valid from the first moment of this call on (S13), so stop
+   * Releases the lock. The hold is not valid from the first moment of this call on (S13), so stop
    * acting before. May be repeated.
    *
-   * @return completes when the store has it, or with outcome ALREADY_LOST; with a {@link
-   *     RefusedException} it is not known whether the lock was given back, and it will be free when
-   *     its lease runs out
+   * @return completes when the store has it; with a {@link HoldLostException} if the hold was lost
+   *     before; with a {@link RefusedException} if it is not known whether the lock was released,
+   *     and with a {@link NotReleasedException} if the hold was being resumed: the lock is
+   *     available when its lease runs out
    */
   public CompletableFuture<ReleaseResult> releaseAsync() {
-    return releasing().thenApplyAsync(result -> result, keeper.context().workers());
+    return releasing().thenApplyAsync(this::unlessLost, keeper.context().workers());
   }
 
   private synchronized CompletableFuture<ReleaseResult> releasing() {
     if (released == null) {
       state.end();
-      Optional<Loss> loss = state.loss();
-      released =
-          loss.isPresent()
-              ? CompletableFuture.completedFuture(alreadyLost(loss.get()))
-              : keeper
-                  .context()
-                  .calls()
-                  .release(leaseId())
-                  .whenComplete(
-                      (result, error) -> {
-                        if (error == null) {
-                          keeper.released();
-                        } else {
-                          keeper.stop();
-                        }
-                      });
+      released = state.loss().isPresent() ? lostBefore() : sendRelease();
     }
     return released;
   }
 
-  private static ReleaseResult alreadyLost(Loss loss) {
-    ReleaseResult.Builder result =
-        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST);
-    if (loss.reason() != dev.leasehold.v1.LossReason.UNRECOGNIZED) {
-      result.setLossReason(loss.reason());
+  private static CompletableFuture<ReleaseResult> lostBefore() {
+    return CompletableFuture.completedFuture(
+        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST).build());
+  }
+
+  private CompletableFuture<ReleaseResult> sendRelease() {
+    return keeper
+        .releasable()
+        .thenCompose(generation -> keeper.context().calls().release(leaseId(), generation))
+        .whenComplete(
+            (result, error) -> {
+              if (error == null) {
+                keeper.released();
+              } else {
+                keeper.stop();
+              }
+            });
+  }
+
+  /** A new exception each time: it may be suppressed by the one before it. */
+  private ReleaseResult unlessLost(ReleaseResult result) {
+    Optional<Loss> loss = state.loss().or(() -> Loss.foundBy(result));
+    if (loss.isPresent()) {
+      throw new HoldLostException(loss.get());
     }
-    return result.build();
+    return result;
   }
 
   /**
-   * Gives the lock back and waits until the store has it, whatever interrupts the thread; what did
-   * is passed on afterwards. The hold is not valid from the first moment of this call on (S13), so
+   * Releases the lock and waits until the store has it, whatever interrupts the thread; what did is
+   * passed on afterwards. The hold is not valid from the first moment of this call on (S13), so
    * stop acting before. May be repeated.
    *
-   * @return what became of the hold; ALREADY_LOST is no error here
-   * @throws RefusedException when it is not known whether the lock was given back: it will be free
+   * @return what became of the hold
+   * @throws HoldLostException when the hold was lost before, also where only the release finds
+   *     that: what was done under it may have been done by two
+   * @throws RefusedException when it is not known whether the lock was released: it is available
    *     when its lease runs out
+   * @throws NotReleasedException when the hold was being resumed: the lock is available when its
+   *     lease runs out
    */
   public ReleaseResult release() {
+    try {
+      return awaitRelease();
+    } catch (LeaseholdException error) {
+      told = error;
+      throw error;
+    }
+  }
+
+  private ReleaseResult awaitRelease() {
     CompletableFuture<ReleaseResult> result = releasing();
     keeper.interrupt().leave();
-    return Calls.awaitUninterruptibly(result);
+    return unlessLost(Calls.awaitUninterruptibly(result));
   }
 
   /**
-   * Gives the lock back as {@link #release()} does, and says so if it was lost before: then what
-   * was done under it may have been done by two.
+   * Releases the lock as {@link #release()} does.
    *
    * @throws HoldLostException when the hold was lost before it was released
-   * @throws RefusedException when it is not known whether the lock was given back: it will be free
-   *     when its lease runs out
+   * @throws RefusedException when it is not known whether the lock was released
+   * @throws NotReleasedException when the hold was being resumed
    */
   @Override
   public void close() {
-    release();
-    Optional<Loss> loss = state.loss();
-    if (loss.isPresent()) {
-      throw new HoldLostException(loss.get());
+    try {
+      awaitRelease();
+    } catch (LeaseholdException error) {
+      // One that the block was told already cannot be suppressed by itself.
+      if (error != told) {
+        throw error;
+      }
     }
   }
 
   /**
    * Says of a block that ended by {@code thrown} that it ended by the loss, if the hold is lost.
+   * What the release alone tells is told by {@link #close()}, which does not go before {@code
+   * thrown}.
    */
   void rethrowIfLost(Exception thrown) {
-    release();
-    Optional<Loss> loss = state.loss();
-    if (loss.isPresent()) {
-      throw new HoldLostException(loss.get(), thrown);
+    try {
+      awaitRelease();
+    } catch (LeaseholdException told) {
+      Optional<Loss> loss = state.loss();
+      if (loss.isPresent()) {
+        throw new HoldLostException(loss.get(), thrown);
+      }
     }
   }
 

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 
@@ -44,10 +45,10 @@ final class HoldKeeper {
   private final HoldState state;
   private final Grant grant;
   private final HoldEvents events;
+  private final HoldLine line;
   private final LossInterrupt interrupt = new LossInterrupt();
   private final CompletableFuture<Loss> lost = new CompletableFuture<>();
 
-  private String resumeToken;
   private HoldStream stream;
   private Future<?> timer = CompletableFuture.completedFuture(null);
   private boolean asking;
@@ -60,7 +61,7 @@ final class HoldKeeper {
     this.grant = grant;
     this.stream = stream;
     this.events = events;
-    this.resumeToken = grant.getResumeToken();
+    this.line = new HoldLine(grant);
   }
 
   HoldState state() {
@@ -92,6 +93,26 @@ final class HoldKeeper {
         new HoldEvent.Granted(grant.getLockPath(), grant.getFencingToken(), state.validUntil()));
     current().read(this::onSignal);
     watch(left);
+  }
+
+  HoldLine line() {
+    return line;
+  }
+
+  /** The generation to release, once it is known (S16). */
+  CompletableFuture<Long> releasable() {
+    return line.releasable(context, state.validUntil(), grant.getLockPath());
+  }
+
+  /** No try to resume will ever work. */
+  private void refused(Loss loss) {
+    line.refuse(loss);
+    state.lose(loss);
+  }
+
+  /** Whether a release waits for the answer to a resume. */
+  private synchronized boolean isAwaited() {
+    return line.isUnanswered() && !stopped && state.loss().isEmpty();
   }
 
   /** Ends the stream. The belief must have ended before (S13). */
@@ -145,7 +166,8 @@ final class HoldKeeper {
         return;
       }
       events.tell(new HoldEvent.Interrupted(end.why().getMessage()));
-      resume(FIRST_PAUSE);
+      // The same for every try, so that one whose answer was lost can be repeated.
+      resume(UUID.randomUUID().toString(), FIRST_PAUSE);
     }
   }
 
@@ -153,6 +175,7 @@ final class HoldKeeper {
   private Optional<Loss> takeIn(HoldLeaseResponse response) {
     switch (response.getEventCase()) {
       case RENEWED -> {
+        line.replaceResumeToken(response.getRenewed().getResumeToken());
         if (heard(response.getRenewed().hasValidity(), response.getRenewed().getValidity())) {
           events.tell(new HoldEvent.Renewed(state.validUntil()));
         }
@@ -175,8 +198,9 @@ final class HoldKeeper {
         return Optional.of(Loss.of(response.getLost()));
       }
       case RELEASED -> {
-        return Optional.of(
-            new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "it was released by its lease id"));
+        String detail = "it was released by its lease id";
+        return Loss.foundBy(response.getReleased().getResult())
+            .or(() -> Optional.of(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, detail)));
       }
       // Said before a grant only, or newer than this client.
       case WAITING, GRANTED, BUSY, EVENT_NOT_SET -> {}
@@ -193,16 +217,22 @@ final class HoldKeeper {
    * S16. Tries until it has worked or the hold is over. A try is never cut short while the hold is
    * believed in, because the sidecar would read that as its end (S14).
    */
-  private void resume(Duration pause) {
-    if (!state.isValid()) {
+  private void resume(String attemptId, Duration pause) {
+    // Goes on where the holder has ended its belief: its release waits for the answer (S16).
+    boolean believed = state.isValid();
+    if (state.loss().isPresent()) {
       return;
     }
     BootInstant sent = context.clock().earliest();
-    Resume.Builder resume = Resume.newBuilder();
-    synchronized (this) {
-      resume.setResumeToken(resumeToken);
+    Optional<String> resumeToken = line.beginResume();
+    if (resumeToken.isEmpty()) {
+      return;
     }
-    state.told().ifPresent(resume::setToldValidUntil);
+    Resume.Builder resume =
+        Resume.newBuilder().setAttemptId(attemptId).setResumeToken(resumeToken.get());
+    if (believed) {
+      state.told().ifPresent(resume::setToldValidUntil);
+    }
     HoldStream attempt =
         HoldStream.open(
             context.connection(), HoldLeaseRequest.newBuilder().setResume(resume).build());
@@ -215,42 +245,38 @@ final class HoldKeeper {
       attempt.cancel();
       return;
     }
-    attempt.read(signal -> onAnswer(signal, sent, pause));
+    attempt.read(signal -> onAnswer(signal, attemptId, sent, pause));
   }
 
-  private void onAnswer(Signal signal, BootInstant sent, Duration pause) {
+  private void onAnswer(Signal signal, String attemptId, BootInstant sent, Duration pause) {
     if (signal instanceof Signal.Message message) {
       switch (message.response().getEventCase()) {
         case GRANTED -> resumed(message.response().getGranted(), sent);
-        case LOST -> state.lose(Loss.of(message.response().getLost()));
+        case LOST -> refused(Loss.of(message.response().getLost()));
         case WAITING, BUSY, RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
       }
     } else if (signal instanceof Signal.End end) {
       Optional<Loss> refusal = finalRefusal(end.why());
       if (refusal.isPresent()) {
-        state.lose(refusal.get());
+        refused(refusal.get());
         return;
       }
-      context.after(pause, () -> resume(Spans.shorter(pause.multipliedBy(2), NAP)));
+      context.after(pause, () -> resume(attemptId, Spans.shorter(pause.multipliedBy(2), NAP)));
     }
   }
 
   private void resumed(Grant again, BootInstant sent) {
     if (again.getFencingToken() != grant.getFencingToken()) {
       String detail = "the sidecar resumed another hold than this one";
-      state.lose(new Loss(LossReason.LOSS_REASON_TAKEN, detail));
+      refused(new Loss(LossReason.LOSS_REASON_TAKEN, detail));
       return;
     }
+    line.resumed(again);
     if (!state.takeIn(again.getValidity(), Optional.of(sent))) {
       return;
     }
-    HoldStream resumed;
-    synchronized (this) {
-      resumeToken = again.getResumeToken();
-      resumed = stream;
-    }
     events.tell(new HoldEvent.Resumed(state.validUntil()));
-    resumed.read(this::onSignal);
+    current().read(this::onSignal);
   }
 
   /**
@@ -262,13 +288,13 @@ final class HoldKeeper {
   }
 
   private void watch(Duration left) {
-    if (left.isZero()) {
+    if (left.isZero() && !isAwaited()) {
       stop();
       return;
     }
-    Duration pause = Spans.shorter(left, NAP);
+    Duration pause = left.isZero() ? NAP : Spans.shorter(left, NAP);
     Optional<Duration> due = state.untilNextQuestion();
-    if (due.isPresent() && !asking()) {
+    if (due.isPresent() && !asking() && !left.isZero()) {
       if (due.get().isZero()) {
         ask();
       } else {
@@ -297,7 +323,7 @@ final class HoldKeeper {
     BootInstant sent = context.clock().earliest();
     context
         .calls()
-        .reportProgress(grant.getLeaseId(), true, ANSWER_PATIENCE)
+        .reportProgress(grant.getLeaseId(), line.generation(), true, ANSWER_PATIENCE)
         .whenComplete((validity, error) -> answered(validity, error, sent));
   }
 

@@ -1,6 +1,9 @@
 package dev.leasehold.client;
 
-/** The hold was lost before its holder ended it: what was done since may have been done by two. */
+/**
+ * The hold was lost before its holder ended it, as a loss or only its release told: what was done
+ * since may have been done by two.
+ */
 public final class HoldLostException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 

@@ -160,7 +160,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     BootInstant asked = context.clock().earliest();
     context
         .calls()
-        .reportProgress(grant.getLeaseId(), true, Calls.PATIENCE)
+        .reportProgress(grant.getLeaseId(), grant.getGeneration(), true, Calls.PATIENCE)
         .whenComplete((validity, error) -> answered(grant, asked, validity, error));
   }
 

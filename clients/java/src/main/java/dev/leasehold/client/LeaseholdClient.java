@@ -155,7 +155,7 @@ public final class LeaseholdClient implements AutoCloseable {
    * @throws E when {@code body} fails under the lock; the lock is given back by then
    * @throws LockBusyException when the lock was not to be had within the wait asked for
    * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave
-   *     or threw
+   *     or threw; also where only the release finds that, unless {@code body} threw something
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
@@ -176,7 +176,7 @@ public final class LeaseholdClient implements AutoCloseable {
    * @throws E when {@code body} fails under the lock; the lock is given back by then
    * @throws LockBusyException when the lock was not to be had within the wait asked for
    * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave
-   *     or threw
+   *     or threw; also where only the release finds that, unless {@code body} threw something
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
@@ -224,7 +224,8 @@ public final class LeaseholdClient implements AutoCloseable {
   }
 
   /**
-   * Gives back what {@link #acquire} took. Stop acting on the lock before; may be repeated.
+   * Releases what {@link #acquire} took. Stop acting on the lock before; may be repeated. The
+   * outcome ALREADY_LOST says that somebody else may have had the lock before.
    *
    * @param leaseId from the grant
    * @return what became of the hold
@@ -232,7 +233,7 @@ public final class LeaseholdClient implements AutoCloseable {
    *     sidecar
    */
   public ReleaseResult release(String leaseId) throws InterruptedException {
-    return Calls.await(context.calls().release(leaseId));
+    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION));
   }
 
   /**
@@ -246,7 +247,10 @@ public final class LeaseholdClient implements AutoCloseable {
   public BootInstant extend(String leaseId, Duration maxHold) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
     return LeaseGrant.until(
-        Calls.await(context.calls().extend(leaseId, maxHold)), sent, context.clock());
+        Calls.await(context.calls().extend(leaseId, Calls.UNKNOWN_GENERATION, maxHold))
+            .getValidity(),
+        sent,
+        context.clock());
   }
 
   /**
@@ -259,7 +263,10 @@ public final class LeaseholdClient implements AutoCloseable {
   public BootInstant reportProgress(String leaseId) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
     return LeaseGrant.until(
-        Calls.await(context.calls().reportProgress(leaseId, false, Calls.PATIENCE)),
+        Calls.await(
+            context
+                .calls()
+                .reportProgress(leaseId, Calls.UNKNOWN_GENERATION, false, Calls.PATIENCE)),
         sent,
         context.clock());
   }

@@ -7,6 +7,7 @@ public abstract sealed class LeaseholdException extends RuntimeException
     permits EndpointException,
         HoldLostException,
         LockBusyException,
+        NotReleasedException,
         ProtocolException,
         RefusedException,
         SidecarUnreachableException {

@@ -30,11 +30,14 @@ public final class LockBusyException extends LeaseholdException {
       return "the lock " + path + " was broken, and its old lease has not run out yet";
     }
     String holder = record.getHolder();
+    if (!holder.isEmpty() && record.getHolderIsLastRecorded()) {
+      return "the lock " + path + " is held; the last recorded holder is " + holder;
+    }
     return "the lock " + path + " is held by " + (holder.isEmpty() ? "somebody else" : holder);
   }
 
   /**
-   * Who has the lock.
+   * Who has the lock, or had it last, as far as it was recorded (see {@link #record()}).
    *
    * @return free text; empty if unknown
    */

@@ -3,6 +3,8 @@ package dev.leasehold.client;
 import dev.leasehold.v1.BreakNote;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
+import dev.leasehold.v1.ReleaseOutcome;
+import dev.leasehold.v1.ReleaseResult;
 import java.util.Optional;
 
 /**
@@ -24,6 +26,13 @@ public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNo
     Optional<BreakNote> note =
         lost.hasBreakNote() ? Optional.of(lost.getBreakNote()) : Optional.empty();
     return new Loss(lost.getReason(), lost.getDetail(), note);
+  }
+
+  /** The loss that a release tells of, if it does: the lease was another's, or gone (S13). */
+  static Optional<Loss> foundBy(ReleaseResult result) {
+    return result.getOutcome() == ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST
+        ? Optional.of(new Loss(result.getLossReason(), "found when it was released"))
+        : Optional.empty();
   }
 
   /** The loss that an answer tells of, if it does. */

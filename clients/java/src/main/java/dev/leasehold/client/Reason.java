@@ -34,6 +34,8 @@ public enum Reason {
   STORE_FAILED,
   /** The store fell back to an older copy of the lock. */
   TOKEN_NOT_GROWING,
+  /** The lock's stored fencing token is there and cannot be read. */
+  TOKEN_UNREADABLE,
   /** The sidecar has as many holds as it may. */
   TOO_MANY_HOLDS,
   /** The sidecar has as many waiters as it may. */

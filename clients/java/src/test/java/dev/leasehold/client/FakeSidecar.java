@@ -99,6 +99,8 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
         throw new AssertionError("the test does not say what to answer to " + request);
       };
   volatile List<WatchLockResponse> records = List.of();
+  volatile ReleaseResult released =
+      ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
   volatile Runnable onRelease = () -> {};
 
   private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
@@ -194,17 +196,19 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   @Override
   public void releaseLease(
       ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
-    note("release " + request.getLeaseId());
+    note("release " + request.getLeaseId() + " of generation " + request.getGeneration());
     onRelease.run();
-    ReleaseResult result =
-        ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
-    answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(result).build());
+    answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(released).build());
   }
 
   @Override
   public void reportProgress(
       ReportProgressRequest request, StreamObserver<ReportProgressResponse> answer) {
-    note("report validity_only=" + request.getValidityOnly());
+    note(
+        "report validity_only="
+            + request.getValidityOnly()
+            + " of generation "
+            + request.getGeneration());
     answer(
         answer,
         () -> ReportProgressResponse.newBuilder().setValidity(report.apply(request)).build());
@@ -212,9 +216,19 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   @Override
   public void extendLease(ExtendLeaseRequest request, StreamObserver<ExtendLeaseResponse> answer) {
-    note("extend " + request.getMaxHold().getSeconds());
+    note(
+        "extend "
+            + request.getMaxHold().getSeconds()
+            + " of generation "
+            + request.getGeneration());
     Validity validity = Messages.validity(ManualClock.OURS, 1_090, 90);
-    answer(answer, () -> ExtendLeaseResponse.newBuilder().setValidity(validity).build());
+    answer(
+        answer,
+        () ->
+            ExtendLeaseResponse.newBuilder()
+                .setValidity(validity)
+                .setResumeToken("resume-extended")
+                .build());
   }
 
   @Override

@@ -136,7 +136,7 @@ class HoldTest {
     assertFalse(believed.get());
     held.call().awaitEnd();
     held.hold().close();
-    assertEquals(List.of("release lease-1"), bench.sidecar.asked(), "once");
+    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked(), "once");
   }
 
   @Test
@@ -162,11 +162,29 @@ class HoldTest {
   void releasingWhatIsLostSaysSoAndAsksNobody() throws Exception {
     Held held = bench.held();
     bench.clock.advance(58);
-    ReleaseResult result = held.hold().release();
-    assertEquals(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST, result.getOutcome());
-    assertEquals(LossReason.LOSS_REASON_EXPIRED, result.getLossReason());
+    HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::release);
+    assertEquals(LossReason.LOSS_REASON_EXPIRED, lost.loss().reason());
     assertEquals(List.of(), bench.sidecar.asked());
     assertThrows(HoldLostException.class, held.hold()::close);
+  }
+
+  static ReleaseResult taken() {
+    return ReleaseResult.newBuilder()
+        .setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST)
+        .setLossReason(LossReason.LOSS_REASON_TAKEN)
+        .build();
+  }
+
+  @Test
+  void s13AReleaseThatFindsTheLockLostSaysSo() throws Exception {
+    bench.sidecar.released = taken();
+    Held held = bench.held();
+    HoldLostException lost = assertThrows(HoldLostException.class, held.hold()::release);
+    assertEquals(LossReason.LOSS_REASON_TAKEN, lost.loss().reason());
+    assertThrows(HoldLostException.class, held.hold()::close);
+    ExecutionException later =
+        assertThrows(ExecutionException.class, () -> soon(held.hold().releaseAsync()));
+    assertInstanceOf(HoldLostException.class, later.getCause());
   }
 
   @Test
@@ -188,7 +206,7 @@ class HoldTest {
     Duration expected = Duration.ofSeconds(50);
     eventually(
         "the answer counts from the question", () -> held.hold().remaining().equals(expected));
-    assertEquals(List.of("report validity_only=true"), bench.sidecar.asked());
+    assertEquals(List.of("report validity_only=true of generation 1"), bench.sidecar.asked());
   }
 
   @Test
@@ -219,7 +237,9 @@ class HoldTest {
     assertEquals(Duration.ofSeconds(60), hold.remaining());
     hold.extend(Duration.ofSeconds(90));
     assertEquals(Duration.ofSeconds(90), hold.remaining());
-    assertEquals(List.of("report validity_only=false", "extend 90"), bench.sidecar.asked());
+    assertEquals(
+        List.of("report validity_only=false of generation 1", "extend 90 of generation 1"),
+        bench.sidecar.asked());
   }
 
   @Test

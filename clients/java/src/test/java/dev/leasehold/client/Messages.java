@@ -41,6 +41,7 @@ final class Messages {
         .setResumeToken("resume-1")
         .setLockPath("locks/p/h/f/s/FUNCTION")
         .setFencingToken(65_536)
+        .setGeneration(1)
         .setValidity(validity)
         .build();
   }

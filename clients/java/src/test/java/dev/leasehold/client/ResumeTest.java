@@ -5,6 +5,9 @@ import static dev.leasehold.client.ManualClock.OURS;
 import static dev.leasehold.client.Messages.validity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.leasehold.client.Bench.Held;
@@ -12,10 +15,14 @@ import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
+import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.Resume;
 import io.grpc.Status;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -133,6 +140,75 @@ class ResumeTest {
     assertTrue(held.hold().isValid());
     bench.clock.advance(1);
     assertEquals(LossReason.LOSS_REASON_EXPIRED, soon(held.hold().lost()).reason());
+  }
+
+  @Test
+  void s16LaterCallsCarryTheNewestGenerationAndTheNewestTokenResumes() throws Exception {
+    Held held = bench.held();
+    held.hold().extend(Duration.ofSeconds(90));
+    held.call().fail(Messages.unavailable());
+    HoldCall call = bench.sidecar.hold();
+    Resume first = call.request.getResume();
+    assertEquals("resume-extended", first.getResumeToken());
+    assertTrue(!first.getAttemptId().isEmpty() && first.getAttemptId().length() <= 64);
+    // Its answer is lost, so the very same resume is repeated.
+    call.fail(Messages.unavailable());
+    call = bench.sidecar.hold();
+    assertEquals(first, call.request.getResume());
+    resume(call, 2);
+    HoldLeaseResponse renewed = Messages.renewed(validity(OURS, 1_059, 59));
+    call.tell(
+        renewed.toBuilder()
+            .setRenewed(renewed.getRenewed().toBuilder().setResumeToken("resume-renewed"))
+            .build());
+    bench.next(HoldEvent.Renewed.class);
+    call.fail(Messages.unavailable());
+    call = bench.sidecar.hold();
+    Resume second = call.request.getResume();
+    assertEquals("resume-renewed", second.getResumeToken());
+    assertNotEquals(first.getAttemptId(), second.getAttemptId(), "another break");
+    resume(call, 3);
+    held.hold().release();
+    assertEquals(
+        List.of("extend 90 of generation 1", "release lease-1 of generation 3"),
+        bench.sidecar.asked());
+  }
+
+  private void resume(HoldCall call, long generation) throws InterruptedException {
+    call.tell(Messages.granted(Messages.grantHere().toBuilder().setGeneration(generation).build()));
+    bench.next(HoldEvent.Interrupted.class);
+    bench.next(HoldEvent.Resumed.class);
+  }
+
+  @Test
+  void s16NothingIsReleasedWhileAResumeIsUnanswered() throws Exception {
+    Held held = bench.held();
+    held.call().fail(Messages.unavailable());
+    HoldCall call = bench.sidecar.hold();
+    CompletableFuture<ReleaseResult> released = held.hold().releaseAsync();
+    assertFalse(held.hold().isValid());
+    bench.clock.advance(58);
+    ExecutionException failed = assertThrows(ExecutionException.class, () -> soon(released));
+    assertInstanceOf(NotReleasedException.class, failed.getCause());
+    call.awaitEnd();
+    assertEquals(List.of(), bench.sidecar.asked());
+  }
+
+  @Test
+  void s16AReleaseWaitsForTheAnswerToAResumeAndCarriesItsGeneration() throws Exception {
+    Held held = bench.held();
+    held.call().fail(Messages.unavailable());
+    HoldCall call = bench.sidecar.hold();
+    CompletableFuture<ReleaseResult> released = held.hold().releaseAsync();
+    assertFalse(held.hold().isValid());
+    // A try that fails is repeated also now.
+    call.fail(Messages.unavailable());
+    bench
+        .sidecar
+        .hold()
+        .tell(Messages.granted(Messages.grantHere().toBuilder().setGeneration(2).build()));
+    soon(released);
+    assertEquals(List.of("release lease-1 of generation 2"), bench.sidecar.asked());
   }
 
   @Test

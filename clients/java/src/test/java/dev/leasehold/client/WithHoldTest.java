@@ -14,6 +14,7 @@ import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Waiting;
 import io.grpc.Status;
 import java.io.IOException;
@@ -81,7 +82,7 @@ class WithHoldTest {
     Future<Long> result = under(Hold::fencingToken);
     HoldCall call = grant();
     assertEquals(65_536, soon(result));
-    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
     call.awaitEnd();
   }
 
@@ -95,7 +96,30 @@ class WithHoldTest {
             });
     grant();
     assertSame(boom, failure(result));
-    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
+  }
+
+  @Test
+  void s13AReleaseThatFindsTheLockLostIsWhatTheCallerSees() throws Exception {
+    bench.sidecar.released = HoldTest.taken();
+    Future<Long> result = under(Hold::fencingToken);
+    grant();
+    HoldLostException lost = assertInstanceOf(HoldLostException.class, failure(result));
+    assertEquals(LossReason.LOSS_REASON_TAKEN, lost.loss().reason());
+  }
+
+  @Test
+  void s13AReleaseThatFindsTheLockLostDoesNotGoBeforeWhatTheBodyThrew() throws Exception {
+    bench.sidecar.released = HoldTest.taken();
+    IOException boom = new IOException("boom");
+    Future<Void> result =
+        under(
+            hold -> {
+              throw boom;
+            });
+    grant();
+    assertSame(boom, failure(result));
+    assertInstanceOf(HoldLostException.class, boom.getSuppressed()[0]);
   }
 
   @Test
@@ -152,7 +176,7 @@ class WithHoldTest {
     inside.await();
     soon(thread).interrupt();
     assertInstanceOf(InterruptedException.class, failure(result));
-    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
   }
 
   @Test
@@ -167,7 +191,7 @@ class WithHoldTest {
     Future<Boolean> stillInterrupted = threads.submit(work);
     grant();
     assertTrue(soon(stillInterrupted));
-    assertEquals(List.of("release lease-1"), bench.sidecar.asked());
+    assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked());
   }
 
   @Test

@@ -1,0 +1,105 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.Grant;
+import java.time.Duration;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * What a hold goes on with: its newest generation and resume token, and a resume under way (S16).
+ */
+final class HoldLine {
+  /** How often a release looks whether a resume was answered. */
+  private static final Duration ANSWER_POLL = Duration.ofMillis(20);
+
+  private String resumeToken;
+
+  /** The newest that was answered. */
+  private long generation;
+
+  /** A resume was sent, and it is not known whether it has made a newer generation. */
+  private boolean resuming;
+
+  private Loss refused;
+  private boolean releasing;
+
+  HoldLine(Grant grant) {
+    resumeToken = grant.getResumeToken();
+    generation = grant.getGeneration();
+  }
+
+  synchronized long generation() {
+    return generation;
+  }
+
+  /** The token for a resume that is sent now. None once a release was sent: it is not undone. */
+  synchronized Optional<String> beginResume() {
+    if (releasing) {
+      return Optional.empty();
+    }
+    resuming = true;
+    return Optional.of(resumeToken);
+  }
+
+  synchronized void resumed(Grant grant) {
+    resuming = false;
+    generation = grant.getGeneration();
+    resumeToken = grant.getResumeToken();
+  }
+
+  /** No try to resume will ever work. */
+  synchronized void refuse(Loss loss) {
+    refused = loss;
+  }
+
+  /** Whether the answer to a resume may still come. */
+  synchronized boolean isUnanswered() {
+    return resuming && refused == null;
+  }
+
+  /** The bounds of the hold have changed, and its resume token with them; empty replaces none. */
+  synchronized void replaceResumeToken(String newest) {
+    if (!newest.isEmpty()) {
+      resumeToken = newest;
+    }
+  }
+
+  /**
+   * The generation to release. While a resume is unanswered that is the one of the answer, if it
+   * comes until {@code until}: a sidecar that has not noticed the break would hand the lock on
+   * while another takes the hold up. Fails with what makes a release useless.
+   */
+  CompletableFuture<Long> releasable(ClientContext context, BootInstant until, String lockPath) {
+    CompletableFuture<Long> answer = new CompletableFuture<>();
+    look(context, until, lockPath, answer);
+    return answer;
+  }
+
+  private void look(
+      ClientContext context, BootInstant until, String lockPath, CompletableFuture<Long> answer) {
+    Optional<Loss> hopeless = refused();
+    OptionalLong known = toRelease();
+    if (hopeless.isPresent()) {
+      answer.completeExceptionally(new HoldLostException(hopeless.get()));
+    } else if (known.isPresent()) {
+      answer.complete(known.getAsLong());
+    } else if (until.since(context.clock().latest()).isZero()) {
+      answer.completeExceptionally(new NotReleasedException(lockPath));
+    } else {
+      context.after(ANSWER_POLL, () -> look(context, until, lockPath, answer));
+    }
+  }
+
+  private synchronized Optional<Loss> refused() {
+    return Optional.ofNullable(refused);
+  }
+
+  private synchronized OptionalLong toRelease() {
+    if (resuming) {
+      return OptionalLong.empty();
+    }
+    releasing = true;
+    return OptionalLong.of(generation);
+  }
+}

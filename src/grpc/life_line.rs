@@ -1,0 +1,137 @@
+//! Whether the end of a call's stream is its client's own word, or may be that of something in between (S14).
+
+use tonic::metadata::{KeyRef, MetadataMap};
+
+use super::connection::{Ending, Fate, Origin, Peer};
+
+/// The kernel's boot id of the process that calls, sent with each call: a connection may carry the calls of many.
+const BOOT_ID: &str = "leasehold-boot-id";
+
+/// Headers that only a proxy adds. `x-request-id` and trace headers are none of them: clients' own tracing sends those.
+const PROXY_HEADERS: [&str; 4] = [
+    // RFC 7239.
+    "forwarded",
+    // RFC 9110: every HTTP proxy should add it.
+    "via",
+    // nginx and what descends from it.
+    "x-real-ip",
+    // Envoy, when it passes on calls from outside of its mesh.
+    "x-original-forwarded-for",
+];
+
+/// The beginnings of headers that only a proxy adds.
+const PROXY_PREFIXES: [&str; 3] = [
+    // Nearly all: Envoy (Istio) adds x-forwarded-proto always, others x-forwarded-for.
+    "x-forwarded-",
+    // Envoy: x-envoy-expected-rq-timeout-ms, x-envoy-peer-metadata, and their like.
+    "x-envoy-",
+    // Linkerd: l5d-client-id, l5d-dst-canonical, and their like.
+    "l5d-",
+];
+
+/// A call's stream, as its connection and its headers show it.
+#[derive(Clone, Debug)]
+pub(super) struct LifeLine {
+    fate: Fate,
+    trust: Trust,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// Both ends are on this kernel and nothing is in between: it closes the sockets of a process that dies.
+    Local,
+    /// Over a network, and the operator says that nothing is in between.
+    Direct,
+    /// Something may be in between, whose own end looks like the client's.
+    Relayed,
+}
+
+impl LifeLine {
+    /// The life line of a call by `peer` with these headers. `boot_id` is this kernel's, and `direct` what the operator
+    /// says of callers over TCP (`listen.direct`).
+    pub(super) fn new(peer: &Peer, headers: &MetadataMap, boot_id: &str, direct: bool) -> Self {
+        Self { fate: peer.fate.clone(), trust: trust(peer.origin, headers, boot_id, direct) }
+    }
+
+    /// Whether a stream that ended was ended by its client: cancelled, or closed with its connection. Otherwise the
+    /// client may still believe in its hold.
+    pub(super) fn shows_that_the_client_released(&self) -> bool {
+        match (self.trust, self.fate.ending()) {
+            (Trust::Local, Ending::Cancelled | Ending::Closed | Ending::Reset)
+            | (Trust::Direct, Ending::Cancelled | Ending::Closed) => true,
+            // A network resets what it lost track of.
+            (Trust::Direct, Ending::Reset)
+            | (Trust::Local | Trust::Direct, Ending::Broken)
+            | (Trust::Relayed, _) => false,
+        }
+    }
+}
+
+fn trust(origin: Origin, headers: &MetadataMap, boot_id: &str, direct: bool) -> Trust {
+    if headers.keys().any(|key| is_of_a_proxy(&key)) {
+        return Trust::Relayed;
+    }
+    let sent = headers.get(BOOT_ID).and_then(|value| value.to_str().ok());
+    let same_kernel = !boot_id.is_empty() && sent == Some(boot_id);
+    match origin {
+        Origin::Socket => Trust::Local,
+        Origin::Loopback if same_kernel => Trust::Local,
+        Origin::Loopback | Origin::Network if direct => Trust::Direct,
+        Origin::Loopback | Origin::Network => Trust::Relayed,
+    }
+}
+
+fn is_of_a_proxy(key: &KeyRef<'_>) -> bool {
+    let name = match key {
+        KeyRef::Ascii(key) => key.as_str(),
+        KeyRef::Binary(key) => key.as_str(),
+    };
+    PROXY_HEADERS.contains(&name) || PROXY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: &str = "6f3f8a52-0000-4000-8000-000000000000";
+
+    fn headers(rows: &[(&'static str, &str)]) -> MetadataMap {
+        let mut headers = MetadataMap::new();
+        for (name, value) in rows {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn s14_loopback_is_local_only_to_a_caller_of_this_kernel() {
+        let here = headers(&[(BOOT_ID, HERE), ("x-request-id", "7"), ("traceparent", "00-1-2-3")]);
+        assert_eq!(trust(Origin::Loopback, &here, HERE, false), Trust::Local);
+        assert_eq!(trust(Origin::Network, &here, HERE, false), Trust::Relayed);
+        let elsewhere = headers(&[(BOOT_ID, "another")]);
+        for unknown in [elsewhere, headers(&[]), headers(&[(BOOT_ID, "")])] {
+            assert_eq!(trust(Origin::Loopback, &unknown, HERE, false), Trust::Relayed);
+            assert_eq!(trust(Origin::Loopback, &unknown, "", false), Trust::Relayed);
+            assert_eq!(trust(Origin::Socket, &unknown, HERE, false), Trust::Local);
+        }
+    }
+
+    #[test]
+    fn s14_a_call_that_came_through_a_proxy_is_never_taken_for_a_local_one() {
+        for name in
+            ["forwarded", "via", "x-forwarded-for", "x-envoy-attempt-count", "l5d-client-id"]
+        {
+            let relayed = headers(&[(BOOT_ID, HERE), (name, "10.0.0.7")]);
+            for origin in [Origin::Socket, Origin::Loopback, Origin::Network] {
+                assert_eq!(trust(origin, &relayed, HERE, true), Trust::Relayed, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn s14_the_operator_may_say_that_callers_come_directly() {
+        for origin in [Origin::Loopback, Origin::Network] {
+            assert_eq!(trust(origin, &headers(&[]), HERE, true), Trust::Direct);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Which containers were there, and which of them were gone since (S18).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::denial;
+use crate::store::{GRACE_AFTER_LOSS, StoreError};
+use crate::time::Instant;
+
+/// The containers that were seen. A container takes its leases along when it is deleted, while their holders believe for
+/// as long as a lease lasts: so one that was there, and was gone, grants nothing for that long.
+#[derive(Debug, Default)]
+pub(super) struct Containers {
+    seen: Mutex<BTreeMap<String, Seen>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Nothing is granted before; `None` if it was never gone.
+    grants_from: Option<Instant>,
+}
+
+impl Containers {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<String, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of what an answer shows of the container: a success, or the service's name of the error.
+    pub(super) fn note(&self, container: &str, code: Option<&str>, now: Instant) {
+        match code {
+            None | Some("BlobNotFound") => self.saw(container),
+            Some("ContainerNotFound" | "ContainerBeingDeleted") => self.missed(container, now),
+            Some(_) => {}
+        }
+    }
+
+    fn saw(&self, container: &str) {
+        let mut seen = self.seen();
+        if !seen.contains_key(container) {
+            seen.insert(container.to_owned(), Seen::default());
+        }
+    }
+
+    /// It is gone, or was until now. One that was never seen may always have been.
+    pub(super) fn missed(&self, container: &str, now: Instant) {
+        if let Some(seen) = self.seen().get_mut(container) {
+            seen.grants_from = Some(now + GRACE_AFTER_LOSS);
+        }
+    }
+
+    /// Whether locks may be granted in it.
+    pub(super) fn check(&self, container: &str, now: Instant) -> Result<(), StoreError> {
+        let grants_from = self.seen().get(container).and_then(|seen| seen.grants_from);
+        match grants_from.filter(|from| now < *from) {
+            Some(from) => Err(StoreError::Recreated {
+                what: format!("container {container:?}"),
+                retry_after: from - now,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is told of a container that is not there and that this sidecar may not make.
+pub(super) fn missing(container: &str) -> StoreError {
+    StoreError::ContainerMissing {
+        container: container.to_owned(),
+        advice: format!(
+            "make it (az storage container create --name {container}), or let it be made on first use by an \
+             identity with the role {:?} on the account",
+            denial::ROLE
+        ),
+    }
+}

@@ -1,0 +1,156 @@
+//! The rules of a run: how long a lease lasts, what may happen, and which mistake is planted.
+
+use crate::state::{Budget, Ticks};
+
+/// A mistake in the model that the properties must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// S2: the validity is counted from when the answer came.
+    ValidityFromAnswer,
+    /// S5: the grant is given out without its token being stored.
+    TokenNotStored,
+    /// S5: a hand-off keeps the token.
+    HandOffKeepsToken,
+    /// S4: a client whose validity is over goes on by a late resume.
+    LateResumeRevives,
+    /// S13: a silent holder's validity is not waited for.
+    SilenceIsLeaving,
+    /// S13: a first release that the store refuses is told as RELEASED.
+    RefusedReleaseIsReleased,
+    /// S5: a grant whose write has an unknown outcome is given out.
+    GrantsUnsettled,
+    /// S16: a hold whose stream broke is handed on.
+    HandsOnSilent,
+    /// S16: a call with a newer generation than the sidecar knows is handed on.
+    HandsOnLeft,
+    /// S16: a release goes without If-Match.
+    ReleasesWithoutMatch,
+    /// S16: a renewal goes without If-Match.
+    RenewsWithoutMatch,
+    /// S16: a resume's generation is not compared with the record's.
+    NoGenerationCheck,
+    /// S16: an earlier attempt is taken for a repeat of the last one.
+    EarlierAttemptAccepted,
+    /// S16: a resumed hold whose stream is closed is released at once.
+    ClosedResumeEndsAtOnce,
+    /// S6, S16: a resume that failed releases the lease, as a given-up acquire does.
+    FailedResumeReleases,
+    /// S16: the D of a resumed hold is counted from before its write was sent.
+    SettlingFromSend,
+    /// S13, S16: a read settles by fingerprint and generation, whoever wrote them.
+    SettledByGeneration,
+    /// S14: a closed stream hands on, as a release with its generation does.
+    CloseHandsOn,
+    /// S11, S13: a bound that has come hands on, as a release does.
+    BoundHandsOn,
+}
+
+impl Mistake {
+    pub(crate) const ALL: [Self; 19] = [
+        Self::ValidityFromAnswer,
+        Self::TokenNotStored,
+        Self::HandOffKeepsToken,
+        Self::LateResumeRevives,
+        Self::SilenceIsLeaving,
+        Self::RefusedReleaseIsReleased,
+        Self::GrantsUnsettled,
+        Self::HandsOnSilent,
+        Self::HandsOnLeft,
+        Self::ReleasesWithoutMatch,
+        Self::RenewsWithoutMatch,
+        Self::NoGenerationCheck,
+        Self::EarlierAttemptAccepted,
+        Self::ClosedResumeEndsAtOnce,
+        Self::FailedResumeReleases,
+        Self::SettlingFromSend,
+        Self::SettledByGeneration,
+        Self::CloseHandsOn,
+        Self::BoundHandsOn,
+    ];
+}
+
+impl Mistake {
+    /// The world in which it is found.
+    pub(crate) fn world(self) -> &'static str {
+        match self {
+            Self::TokenNotStored | Self::HandOffKeepsToken | Self::HandsOnSilent => "two rounds",
+            Self::RefusedReleaseIsReleased => "breaks at once",
+            Self::ValidityFromAnswer | Self::GrantsUnsettled => "unknown outcomes",
+            Self::LateResumeRevives
+            | Self::SilenceIsLeaving
+            | Self::ReleasesWithoutMatch
+            | Self::RenewsWithoutMatch
+            | Self::ClosedResumeEndsAtOnce
+            | Self::CloseHandsOn
+            | Self::BoundHandsOn => "bounds",
+            Self::HandsOnLeft => "repeated calls",
+            Self::FailedResumeReleases => "moving with unknown outcomes",
+            Self::SettlingFromSend => "repeated resumes",
+            Self::NoGenerationCheck | Self::EarlierAttemptAccepted => "moving twice",
+            Self::SettledByGeneration => "unknown resumes",
+        }
+    }
+}
+
+/// The worlds that are too large to be explored in full while the test command waits; mistakes are found in them.
+pub(crate) const LARGE: [&str; 3] =
+    ["moving with unknown outcomes", "moving twice", "unknown resumes"];
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// D.
+    pub(crate) duration: Ticks,
+    /// D less the margin (S2). At least two ticks, so that a renewal comes in time.
+    pub(crate) validity: Ticks,
+    pub(crate) budget: Budget,
+    /// Whether the waiter at A may come before the client that moves.
+    pub(crate) any_order: bool,
+    pub(crate) mistake: Option<Mistake>,
+}
+
+impl Rules {
+    pub(crate) fn has(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+}
+
+/// The worlds that are explored: each allows some kinds of faults together, as many as can be explored in full while the
+/// test command waits. `longer` makes each lease so many ticks longer.
+pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
+    let none = Budget {
+        unknown: 0,
+        doubled: 0,
+        repeated: 0,
+        cuts: 0,
+        resumes: 0,
+        crashes: 0,
+        breaks: 0,
+        breaks_now: 0,
+        bounds: 0,
+        leases: 1,
+    };
+    let moving = Budget { cuts: 1, resumes: 1, ..none };
+    let budgets = [
+        ("breaks at once", Budget { breaks_now: 1, ..none }, 3),
+        ("bounds", Budget { bounds: 1, ..moving }, 2),
+        ("doubled requests", Budget { doubled: 1, ..none }, 3),
+        ("two rounds", Budget { leases: 2, ..none }, 2),
+        ("unknown outcomes", Budget { unknown: 1, ..none }, 3),
+        ("crashes", Budget { crashes: 1, ..moving }, 2),
+        ("breaks", Budget { breaks: 1, ..moving }, 2),
+        ("repeated calls", Budget { repeated: 1, ..moving }, 2),
+        ("repeated resumes", Budget { resumes: 2, ..moving }, 2),
+        ("moving with unknown outcomes", Budget { unknown: 1, ..moving }, 2),
+        ("moving twice", Budget { cuts: 2, resumes: 2, repeated: 1, ..none }, 2),
+        ("unknown resumes", Budget { unknown: 1, resumes: 2, ..moving }, 2),
+    ];
+    let rules = |budget, duration: Ticks| Rules {
+        duration: duration + longer,
+        // A lease of two ticks has no margin: it is for clocks that differ, and the model has one.
+        validity: (duration + longer - 1).max(2),
+        budget,
+        any_order: longer > 0,
+        mistake: None,
+    };
+    budgets.into_iter().map(|(name, budget, duration)| (name, rules(budget, duration))).collect()
+}

@@ -1,0 +1,183 @@
+//! What must hold at every step. The first thing that does not is kept.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use leasehold::lock::LockPath;
+
+/// The most requests of one sidecar for one path, within ten seconds and within a minute.
+const MOST_IN_TEN_SECONDS: usize = 60;
+const MOST_IN_A_MINUTE: usize = 240;
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// The most polls of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12).
+const MOST_QUIET_POLLS: usize = 20;
+/// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
+const MADE_AT_ONCE: Duration = Duration::from_secs(12);
+
+/// A client's belief in its hold (S21), in true time.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    pub(crate) client: usize,
+    pub(crate) token: u64,
+    pub(crate) until: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    /// The rule that was broken, how, and when.
+    pub(crate) violation: Option<(String, Duration)>,
+    streams: u64,
+    pub(crate) told: BTreeMap<u64, crate::justice::Told>,
+    beliefs: BTreeMap<LockPath, Vec<Belief>>,
+    /// Until when two holders are possible by what somebody did (S17, S18).
+    excused: BTreeMap<String, Duration>,
+    /// The greatest token that was granted of each lock.
+    newest: BTreeMap<LockPath, (u64, Duration)>,
+    /// The greatest token that each lock's resource has seen.
+    accepted: BTreeMap<LockPath, u64>,
+    requests: BTreeMap<(usize, String), VecDeque<Duration>>,
+    polls: BTreeMap<(usize, String), VecDeque<Duration>>,
+    pub(crate) most_requests: [usize; 2],
+    /// The end that a hold cannot have by `max_hold` before: by token.
+    pub(crate) bounds: BTreeMap<u64, Duration>,
+    /// The end of the validity that a hold's client was told by call: by token.
+    told_by_call: BTreeMap<u64, Duration>,
+    pub(crate) grants: u64,
+    pub(crate) writes: u64,
+    pub(crate) stale_writes: u64,
+}
+
+impl Checks {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn fail(&mut self, what: String, now: Duration) {
+        self.violation.get_or_insert((what, now));
+    }
+
+    pub(crate) fn told_by_call(&mut self, token: u64, until: Duration) {
+        self.told_by_call.insert(token, until);
+    }
+
+    /// The end of the validity that its client knows.
+    pub(crate) fn told_until(&self, token: u64, by_stream: Duration) -> Duration {
+        self.told_by_call.get(&token).map_or(by_stream, |by_call| by_stream.max(*by_call))
+    }
+
+    pub(crate) fn new_stream(&mut self) -> u64 {
+        self.streams += 1;
+        self.streams
+    }
+
+    /// S5: tokens grow in the order of their grants, unless the lock was deleted and made again at once.
+    pub(crate) fn granted(
+        &mut self,
+        path: &LockPath,
+        token: u64,
+        (now, deleted): (Duration, bool),
+    ) -> Option<String> {
+        self.grants += 1;
+        let (before, at) = self.newest.get(path).copied().unwrap_or_default();
+        self.newest.insert(path.clone(), (token.max(before), now));
+        let excused = deleted && now < at + MADE_AT_ONCE;
+        (token <= before && !excused)
+            .then(|| format!("S5: token {token} of {path} is granted after {before}"))
+    }
+
+    pub(crate) fn is_newest(&self, path: &LockPath, token: u64) -> bool {
+        self.newest.get(path).is_some_and(|(newest, _)| *newest == token)
+    }
+
+    /// S1: nobody begins to believe, or goes on, while another believes.
+    pub(crate) fn believes(
+        &mut self,
+        path: &LockPath,
+        (client, token): (usize, u64),
+        (now, until): (Duration, Duration),
+    ) -> Option<String> {
+        let beliefs = self.beliefs.entry(path.clone()).or_default();
+        beliefs.retain(|belief| now < belief.until);
+        let other = beliefs.iter().find(|belief| belief.client != client).cloned();
+        beliefs.retain(|belief| belief.client != client);
+        beliefs.push(Belief { client, token, until });
+        let excused = self.excused.get(&path.to_string()).is_some_and(|until| now < *until);
+        let other = other.filter(|_| now < until && !excused)?;
+        Some(format!(
+            "S1: client {client} believes in {path} with {token} beside client {} with {} until {:?}",
+            other.client, other.token, other.until
+        ))
+    }
+
+    pub(crate) fn believes_no_more(&mut self, path: &LockPath, client: usize) {
+        if let Some(beliefs) = self.beliefs.get_mut(path) {
+            beliefs.retain(|belief| belief.client != client);
+        }
+    }
+
+    pub(crate) fn believed_until(&self, path: &LockPath, client: usize) -> Option<Duration> {
+        let beliefs = self.beliefs.get(path)?;
+        beliefs.iter().find(|belief| belief.client == client).map(|belief| belief.until)
+    }
+
+    /// Who believes in this lock now, or is about to, may be one of two (S17, S18).
+    pub(crate) fn excuse(&mut self, path: &str, until: Duration) {
+        self.excused.insert(path.to_owned(), until);
+    }
+
+    /// A write at the protected resource, which refuses older tokens than it has seen.
+    pub(crate) fn write(&mut self, path: &LockPath, token: u64) {
+        self.writes += 1;
+        let accepted = self.accepted.entry(path.clone()).or_default();
+        if token < *accepted {
+            self.stale_writes += 1;
+        }
+        *accepted = token.max(*accepted);
+    }
+
+    /// S12: what a lock costs is bounded, whatever goes wrong.
+    pub(crate) fn requested(
+        &mut self,
+        sidecar: usize,
+        path: &str,
+        now: Duration,
+    ) -> Option<String> {
+        let sent = self.requests.entry((sidecar, path.to_owned())).or_default();
+        while sent.front().is_some_and(|at| *at + MINUTE <= now) {
+            sent.pop_front();
+        }
+        sent.push_back(now);
+        let lately = sent.len() - sent.partition_point(|at| *at + TEN_SECONDS <= now);
+        let counts = [lately, sent.len()];
+        let too_many = lately > MOST_IN_TEN_SECONDS || sent.len() > MOST_IN_A_MINUTE;
+        for (most, count) in self.most_requests.iter_mut().zip(counts) {
+            *most = count.max(*most);
+        }
+        too_many.then(|| {
+            format!("S12: {counts:?} requests of {sidecar} for {path} in 10 s and in a minute")
+        })
+    }
+
+    /// S10: what is not handed on any more is polled as at any other time.
+    pub(crate) fn polled(
+        &mut self,
+        (sidecar, path): (usize, &str),
+        is_quiet: bool,
+        now: Duration,
+    ) -> Option<String> {
+        let sent = self.polls.entry((sidecar, path.to_owned())).or_default();
+        if !is_quiet {
+            sent.clear();
+            return None;
+        }
+        while sent.front().is_some_and(|at| *at + TEN_SECONDS <= now) {
+            sent.pop_front();
+        }
+        sent.push_back(now);
+        (sent.len() > MOST_QUIET_POLLS).then(|| {
+            format!("S10: {sidecar} polls {path} {} times in 10 s though nothing moves", sent.len())
+        })
+    }
+}

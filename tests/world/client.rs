@@ -1,0 +1,262 @@
+//! A client: takes locks by stream and by call, believes by S21, moves between sidecars, and sometimes says nothing.
+
+use std::time::Duration;
+
+use leasehold::coordinator::{CallError, Grant, HoldEvent, HoldRequest, Outcome, Validity};
+use leasehold::lock::{Labels, LeaseId, LockPath};
+use leasehold::testing::SeededRandom;
+use leasehold::time::BootReading;
+
+use crate::chance::{About, millis};
+use crate::justice;
+use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
+use crate::world::World;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) world: World,
+    pub(crate) index: usize,
+    /// The machine on which it runs, if a sidecar is there too.
+    pub(crate) home: Option<usize>,
+}
+
+/// A hold, as its client knows it.
+pub(crate) struct Holding {
+    pub(crate) sidecar: Sidecar,
+    /// The one that it has left.
+    pub(crate) left: Option<Sidecar>,
+    pub(crate) stream: Option<Stream>,
+    pub(crate) path: LockPath,
+    pub(crate) lease_id: LeaseId,
+    pub(crate) token: u64,
+    pub(crate) resume_token: String,
+    pub(crate) generation: u64,
+    pub(crate) told: Option<BootReading>,
+    /// It has not believed yet: its grant came after a wait, and it was not told since when it counts.
+    pub(crate) fresh: bool,
+    /// Its lease is renewed, so that nothing but `max_hold` bounds it.
+    pub(crate) renews: bool,
+}
+
+/// How a wait, or a resume, ends.
+pub(crate) enum Begun {
+    Granted(Box<Grant>),
+    /// With the news that the hold is over.
+    Over,
+    /// With nothing that is known of the hold.
+    Gone,
+}
+
+/// How long a client waits for the answer of a call.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Client {
+    /// Comes and goes until the schedule's length is over.
+    pub(crate) async fn live(self) {
+        while self.world.now() < self.world.plan().length {
+            let mut random = self.world.draw(About::Act, self.index);
+            tokio::time::sleep(millis(&mut random, 100, 9_000)).await;
+            if random.chance(300) {
+                self.hold_by_call(&mut random).await;
+            } else {
+                self.hold_by_stream(&mut random).await;
+            }
+        }
+    }
+
+    pub(crate) fn pick(&self, random: &mut SeededRandom) -> Sidecar {
+        let own = self.home.filter(|_| random.chance(800));
+        let any = usize::try_from(random.below(self.world.plan().sidecars as u64)).unwrap();
+        self.world.sidecar(own.unwrap_or(any))
+    }
+
+    pub(crate) fn note(&self, line: impl FnOnce() -> String) {
+        self.world.note(|| format!("      {}     {}", self.index, line()));
+    }
+
+    fn request(&self, random: &mut SeededRandom) -> HoldRequest {
+        let lock = usize::try_from(random.below(self.world.plan().locks as u64)).unwrap();
+        let span = |random: &mut SeededRandom, most: u64| millis(random, 1_000, most * 1_000);
+        HoldRequest {
+            key: key(lock),
+            lease_duration: None,
+            wait: if random.chance(200) { Duration::ZERO } else { span(random, 40) },
+            max_hold: random.chance(250).then(|| span(random, 40)),
+            min_hold: if random.chance(100) { span(random, 3) } else { Duration::ZERO },
+            progress_timeout: random.chance(100).then(|| span(random, 20)),
+            auto_renew: random.chance(900),
+            request_id: String::new(),
+            holder: None,
+            labels: Labels::default(),
+        }
+    }
+
+    async fn hold_by_call(&self, random: &mut SeededRandom) {
+        let sidecar = self.pick(random);
+        let request_id = format!("{}-{}", self.index, random.below(1 << 40));
+        let request = HoldRequest { request_id, ..self.request(random) };
+        let path = sidecar.path(&request.key);
+        for _ in 0..3 {
+            let asked = self.world.now();
+            let patience = millis(random, 500, 60_000);
+            let work = async {
+                let outcome = sidecar.coordinator.acquire(request.clone()).await;
+                self.judge(&sidecar, &path, &outcome);
+                outcome
+            };
+            let call = tokio::time::timeout(patience, sidecar.call(self.index, work)).await;
+            match call {
+                Ok(Some(Ok(Outcome::Granted(grant)))) => {
+                    let max_hold = request.max_hold.unwrap_or(MAX_HOLD);
+                    self.bound(&grant, (asked, Some(max_hold)), request.auto_renew);
+                    let mut holding = self.holding(&sidecar, None, &grant);
+                    holding.renews = request.auto_renew;
+                    self.believe(&mut holding, &grant.validity, asked);
+                    let span = millis(random, 0, 30_000);
+                    return self.follow(holding, span, random).await;
+                }
+                Ok(Some(_)) => return,
+                Err(_) | Ok(None) if random.chance(500) => {}
+                Err(_) | Ok(None) => return,
+            }
+        }
+    }
+
+    /// What a call is answered with is looked at before the answer is on its way.
+    fn judge(&self, sidecar: &Sidecar, path: &LockPath, outcome: &Result<Outcome, CallError>) {
+        let now = self.world.now();
+        let mut state = self.world.state();
+        let wrong = match outcome {
+            Ok(Outcome::Granted(grant)) if !state.checks.is_newest(path, grant.token.value()) => {
+                let token = grant.token.value();
+                justice::granted(&mut state, (sidecar.index, path), (token, None), now)
+            }
+            Ok(Outcome::Granted(_) | Outcome::Busy(_)) => None,
+            Err(error) => justice::failed(&state, sidecar.index, error, now),
+        };
+        drop(state);
+        self.note(|| match outcome {
+            Ok(Outcome::Granted(grant)) => format!("is granted {} by call", grant.token),
+            Ok(Outcome::Busy(_)) => "is told busy by call".to_owned(),
+            Err(error) => format!("is refused by call: {error}"),
+        });
+        if let Some(what) = wrong {
+            self.world.fail(what);
+        }
+    }
+
+    async fn hold_by_stream(&self, random: &mut SeededRandom) {
+        let (sidecar, request) = (self.pick(random), self.request(random));
+        let asked = self.world.now();
+        let begun = sidecar.call(self.index, async { sidecar.hold(&request) }).await;
+        let Some(Ok(mut stream)) = begun else { return };
+        let patience = if random.chance(100) { millis(random, 0, 30_000) } else { 200 * SECOND };
+        let begun = tokio::time::timeout(patience, self.begun(&mut stream)).await;
+        let Ok(Begun::Granted(grant)) = begun else {
+            // Over a network that may have been a proxy's doing (S14).
+            let local = self.home == Some(sidecar.index);
+            return stream.end(if local { End::Closed } else { End::Silent });
+        };
+        self.bound(&grant, (asked, request.max_hold), request.auto_renew);
+        let mut holding = self.holding(&sidecar, Some(stream), &grant);
+        holding.renews = request.auto_renew;
+        self.believe(&mut holding, &grant.validity, asked);
+        let span = millis(random, 0, 40_000);
+        self.follow(holding, span, random).await;
+    }
+
+    /// How a wait ends.
+    pub(crate) async fn begun(&self, stream: &mut Stream) -> Begun {
+        loop {
+            let Some(event) = stream.next().await else { return Begun::Gone };
+            self.is_late().await;
+            match event {
+                HoldEvent::Granted(grant) => return Begun::Granted(grant),
+                HoldEvent::Waiting { .. } | HoldEvent::Draining { .. } => {}
+                HoldEvent::Lost { .. } | HoldEvent::Released(_) => return Begun::Over,
+                _ => return Begun::Gone,
+            }
+        }
+    }
+
+    /// A message has its way, and a client is not always there to read it.
+    pub(crate) async fn is_late(&self) {
+        let faults = self.world.plan().client_faults / 4;
+        if let Some(mut random) = self.world.fault(About::DelayMessage, self.index, faults) {
+            tokio::time::sleep(millis(&mut random, 1, 3_000)).await;
+        }
+        if let Some(mut random) = self.world.fault(About::ClientPause, self.index, faults / 4) {
+            self.note(|| "pauses".to_owned());
+            tokio::time::sleep(millis(&mut random, 1_000, 60_000)).await;
+        }
+    }
+
+    pub(crate) fn holding(
+        &self,
+        sidecar: &Sidecar,
+        stream: Option<Stream>,
+        grant: &Grant,
+    ) -> Holding {
+        Holding {
+            sidecar: sidecar.clone(),
+            left: None,
+            stream,
+            path: grant.path.clone(),
+            lease_id: grant.lease_id,
+            token: grant.token.value(),
+            resume_token: grant.resume_token.clone(),
+            generation: grant.generation,
+            told: None,
+            fresh: true,
+            renews: true,
+        }
+    }
+
+    /// Notes that `max_hold` does not end the hold before.
+    fn bound(&self, grant: &Grant, (asked, span): (Duration, Option<Duration>), renews: bool) {
+        if let Some(span) = span.filter(|_| renews) {
+            self.world.state().checks.bounds.insert(grant.token.value(), asked + span);
+        }
+    }
+
+    /// Until when it may believe, in true time (S21): by its own clock, and never from when it reads.
+    pub(crate) fn until(
+        &self,
+        sidecar: &Sidecar,
+        validity: &Validity,
+        asked: Duration,
+    ) -> Duration {
+        let here = self.home == Some(sidecar.index)
+            && validity.valid_until.boot_id == sidecar.clock.boot_id();
+        if here {
+            return sidecar.clock.true_time(&validity.valid_until);
+        }
+        let own = self.world.plan().sidecars + self.index;
+        asked + self.world.true_time(own, validity.valid_for)
+    }
+
+    pub(crate) fn believe(&self, holding: &mut Holding, validity: &Validity, asked: Duration) {
+        let until = self.until(&holding.sidecar, validity, asked);
+        let now = self.world.now();
+        let (path, who) = (&holding.path, (self.index, holding.token));
+        if self.home == Some(holding.sidecar.index) {
+            holding.told = Some(validity.valid_until.clone());
+        }
+        holding.fresh &= until <= now;
+        let wrong = self.world.state().checks.believes(path, who, (now, until));
+        self.note(|| format!("believes in {} until {until:?}", holding.token));
+        if let Some(what) = wrong {
+            self.world.fail(what);
+        }
+    }
+
+    pub(crate) fn believes(&self, holding: &Holding) -> Option<Duration> {
+        let until = self.world.state().checks.believed_until(&holding.path, self.index);
+        until.filter(|until| self.world.now() < *until)
+    }
+
+    pub(crate) fn believes_no_more(&self, holding: &Holding) {
+        self.world.state().checks.believes_no_more(&holding.path, self.index);
+        self.note(|| format!("believes no more in {}", holding.token));
+    }
+}

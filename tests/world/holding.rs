@@ -1,0 +1,318 @@
+//! What a client does with its hold: uses it, asks for its validity, extends it, goes on with it elsewhere, ends it.
+
+use std::time::Duration;
+
+use leasehold::coordinator::{CallError, Extended, HoldEvent, Released, ResumeRequest, Validity};
+use leasehold::testing::SeededRandom;
+
+use crate::chance::millis;
+use crate::client::{Begun, Client, Holding, PATIENCE};
+use crate::justice;
+use crate::planted::Bug;
+use crate::sidecar::{End, Stream};
+use crate::trouble;
+
+/// What an event means to a holder.
+enum Heard {
+    GoesOn,
+    EndsSoon,
+    Over,
+}
+
+impl Client {
+    /// Goes about its business for this long, and ends the hold in one way or another.
+    pub(crate) async fn follow(
+        &self,
+        mut holding: Holding,
+        span: Duration,
+        random: &mut SeededRandom,
+    ) {
+        let mut ends = self.world.now() + span;
+        let third = Duration::from_secs(self.world.plan().lease) / 3;
+        loop {
+            let now = self.world.now();
+            let Some(until) = self.believes(&holding) else {
+                if !holding.fresh || !self.ask(&mut holding, None).await {
+                    self.believes_no_more(&holding);
+                    return close(holding.stream);
+                }
+                continue;
+            };
+            let next = (now + millis(random, 200, 4_000)).min(ends).min(until).saturating_sub(now);
+            let told = tokio::select! {
+                biased;
+                event = next_of(&mut holding.stream) => Some(event),
+                () = tokio::time::sleep(next.max(Duration::from_millis(1))) => None,
+            };
+            match told {
+                Some(Some(event)) => {
+                    self.is_late().await;
+                    match self.hears(&mut holding, event, now) {
+                        Heard::GoesOn => {}
+                        Heard::EndsSoon => ends = self.world.now() + millis(random, 0, 20_000),
+                        Heard::Over => {
+                            self.believes_no_more(&holding);
+                            return close(holding.stream);
+                        }
+                    }
+                }
+                // The connection is gone, and perhaps the sidecar.
+                Some(None) => {
+                    tokio::time::sleep(millis(random, 0, 8_000)).await;
+                    match self.resume(holding, random).await {
+                        Some(resumed) => holding = resumed,
+                        None => return,
+                    }
+                }
+                None if self.world.now() >= ends => {
+                    match self.finish(holding, random).await {
+                        Some(resumed) => holding = resumed,
+                        None => return,
+                    }
+                    ends = self.world.now() + millis(random, 0, 40_000);
+                }
+                None => self.act(&mut holding, (until, third), random).await,
+            }
+        }
+    }
+
+    fn hears(&self, holding: &mut Holding, event: HoldEvent, now: Duration) -> Heard {
+        match event {
+            HoldEvent::Renewed(validity)
+            | HoldEvent::Recovered(validity)
+            | HoldEvent::AtRisk { validity, .. } => {
+                self.hears_validity(holding, &validity, now);
+                Heard::GoesOn
+            }
+            HoldEvent::Extended(extended) => {
+                self.keeps(holding, extended.resume_token);
+                self.hears_validity(holding, &extended.validity, now);
+                Heard::GoesOn
+            }
+            HoldEvent::Draining { .. } => Heard::EndsSoon,
+            _ => Heard::Over,
+        }
+    }
+
+    /// The newest resume token, as long as there is one.
+    fn keeps(&self, holding: &mut Holding, resume_token: String) {
+        if !resume_token.is_empty() && !self.world.has(Bug::ExtendForgotten) {
+            holding.resume_token = resume_token;
+        }
+    }
+
+    fn hears_validity(&self, holding: &mut Holding, validity: &Validity, now: Duration) {
+        if self.home == Some(holding.sidecar.index) && self.believes(holding).is_some() {
+            self.believe(holding, validity, now);
+        }
+    }
+
+    async fn act(
+        &self,
+        holding: &mut Holding,
+        (until, third): (Duration, Duration),
+        random: &mut SeededRandom,
+    ) {
+        let soon = until.saturating_sub(self.world.now()) < third * 2;
+        if (self.home != Some(holding.sidecar.index) || holding.stream.is_none()) && soon {
+            self.ask(holding, None).await;
+        } else if random.chance(150) && !trouble::is_left_out("Extends") {
+            let span = millis(random, 2_000, 90_000);
+            self.ask(holding, Some(span)).await;
+        } else if let Some(old) = &holding.left
+            && random.chance(200)
+        {
+            // A call that went astray.
+            let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
+            let astray = old.coordinator.report_progress(lease_id, generation, false);
+            let _ = old.call(self.index, astray).await;
+        } else {
+            self.world.state().checks.write(&holding.path, holding.token);
+        }
+    }
+
+    /// Asks for its validity, or for another `max_hold`; false if it got no answer that says that it may go on.
+    async fn ask(&self, holding: &mut Holding, extend: Option<Duration>) -> bool {
+        let asked = self.world.now();
+        let sidecar = holding.sidecar.clone();
+        let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
+        let work = async {
+            let answer = match extend {
+                Some(span) => sidecar.coordinator.extend(lease_id, generation, span).await,
+                None => {
+                    let asked = sidecar.coordinator.report_progress(lease_id, generation, false);
+                    let none = String::new();
+                    asked.await.map(|validity| Extended { validity, resume_token: none })
+                }
+            };
+            if let Ok(extended) = &answer {
+                let told = sidecar.clock.true_time(&extended.validity.valid_until);
+                self.world.state().checks.told_by_call(holding.token, told);
+            }
+            answer
+        };
+        let answer = tokio::time::timeout(PATIENCE, sidecar.call(self.index, work)).await;
+        let answer = answer.ok().flatten();
+        if let Some(span) = extend.filter(|_| holding.renews) {
+            let mut state = self.world.state();
+            let bound = state.checks.bounds.get(&holding.token).copied();
+            let new = asked + span;
+            let new = match &answer {
+                Some(Ok(_)) => new,
+                // It may have been done.
+                _ => bound.unwrap_or_default().min(new),
+            };
+            state.checks.bounds.insert(holding.token, new);
+            drop(state);
+            self.note(|| format!("extends {} to {new:?}: {}", holding.token, answer.is_some()));
+        }
+        let Some(Ok(Extended { validity, resume_token })) = answer else { return false };
+        self.keeps(holding, resume_token);
+        if self.until(&sidecar, &validity, asked) <= self.world.now() {
+            return false;
+        }
+        self.believe(holding, &validity, asked);
+        true
+    }
+
+    /// Ends the hold, or goes on with it elsewhere.
+    async fn finish(&self, holding: Holding, random: &mut SeededRandom) -> Option<Holding> {
+        let local = self.home == Some(holding.sidecar.index);
+        match random.below(10) {
+            0..4 => self.release(holding, random).await,
+            4..6 if holding.stream.is_some() => {
+                self.believes_no_more(&holding);
+                let how = if local { End::Closed } else { End::Silent };
+                if let Some(stream) = holding.stream {
+                    stream.end(how);
+                }
+            }
+            6..9 if holding.stream.is_some() => return self.resume(holding, random).await,
+            // It says nothing, and believes to the end of what it was told.
+            _ => {
+                if let Some(stream) = holding.stream {
+                    self.note(|| format!("falls silent with {}", holding.token));
+                    stream.breaks(millis(random, 0, 20_000));
+                    let left = self.world.state().checks.believed_until(&holding.path, self.index);
+                    let left = left.unwrap_or_default().saturating_sub(self.world.now());
+                    tokio::time::sleep(left).await;
+                } else {
+                    self.release(holding, random).await;
+                }
+            }
+        }
+        None
+    }
+
+    async fn release(&self, holding: Holding, random: &mut SeededRandom) {
+        self.believes_no_more(&holding);
+        let at = match &holding.left {
+            Some(left) if random.chance(300) => left.clone(),
+            _ => holding.sidecar.clone(),
+        };
+        let (world, lease_id) = (&self.world, holding.lease_id);
+        let generation = Some(holding.generation);
+        let work = async {
+            let asked = world.now();
+            let answer = at.coordinator.release(lease_id, generation).await;
+            let state = world.state();
+            let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
+            let wrong =
+                done.then(|| justice::released(&state, &holding.path, holding.token, asked));
+            drop(state);
+            if let Some(what) = wrong.flatten() {
+                world.fail(what);
+            }
+            answer
+        };
+        let answer = tokio::time::timeout(PATIENCE * 3, at.call(self.index, work)).await;
+        self.note(|| format!("released {} at {}: {answer:?}", holding.token, at.index));
+        world.state().story.count(match &answer {
+            Ok(Some(Ok(Released::Released))) => "release: released",
+            Ok(Some(Ok(Released::Resting { .. }))) => "release: resting",
+            Ok(Some(Ok(Released::AlreadyReleased))) => "release: released before",
+            Ok(Some(Ok(Released::AlreadyLost { .. }))) => "release: lost before",
+            Ok(Some(Err(_))) => "release: refused",
+            Ok(None) | Err(_) => "release: no answer",
+        });
+        if random.chance(self.world.plan().client_faults) {
+            // A repeat that comes late.
+            let (sidecar, index) = (at.clone(), self.index);
+            let later = millis(random, 0, 20_000);
+            tokio::spawn(async move {
+                tokio::time::sleep(later).await;
+                let _ =
+                    sidecar.call(index, sidecar.coordinator.release(lease_id, generation)).await;
+            });
+        }
+        close(holding.stream);
+    }
+
+    /// Goes on with its hold at the same or another sidecar (S16).
+    async fn resume(&self, holding: Holding, random: &mut SeededRandom) -> Option<Holding> {
+        let mut to = self.pick(random);
+        if trouble::is_left_out("Moves") {
+            to = self.world.sidecar(holding.sidecar.index);
+        }
+        let Holding { sidecar, stream, path, token, resume_token, told, renews, .. } = holding;
+        let Some(stream) = stream else { return None };
+        stream.breaks(millis(random, 0, 15_000));
+        let same_machine = self.home == Some(to.index);
+        let told_valid_until = told.clone().filter(|_| same_machine);
+        let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));
+        let request = ResumeRequest { resume_token, attempt_id, told_valid_until };
+        let moves = to.index != sidecar.index || to.life != sidecar.life;
+        if moves && sidecar.is_alive() {
+            self.world.state().moved.insert(token);
+        }
+        let asked = self.world.now();
+        self.note(|| format!("resumes {token} at {}", to.index));
+        let begun = to.call_surely(self.index, async { to.resume(&request, &path, token) }).await;
+        let mut stream = match begun? {
+            Ok(stream) => stream,
+            Err(error) => {
+                if matches!(
+                    error,
+                    CallError::TooManyHolds { .. } | CallError::TooManyWaiters { .. }
+                ) {
+                    self.world.fail(format!("S16: a limit refuses to resume {token}: {error}"));
+                }
+                return None;
+            }
+        };
+        // Without an answer it neither releases nor cancels: the hold may go on there, or runs out.
+        let patience = to.loses_reply(self.index).unwrap_or(PATIENCE);
+        let begun = tokio::time::timeout(patience, self.begun(&mut stream)).await;
+        let grant = match begun {
+            Ok(Begun::Granted(grant)) => grant,
+            Ok(Begun::Over) => {
+                self.world.state().checks.believes_no_more(&path, self.index);
+                close(Some(stream));
+                return None;
+            }
+            Ok(Begun::Gone) | Err(_) => {
+                stream.breaks(millis(random, 0, 5_000));
+                return None;
+            }
+        };
+        let mut resumed = self.holding(&to, Some(stream), &grant);
+        resumed.renews = renews;
+        resumed.left = Some(sidecar).filter(|_| moves);
+        self.believe(&mut resumed, &grant.validity, asked);
+        Some(resumed)
+    }
+}
+
+fn close(stream: Option<Stream>) {
+    if let Some(stream) = stream {
+        stream.end(End::Closed);
+    }
+}
+
+/// What is told next; never anything where there is no stream.
+async fn next_of(stream: &mut Option<Stream>) -> Option<HoldEvent> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}

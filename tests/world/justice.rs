@@ -1,0 +1,207 @@
+//! What a stream is told: whether it may be told that, and told so then.
+
+use std::time::Duration;
+
+use leasehold::coordinator::{CallError, Extended, HoldEvent, LossReason, TroubleKind, Validity};
+use leasehold::lock::{FencingToken, LockPath};
+
+use crate::lease::{End, Given, State as LeaseState};
+use crate::world::State;
+
+/// Timers are as fine as a millisecond, and messages have a way to go.
+const TICK: Duration = Duration::from_millis(100);
+/// How long ago what stands against renewals may be.
+const MEMORY: Duration = Duration::from_secs(90);
+/// How long a sidecar grants nothing in a container that it had to make again (S18), by any clock.
+const MADE_AGAIN: Duration = Duration::from_secs(59);
+
+/// What a stream has been told.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    Held { token: u64, until: Duration, at_risk: bool },
+    Over,
+}
+
+/// What is wrong with an event, if something is.
+pub(crate) fn judge(
+    state: &mut State,
+    (stream, sidecar, path): (u64, usize, &LockPath),
+    resumes: Option<u64>,
+    (event, until): (&HoldEvent, &dyn Fn(&Validity) -> Duration),
+    now: Duration,
+) -> Option<String> {
+    let before = state.checks.told.get(&stream).cloned();
+    let told = |state: &mut State, next: Told| {
+        state.checks.told.insert(stream, next);
+    };
+    let wrong = || Some(format!("S4: stream {stream} is told {event:?} after {before:?}"));
+    match (&before, event) {
+        (Some(Told::Over), _) => wrong(),
+        (None, HoldEvent::Waiting { .. } | HoldEvent::Draining { .. }) => None,
+        (None, HoldEvent::Granted(grant)) => {
+            let token = grant.token.value();
+            told(state, Told::Held { token, until: until(&grant.validity), at_risk: false });
+            granted(state, (sidecar, path), (token, resumes), now)
+        }
+        (None, HoldEvent::Busy(_)) => {
+            told(state, Told::Over);
+            None
+        }
+        (None, HoldEvent::Failed(error)) => {
+            told(state, Told::Over);
+            failed(state, sidecar, error, now)
+        }
+        (
+            Some(Told::Held { token, at_risk, .. }),
+            HoldEvent::Renewed(validity)
+            | HoldEvent::Extended(Extended { validity, .. })
+            | HoldEvent::AtRisk { validity, .. }
+            | HoldEvent::Recovered(validity),
+        ) => {
+            let warns = matches!(event, HoldEvent::AtRisk { .. });
+            told(state, Told::Held { token: *token, until: until(validity), at_risk: warns });
+            if warns && *at_risk { wrong() } else { None }
+        }
+        (Some(Told::Held { .. }), HoldEvent::Draining { .. }) => None,
+        (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {
+            told(state, Told::Over);
+            let until = state.checks.told_until(*token, *until);
+            if now > until + TICK {
+                return Some(format!("S4: stream {stream} is told {:?} late", now - until));
+            }
+            lost(state, (sidecar, path), (*token, *reason), now)
+        }
+        (None, HoldEvent::Lost { .. } | HoldEvent::Released(_)) if resumes.is_some() => {
+            told(state, Told::Over);
+            None
+        }
+        (
+            Some(Told::Held { .. }),
+            HoldEvent::Released(_) | HoldEvent::Failed(CallError::Superseded),
+        ) => {
+            told(state, Told::Over);
+            None
+        }
+        (
+            Some(Told::Held { .. }),
+            HoldEvent::Waiting { .. }
+            | HoldEvent::Granted(_)
+            | HoldEvent::Busy(_)
+            | HoldEvent::Failed(_),
+        )
+        | (
+            None,
+            HoldEvent::Renewed(_)
+            | HoldEvent::Extended(_)
+            | HoldEvent::AtRisk { .. }
+            | HoldEvent::Recovered(_)
+            | HoldEvent::Lost { .. }
+            | HoldEvent::Released(_),
+        ) => wrong(),
+    }
+}
+
+/// A grant is told, by stream or by call.
+pub(crate) fn granted(
+    state: &mut State,
+    (sidecar, path): (usize, &LockPath),
+    (token, resumes): (u64, Option<u64>),
+    now: Duration,
+) -> Option<String> {
+    if let Some(resumed) = resumes {
+        state.story.count("resumed");
+        return (resumed != token)
+            .then(|| format!("S16: a hold with {resumed} goes on with {token}"));
+    }
+    let made = state.made_again[sidecar];
+    let early = made.filter(|made| now < *made + MADE_AGAIN);
+    let early = early.map(|made| {
+        format!("S18: {sidecar} grants {:?} after it made the container again", now - made)
+    });
+    state.checks.granted(path, token, (now, state.deleted)).or(early)
+}
+
+/// Whether something stood against the requests of this sidecar lately.
+fn was_disturbed(state: &State, sidecar: usize, now: Duration) -> bool {
+    state.disturbed[sidecar].is_some_and(|at| now < at + MEMORY)
+}
+
+/// Why a waiter may be refused.
+pub(crate) fn failed(
+    state: &State,
+    sidecar: usize,
+    error: &CallError,
+    now: Duration,
+) -> Option<String> {
+    let made = state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
+    let disturbed = made || was_disturbed(state, sidecar, now);
+    let CallError::Trouble(trouble) = error else { return None };
+    let justified = match trouble.kind {
+        TroubleKind::Denied => state.service.denied_until.is_some_and(|until| now < until + MEMORY),
+        TroubleKind::StoreFailed => state.service.policy.is_some() || disturbed,
+        TroubleKind::TokenNotGrowing => state.deleted,
+        TroubleKind::TokenUnreadable => false,
+        TroubleKind::ShuttingDown => true,
+        TroubleKind::Unavailable | TroubleKind::Throttled | TroubleKind::ContainerMissing => {
+            disturbed
+        }
+    };
+    (!justified).then(|| {
+        format!("S8: a waiter of {sidecar} is refused without a cause: {}", trouble.message)
+    })
+}
+
+/// The lease under which this token was stored.
+pub(crate) fn lease_of<'a>(state: &'a State, path: &LockPath, token: u64) -> Option<&'a Given> {
+    let epoch = |token: u64| FencingToken::from_u64(token).map(FencingToken::epoch);
+    let name = path.to_string();
+    let mut given = state.service.leases.iter().rev();
+    given.find(|given| given.blob == name && given.token.and_then(epoch) == epoch(token))
+}
+
+fn lost(
+    state: &State,
+    (sidecar, path): (usize, &LockPath),
+    (token, reason): (u64, LossReason),
+    now: Duration,
+) -> Option<String> {
+    let unjust = |rule: &str| {
+        Some(format!(
+            "{rule}: {token} at {sidecar} is told lost ({}) without a cause",
+            reason.as_str()
+        ))
+    };
+    match reason {
+        LossReason::Expired if !was_disturbed(state, sidecar, now) => unjust("S7"),
+        LossReason::Taken | LossReason::Broken | LossReason::LockDeleted => {
+            let given = lease_of(state, path, token)?;
+            let blob = state.service.blob(&given.blob)?;
+            let stands = blob.lease.id() == Some(&*given.id)
+                && blob.lease.state(now) == LeaseState::Leased
+                && given.ended.is_none();
+            if stands && !state.moved.contains(&token) { unjust("S8") } else { None }
+        }
+        LossReason::MaxHoldReached => {
+            let bound = state.checks.bounds.get(&token).copied().unwrap_or_default();
+            // Clocks differ by a hundredth at most.
+            let early = !state.stepped && now + TICK + bound / 100 < bound;
+            if early { unjust("S11") } else { None }
+        }
+        LossReason::Expired | LossReason::NoProgress | LossReason::Shutdown => None,
+    }
+}
+
+/// S13: a first release is told as done only if the lease was still the hold's when it was asked for.
+pub(crate) fn released(
+    state: &State,
+    path: &LockPath,
+    token: u64,
+    asked: Duration,
+) -> Option<String> {
+    let given = lease_of(state, path, token)?;
+    let (at, how) = given.ended?;
+    let lost = at < asked && how != End::Released;
+    (lost && !state.moved.contains(&token)).then(|| {
+        format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")
+    })
+}

@@ -1,0 +1,148 @@
+//! The second world: the real coordinator, its records, registry, resume tokens and repeats, over the real Azure
+//! adapter with its sign-in, over a service of the lease protocol that loses, delays, repeats and refuses. Everything
+//! runs in one process on tokio's paused clock and comes from one seed, to the byte.
+//!
+//! - `make simulate` runs 20,000 schedules; `LEASEHOLD_TEST_WORLD_SCHEDULES=N` says how many the test runs,
+//!   `LEASEHOLD_TEST_WORLD_FROM=N` from which seed, `LEASEHOLD_TEST_WORLD_WITHOUT=Policy,…` what is left out.
+//! - `LEASEHOLD_TEST_WORLD_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_WORLD_ONLY=…`, with these
+//!   faults only, as a failing run prints them; with `LEASEHOLD_TEST_WORLD_BUG=PolicyIsLoss`, with a planted bug.
+//!
+//! What it leaves out, and where that is tested: gRPC and its streams (tests/grpc, tests/faults), HTTP itself, TLS and
+//! the time-outs of the HTTP client (tests/faults, with Azurite behind a proxy), listings (tests/store_conformance),
+//! the order of callers in a queue and pauses of a whole sidecar (tests/simulation, tests/faults), the kernel's clocks
+//! (tests/faults). A crashed sidecar is one that is cut off for ever: its tasks run on, and nobody hears them.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that fails says where"
+)]
+
+mod chance;
+mod checks;
+mod client;
+mod found;
+mod holding;
+mod justice;
+mod lease;
+mod link;
+mod plan;
+mod planted;
+mod run;
+mod service;
+mod sidecar;
+mod story;
+mod trouble;
+mod world;
+
+use chance::Only;
+use planted::Bug;
+use run::{quietly, run, run_many, shrink};
+
+/// Schedules of a run in the test command.
+const SCHEDULES: u64 = 1_000;
+/// Schedules within which a planted bug must be found.
+const BUG_SCHEDULES: u64 = 10_000;
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(format!("LEASEHOLD_TEST_WORLD_{name}")).ok()
+}
+
+/// Everything that a person needs to understand a seed that fails.
+fn report(seed: u64, bug: Option<Bug>) -> String {
+    let (faults, outcome) = quietly(|| {
+        let faults = shrink(seed, bug);
+        let only: Only = Some(faults.iter().map(|fault| fault.key()).collect());
+        (faults, run(seed, bug, only, true))
+    });
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let (what, at) = outcome.violation.unwrap_or_default();
+    let bug = bug.map(|bug| format!("LEASEHOLD_TEST_WORLD_BUG={bug:?} ")).unwrap_or_default();
+    format!(
+        "{}\nseed {seed} after {:.3} s, with {} faults: {what}\nreplay: LEASEHOLD_TEST_WORLD_SEED={seed} \
+         LEASEHOLD_TEST_WORLD_ONLY={} {bug}cargo test --test world replay -- --nocapture",
+        outcome.timeline.join("\n"),
+        at.as_secs_f64(),
+        faults.len(),
+        faults.join(","),
+    )
+}
+
+#[test]
+fn s1_s5_s12_s13_s16_s18_hold_whatever_the_service_and_clients_do() {
+    let asked = variable("SCHEDULES").map(|number| number.parse().unwrap());
+    let first = variable("FROM").map_or(0, |number| number.parse().unwrap());
+    let sums = quietly(|| run_many(first..first + asked.unwrap_or(SCHEDULES), None));
+    if let Some(seed) = sums.failed {
+        panic!("{}", report(seed, None));
+    }
+    for (name, count) in &sums.counts {
+        println!("{count:>12}  {name}");
+    }
+    println!(
+        "{} schedules; at most {:?} requests of a sidecar for a lock in 10 s and in a minute; once calm, the last waited {:.1} s",
+        sums.schedules,
+        sums.most_requests,
+        sums.longest_wait.as_secs_f64()
+    );
+    let missing: Vec<_> = found::MUST_OCCUR
+        .iter()
+        .filter(|name| sums.counts.get(**name).is_none_or(|count| *count == 0))
+        .collect();
+    assert!(missing.is_empty(), "these never occurred, so they were not tested: {missing:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let chosen = variable("BUG");
+    let mut missed = Vec::new();
+    for bug in Bug::ALL {
+        if chosen.as_ref().is_some_and(|chosen| *chosen != format!("{bug:?}")) {
+            continue;
+        }
+        let sums = quietly(|| run_many(0..BUG_SCHEDULES, Some(bug)));
+        match sums.failed {
+            None => missed.push(bug),
+            Some(seed) => {
+                let outcome = quietly(|| run(seed, Some(bug), None, false));
+                let (what, _) = outcome.violation.unwrap_or_default();
+                println!("{bug:?}: {} schedules, seed {seed}: {what}", sums.schedules);
+            }
+        }
+    }
+    assert!(missed.is_empty(), "not found in {BUG_SCHEDULES} schedules: {missed:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_timeline_to_the_byte() {
+    for seed in 0..20 {
+        let (first, second) = (run(seed, None, None, true), run(seed, None, None, true));
+        assert!(!first.timeline.is_empty());
+        let differs = first.timeline.iter().zip(&second.timeline).find(|(one, two)| one != two);
+        assert_eq!(differs, None, "seed {seed}");
+        assert_eq!(first.timeline.len(), second.timeline.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_failing_schedule_is_shrunk_and_told() {
+    let bug = Some(Bug::RenewalAssumed);
+    let seed = quietly(|| run_many(0..BUG_SCHEDULES, bug)).failed.unwrap();
+    let all = quietly(|| run(seed, bug, None, false)).faults.len();
+    let report = report(seed, bug);
+    let shrunk = quietly(|| shrink(seed, bug)).len();
+    assert!(shrunk < all, "{shrunk} of {all} faults");
+    assert!(report.contains("replay: ") && report.contains("VIOLATION"), "{report}");
+}
+
+#[test]
+fn replay() {
+    let Some(seed) = variable("SEED").map(|number| number.parse().unwrap()) else { return };
+    let only = variable("ONLY").map(|text| chance::parse_faults(&text).unwrap());
+    let bug = variable("BUG");
+    let bug = bug.map(|name| *Bug::ALL.iter().find(|bug| format!("{bug:?}") == name).unwrap());
+    let outcome = quietly(|| run(seed, bug, only, true));
+    println!("{}", outcome.timeline.join("\n"));
+    println!("{} faults; {:?}", outcome.faults.len(), outcome.violation);
+}

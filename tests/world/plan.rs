@@ -1,0 +1,82 @@
+//! How a schedule is: drawn from its seed before anything happens.
+
+use std::time::Duration;
+
+use crate::chance::{About, Chance, one_of};
+
+/// What the network and the service do to requests, in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) lose_request: u16,
+    pub(crate) lose_answer: u16,
+    pub(crate) repeat: u16,
+    pub(crate) delay_request: u16,
+    pub(crate) delay_answer: u16,
+    pub(crate) reset: u16,
+    pub(crate) refuse: u16,
+    pub(crate) odd: u16,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) length: Duration,
+    pub(crate) sidecars: usize,
+    pub(crate) clients: usize,
+    pub(crate) locks: usize,
+    pub(crate) weather: Weather,
+    /// How often something happens to a sidecar or the service: a thousandth for each ten seconds and each kind.
+    pub(crate) troubles: u16,
+    /// How clients fare, in thousandths of their chances to.
+    pub(crate) client_faults: u16,
+    /// How far each front end's clock is ahead.
+    pub(crate) front_ends: [Duration; 3],
+    /// How fast each sidecar's clock is, in millionths; and each client's.
+    pub(crate) rates: Vec<i64>,
+    /// The default D of all sidecars, in seconds.
+    pub(crate) lease: u64,
+    /// At how many holds a sidecar lets nobody in.
+    pub(crate) max_holds: usize,
+    /// How long an answer of the service takes at the least, in milliseconds.
+    pub(crate) distance: u64,
+}
+
+impl Plan {
+    pub(crate) fn draw(chance: &Chance) -> Self {
+        let mut random = chance.of(About::Plan, 0, 0);
+        let mut permille = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
+        let stormy = Weather {
+            lose_request: permille(100),
+            lose_answer: permille(100),
+            repeat: permille(80),
+            delay_request: permille(100),
+            delay_answer: permille(100),
+            reset: permille(60),
+            refuse: permille(60),
+            odd: permille(40),
+        };
+        let mut random = chance.of(About::Plan, 0, 1);
+        // Half of all schedules have a network without faults: what goes wrong there has no excuse.
+        let weather = if random.chance(500) { Weather::default() } else { stormy };
+        let sidecars = one_of(&mut random, &[2, 2, 3, 4]);
+        let clients = 3 + usize::try_from(random.below(4)).unwrap();
+        Self {
+            length: Duration::from_secs(60 + random.below(90)),
+            sidecars,
+            clients,
+            locks: one_of(&mut random, &[1, 1, 2]),
+            weather,
+            troubles: one_of(&mut random, &[0, 30, 80]),
+            client_faults: one_of(&mut random, &[0, 100, 300]),
+            front_ends: std::array::from_fn(|_| Duration::from_millis(random.below(3_001))),
+            rates: (0..sidecars + clients)
+                .map(|_| i64::try_from(random.below(9_001)).unwrap() - 4_500)
+                .collect(),
+            lease: one_of(&mut random, &[15, 15, 30, 60]),
+            max_holds: match one_of(&mut random, &[1_000, 1_000, 1]) {
+                1 if crate::trouble::is_left_out("Limits") => 1_000,
+                most => most,
+            },
+            distance: 1 + random.below(40),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Mistakes that the checks must find: in what stands between the coordinator and its store, in limits, in clients.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use leasehold::lock::{Container, ETag, LeaseId, LockPath};
+use leasehold::store::{
+    Acquire, Acquired, BreakNote, BreakPeriod, LeaseBroken, LeaseEnd, LeaseStore, List, Listing,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+};
+use leasehold::time::UnixMillis;
+
+use crate::world::World;
+
+/// A mistake, of the product or in its use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// A refusal by policy is taken for a lost lease (S8).
+    PolicyIsLoss,
+    /// A token that was refused is used again and again (S8).
+    OldTokenKept,
+    /// That a container was seen before is forgotten (S18).
+    ContainerForgotten,
+    /// A renewal of unknown outcome is taken for done (S2).
+    RenewalAssumed,
+    /// A renewal of a broken lease is taken for done (S8).
+    BreakIgnored,
+    /// A release is taken for done whatever the store says (S13).
+    ReleaseAlwaysFine,
+    /// Limits on holds refuse a resume (S16).
+    LimitsRefuseResumes,
+    /// A resume goes on with the bounds that the hold began with (S16).
+    ExtendForgotten,
+    /// Everything is asked for many times (S12).
+    AskedManyTimes,
+    /// A record write of unknown outcome is taken for done (S5).
+    WriteAssumed,
+    /// A lease is never given back (S13).
+    NeverReleased,
+}
+
+impl Bug {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::PolicyIsLoss,
+        Self::OldTokenKept,
+        Self::ContainerForgotten,
+        Self::RenewalAssumed,
+        Self::BreakIgnored,
+        Self::ReleaseAlwaysFine,
+        Self::LimitsRefuseResumes,
+        Self::ExtendForgotten,
+        Self::AskedManyTimes,
+        Self::WriteAssumed,
+        Self::NeverReleased,
+    ];
+}
+
+impl Bug {
+    /// The rules that speak against it: it counts as found by these only.
+    pub(crate) const fn rules(self) -> &'static [&'static str] {
+        match self {
+            Self::PolicyIsLoss | Self::OldTokenKept => &["S8:"],
+            Self::ContainerForgotten => &["S18:"],
+            Self::RenewalAssumed | Self::BreakIgnored => &["S1:"],
+            Self::ReleaseAlwaysFine => &["S13:"],
+            Self::LimitsRefuseResumes => &["S16:"],
+            Self::ExtendForgotten => &["S11:"],
+            Self::AskedManyTimes | Self::NeverReleased => &["S12:"],
+            Self::WriteAssumed => &["S5:"],
+        }
+    }
+}
+
+type Connect = Box<dyn Fn() -> Arc<dyn LeaseStore> + Send + Sync>;
+
+/// A store with a mistake.
+pub(crate) struct Planted {
+    world: World,
+    inner: Arc<dyn LeaseStore>,
+    connect: Connect,
+}
+
+impl fmt::Debug for Planted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Planted").finish_non_exhaustive()
+    }
+}
+
+impl Planted {
+    pub(crate) fn wrap(
+        world: &World,
+        connect: impl Fn() -> Arc<dyn LeaseStore> + Send + Sync + 'static,
+    ) -> Arc<dyn LeaseStore> {
+        let inner = connect();
+        if !world.has_any_bug() {
+            return inner;
+        }
+        Arc::new(Self { world: world.clone(), inner, connect: Box::new(connect) })
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.world.has(bug)
+    }
+}
+
+const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
+
+#[async_trait]
+impl LeaseStore for Planted {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        if self.has(Bug::ContainerForgotten) {
+            return (self.connect)().acquire(path, request).await;
+        }
+        if self.has(Bug::AskedManyTimes) {
+            for _ in 0..30 {
+                let _ = self.inner.read_record(path).await;
+            }
+        }
+        self.inner.acquire(path, request).await
+    }
+
+    async fn renew(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
+        let fine = || Ok(Renewed { time: UnixMillis(0) });
+        match self.inner.renew(path, lease_id, if_match).await {
+            Err(StoreError::Unavailable { .. }) if self.has(Bug::RenewalAssumed) => fine(),
+            Err(StoreError::LeaseLost { how: LeaseEnd::Broken }) if self.has(Bug::BreakIgnored) => {
+                fine()
+            }
+            answer => answer,
+        }
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        if self.has(Bug::NeverReleased) {
+            return Ok(());
+        }
+        let answer = self.inner.release(path, lease_id, if_match).await;
+        if self.has(Bug::ReleaseAlwaysFine) { Ok(()) } else { answer }
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        period: BreakPeriod,
+        note: BreakNote,
+    ) -> Result<LeaseBroken, StoreError> {
+        self.inner.break_lease(path, period, note).await
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        let before = write.if_match.clone();
+        match (self.inner.write_record(path, write).await, before) {
+            (Err(StoreError::Fatal { .. }), _) if self.has(Bug::PolicyIsLoss) => Err(TAKEN),
+            (Err(StoreError::Unavailable { .. }), Some(etag)) if self.has(Bug::WriteAssumed) => {
+                Ok(Written { etag })
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        self.inner.read_record(path).await
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        self.inner.read_break_note(path).await
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        self.inner.list(request).await
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.inner.delete(path, if_match).await
+    }
+
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+        self.inner.check(container).await
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+}

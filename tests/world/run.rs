@@ -1,0 +1,304 @@
+//! Runs schedules: one, many at once, or the shortest that still fails.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use leasehold::coordinator::{HoldEvent, HoldRequest};
+use leasehold::lock::Labels;
+
+use crate::chance::{Chance, Fault, Only};
+use crate::client::Client;
+use crate::lease::State as LeaseState;
+use crate::link::LATEST;
+use crate::planted::Bug;
+use crate::sidecar::{End, SECOND, key};
+use crate::story::{Counts, Story};
+use crate::trouble;
+use crate::world::World;
+
+/// How long the clients may take to end what they began.
+const ENDING: Duration = Duration::from_secs(400);
+/// How long those who come when all is calm wait at the most: for a lease that somebody left behind, a container that
+/// was made again, a rest, a stand-back; and then for one another.
+const CALM_WAIT: Duration = Duration::from_secs(60 + 60 + 10);
+const EACH: Duration = Duration::from_secs(12);
+
+/// What came of a schedule.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The rule that was broken, and when.
+    pub(crate) violation: Option<(String, Duration)>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) counts: Counts,
+    pub(crate) timeline: Vec<String>,
+    pub(crate) most_requests: [usize; 2],
+    /// The longest wait when all was calm.
+    pub(crate) longest_wait: Duration,
+}
+
+thread_local! {
+    /// What panicked on this thread: tasks catch what panics in them.
+    static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// What panics inside a schedule is told with its seed.
+pub(crate) fn quietly<T>(work: impl FnOnce() -> T) -> T {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|info| {
+        PANICKED.with(|panicked| panicked.borrow_mut().get_or_insert(info.to_string()).clone());
+    }));
+    let done = work();
+    std::panic::set_hook(hook);
+    done
+}
+
+/// Runs the schedule of `seed`.
+pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcome {
+    PANICKED.with(|panicked| panicked.borrow_mut().take());
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let story = if tell { Story::told() } else { Story::default() };
+    let chance = Chance::new(seed, only);
+    let world = runtime.block_on(async { World::new(chance, bug, story) });
+    let mut longest_wait = Duration::ZERO;
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        longest_wait = runtime.block_on(play(&world));
+    }));
+    if let Some(what) = PANICKED.with(|panicked| panicked.borrow_mut().take()) {
+        world.state().checks.fail(format!("panicked: {what}"), Duration::ZERO);
+    } else if played.is_err() {
+        world.state().checks.fail("panicked".to_owned(), Duration::ZERO);
+    }
+    // What is left of the sidecars goes with its runtime.
+    world.end();
+    drop(runtime);
+    let mut state = world.state();
+    let mut counts = std::mem::take(&mut state.story.counts);
+    for (about, count) in &state.chance.counts {
+        counts.insert(format!("fault: {about:?}"), *count);
+    }
+    counts.insert("grants".to_owned(), state.checks.grants);
+    counts.insert("writes".to_owned(), state.checks.writes);
+    counts.insert("writes with an older token".to_owned(), state.checks.stale_writes);
+    Outcome {
+        violation: state.checks.violation.take(),
+        faults: std::mem::take(&mut state.chance.happened),
+        counts,
+        timeline: state.story.lines.take().unwrap_or_default(),
+        most_requests: state.checks.most_requests,
+        longest_wait,
+    }
+}
+
+fn has_failed(world: &World) -> bool {
+    world.state().checks.violation.is_some()
+}
+
+async fn play(world: &World) -> Duration {
+    let plan = world.plan().clone();
+    let clients: Vec<_> = (0..plan.clients)
+        .map(|index| {
+            // One in three is elsewhere; the others share a machine with a sidecar.
+            let home = (index % 3 != 2).then_some(index % plan.sidecars);
+            tokio::spawn(Client { world: world.clone(), index, home }.live())
+        })
+        .collect();
+    let troubles = tokio::spawn(trouble::happen(world.clone()));
+    while world.now() < plan.length && !has_failed(world) {
+        tokio::time::sleep(SECOND).await;
+    }
+    trouble::calm_down(world);
+    let over = async {
+        for client in clients {
+            let _ = client.await;
+        }
+        let _ = troubles.await;
+    };
+    if has_failed(world) {
+        return Duration::ZERO;
+    }
+    if tokio::time::timeout(ENDING, over).await.is_err() {
+        world.fail(format!("S12: a client has not come to an end within {ENDING:?} of calm"));
+    }
+    // What was sent before may come late.
+    tokio::time::sleep(LATEST + trouble::SLOWEST).await;
+    if has_failed(world) { Duration::ZERO } else { come_to_rest(world).await }
+}
+
+/// Once faults stop, everybody is served, and then nothing is left over.
+async fn come_to_rest(world: &World) -> Duration {
+    let plan = world.plan().clone();
+    let begun = world.now();
+    let most = CALM_WAIT + EACH * u32::try_from(plan.sidecars * plan.locks).unwrap();
+    let places =
+        (0..plan.sidecars).flat_map(|place| (0..plan.locks).map(move |lock| (place, lock)));
+    let waiters: Vec<_> =
+        places.map(|(place, lock)| tokio::spawn(wait_once(world.clone(), place, lock))).collect();
+    let served = async {
+        for waiter in waiters {
+            let _ = waiter.await;
+        }
+    };
+    if tokio::time::timeout(most, served).await.is_err() {
+        world.fail(format!("S12: somebody is not served within {most:?} of calm"));
+        return most;
+    }
+    let waited = world.now() - begun;
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    for place in 0..plan.sidecars {
+        let gauges = world.sidecar(place).coordinator.gauges();
+        let left = (gauges.holds, gauges.waiters, gauges.at_risk, gauges.paths);
+        if left != (0, 0, 0, 0) {
+            world.fail(format!("S18: {place} keeps (holds, waiters, at risk, paths) {left:?}"));
+        }
+    }
+    for lock in 0..plan.locks {
+        let path = world.sidecar(0).path(&key(lock)).to_string();
+        let now = world.now();
+        let is_leased = world.state().service.blob(&path).is_some_and(|blob| {
+            matches!(blob.lease.state(now), LeaseState::Leased | LeaseState::Breaking)
+        });
+        if is_leased {
+            world.fail(format!("S6: a lease of {path} is left over"));
+        }
+    }
+    waited
+}
+
+/// Takes the lock once, for a second.
+async fn wait_once(world: World, place: usize, lock: usize) {
+    let request = HoldRequest {
+        key: key(lock),
+        lease_duration: None,
+        wait: Duration::from_secs(3_600),
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        request_id: String::new(),
+        holder: None,
+        labels: Labels::default(),
+    };
+    loop {
+        if let Ok(mut stream) = world.sidecar(place).hold(&request) {
+            while let Some(event) = stream.next().await {
+                match event {
+                    HoldEvent::Granted(_) => {
+                        tokio::time::sleep(SECOND).await;
+                        return stream.end(End::Closed);
+                    }
+                    event if event.is_last() => break,
+                    _ => {}
+                }
+            }
+        }
+        tokio::time::sleep(SECOND).await;
+    }
+}
+
+/// The sums of many schedules.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    pub(crate) schedules: u64,
+    pub(crate) counts: Counts,
+    pub(crate) most_requests: [usize; 2],
+    pub(crate) longest_wait: Duration,
+    /// The first seed that failed.
+    pub(crate) failed: Option<u64>,
+}
+
+impl Sums {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        let failed = outcome.violation.is_some().then_some(seed);
+        self.join(Self {
+            schedules: 1,
+            counts: outcome.counts,
+            most_requests: outcome.most_requests,
+            longest_wait: outcome.longest_wait,
+            failed,
+        });
+    }
+
+    fn join(&mut self, other: Self) {
+        self.schedules += other.schedules;
+        for (name, count) in other.counts {
+            *self.counts.entry(name).or_default() += count;
+        }
+        for (most, other) in self.most_requests.iter_mut().zip(other.most_requests) {
+            *most = other.max(*most);
+        }
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.failed = self.failed.into_iter().chain(other.failed).min();
+    }
+}
+
+/// Runs the schedules of these seeds on all cores, until one fails.
+pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
+    let mut sums = Sums::default();
+    let work = || {
+        let mut own = Sums::default();
+        while !stop.load(Ordering::Relaxed) {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                break;
+            }
+            let mut outcome = run(seed, bug, None, false);
+            if let Some(bug) = bug {
+                let by = |(what, _): &(String, Duration)| {
+                    bug.rules().iter().any(|rule| what.starts_with(rule))
+                };
+                outcome.violation = outcome.violation.filter(by);
+            }
+            own.add(seed, outcome);
+            if own.failed.is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+        own
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            sums.join(worker.join().unwrap());
+        }
+    });
+    sums
+}
+
+/// The fewest faults found with which `seed` still fails (delta debugging: Zeller and Hildebrandt, 2002).
+pub(crate) fn shrink(seed: u64, bug: Option<Bug>) -> Vec<Fault> {
+    let fails = |faults: &[Fault]| {
+        let only = faults.iter().map(|fault| fault.key()).collect();
+        run(seed, bug, Some(only), false).violation.is_some()
+    };
+    let mut faults = run(seed, bug, None, false).faults;
+    let mut pieces = 2;
+    while faults.len() > 1 {
+        let size = faults.len().div_ceil(pieces);
+        let rest = faults.chunks(size).enumerate().find_map(|(index, _)| {
+            let rest: Vec<Fault> = faults
+                .iter()
+                .enumerate()
+                .filter(|(number, _)| number / size != index)
+                .map(|(_, fault)| *fault)
+                .collect();
+            fails(&rest).then_some(rest)
+        });
+        match rest {
+            Some(rest) => {
+                faults = rest;
+                pieces = pieces.saturating_sub(1).max(2);
+            }
+            None if size == 1 => break,
+            None => pieces = (pieces * 2).min(faults.len()),
+        }
+    }
+    faults
+}

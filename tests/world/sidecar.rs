@@ -1,0 +1,307 @@
+//! A sidecar: the real coordinator over the real Azure adapter, and what gRPC does between it and its clients.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::coordinator::{
+    CallError, Coordinator, Entropy, HoldEvent, HoldRequest, HoldStream, Host, KeyRequest,
+    NoObserver, ResumeRequest, Settings,
+};
+use leasehold::host_id::{FromHostType, Provider};
+use leasehold::lock::{
+    Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Prefix,
+};
+use leasehold::store::LeaseStore;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::testing::SeededRandom;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::chance::{About, millis};
+use crate::link::Link;
+use crate::planted::{Bug, Planted};
+use crate::world::{MachineClock, World};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+/// `max_hold` of unary calls that do not say.
+pub(crate) const MAX_HOLD: Duration = Duration::from_secs(30);
+pub(crate) const POLL_CAP: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sidecar {
+    pub(crate) index: usize,
+    pub(crate) life: u32,
+    pub(crate) coordinator: Coordinator,
+    pub(crate) clock: MachineClock,
+    world: World,
+    alive: Arc<AtomicBool>,
+    died: Arc<watch::Sender<bool>>,
+}
+
+/// Lease ids and jitter from the seed.
+#[derive(Debug)]
+struct Seeded(Mutex<SeededRandom>);
+
+impl Entropy for Seeded {
+    fn bits(&self) -> u128 {
+        let mut random = self.0.lock().unwrap();
+        u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())
+    }
+}
+
+impl Sidecar {
+    pub(crate) fn start(world: &World, index: usize, life: u32) -> Self {
+        let alive = Arc::new(AtomicBool::new(true));
+        let clock = MachineClock::new(world, index);
+        let wire = Arc::new(Link::new(world, index, life, Arc::clone(&alive)));
+        let shared_clock: Arc<MachineClock> = Arc::new(clock.clone());
+        let of = Arc::clone(&shared_clock);
+        let connect = move || {
+            let store =
+                AzureStore::over(Arc::clone(&wire) as _, &azure_settings(), Arc::clone(&of) as _);
+            Arc::new(store.unwrap()) as Arc<dyn LeaseStore>
+        };
+        let store = Planted::wrap(world, connect);
+        let random = world.state().chance.of(About::Plan, 1 + index, u64::from(life));
+        let coordinator = Coordinator::with_entropy(
+            store,
+            shared_clock,
+            Arc::new(NoObserver),
+            settings(world),
+            Arc::new(Seeded(Mutex::new(random))),
+        );
+        let died = Arc::new(watch::Sender::new(false));
+        Self { index, life, coordinator, clock, world: world.clone(), alive, died }
+    }
+
+    /// The process is gone: nothing that it sends arrives, and nobody hears it. Its tasks run on, unheard.
+    pub(crate) fn die(&self) {
+        self.alive.store(false, Ordering::Relaxed);
+        self.died.send_replace(true);
+    }
+
+    pub(crate) fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn dead(&self) {
+        let mut died = self.died.subscribe();
+        let _ = died.wait_for(|died| *died).await;
+    }
+
+    /// A call over the network; none if its answer never comes.
+    pub(crate) async fn call<T>(&self, client: usize, work: impl Future<Output = T>) -> Option<T> {
+        let done = self.call_surely(client, work).await;
+        match self.loses_reply(client) {
+            Some(after) => {
+                tokio::time::sleep(after).await;
+                None
+            }
+            None => done,
+        }
+    }
+
+    /// Whether the answer of a call is lost, and how long its client waits for it.
+    pub(crate) fn loses_reply(&self, client: usize) -> Option<Duration> {
+        let faults = self.world.plan().client_faults;
+        let lost = self.world.fault(About::LoseReply, client, faults);
+        lost.map(|mut random| millis(&mut random, 0, 5_000))
+    }
+
+    /// A call whose answer comes unless the sidecar dies.
+    pub(crate) async fn call_surely<T>(
+        &self,
+        client: usize,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut random = self.world.draw(About::Delay, 100 + client);
+        tokio::time::sleep(millis(&mut random, 1, 20)).await;
+        if !self.is_alive() {
+            return None;
+        }
+        let done = tokio::select! {
+            biased;
+            () = self.dead() => None,
+            done = work => Some(done),
+        };
+        tokio::time::sleep(millis(&mut random, 1, 20)).await;
+        done
+    }
+
+    pub(crate) fn hold(&self, request: &HoldRequest) -> Result<Stream, CallError> {
+        let stream = self.coordinator.hold(request)?;
+        let path = self.path(&request.key);
+        Ok(self.pumped(stream, path, None))
+    }
+
+    pub(crate) fn resume(
+        &self,
+        request: &ResumeRequest,
+        path: &LockPath,
+        token: u64,
+    ) -> Result<Stream, CallError> {
+        if self.world.has(Bug::LimitsRefuseResumes)
+            && self.coordinator.gauges().holds >= self.world.plan().max_holds
+        {
+            return Err(CallError::TooManyHolds { limit: self.world.plan().max_holds });
+        }
+        let stream = self.coordinator.resume(request)?;
+        Ok(self.pumped(stream, path.clone(), Some(token)))
+    }
+
+    pub(crate) fn path(&self, key: &KeyRequest) -> LockPath {
+        self.coordinator.resolve(key).unwrap().path
+    }
+
+    fn pumped(&self, stream: HoldStream, path: LockPath, resumes: Option<u64>) -> Stream {
+        let (events, told) = mpsc::unbounded_channel();
+        let (end, ended) = oneshot::channel();
+        let number = self.world.state().checks.new_stream();
+        let pump = Pump { sidecar: self.clone(), number, path, resumes, events };
+        tokio::spawn(pump.run(stream, ended));
+        Stream { told, end: Some(end) }
+    }
+}
+
+/// How a stream ends on the client's side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Seen to be closed by a client that knows.
+    Closed,
+    /// Nobody on the other end, which may not know.
+    Silent,
+}
+
+/// A stream, as its client has it. Dropped without a word it is closed.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    told: mpsc::UnboundedReceiver<HoldEvent>,
+    end: Option<oneshot::Sender<End>>,
+}
+
+impl Stream {
+    /// The next that is told; none when the connection is over.
+    pub(crate) async fn next(&mut self) -> Option<HoldEvent> {
+        self.told.recv().await
+    }
+
+    pub(crate) fn end(mut self, how: End) {
+        if let Some(end) = self.end.take() {
+            let _ = end.send(how);
+        }
+    }
+
+    /// The connection is broken; the sidecar notices later.
+    pub(crate) fn breaks(self, noticed_after: Duration) {
+        tokio::spawn(async move {
+            tokio::time::sleep(noticed_after).await;
+            self.end(End::Silent);
+        });
+    }
+}
+
+/// Brings what is told from the coordinator to the client, and shows it to the checks first.
+struct Pump {
+    sidecar: Sidecar,
+    number: u64,
+    path: LockPath,
+    /// The token of the hold that this stream goes on with.
+    resumes: Option<u64>,
+    events: mpsc::UnboundedSender<HoldEvent>,
+}
+
+impl Pump {
+    async fn run(self, mut stream: HoldStream, mut ended: oneshot::Receiver<End>) {
+        let mut over = false;
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = self.sidecar.dead() => return,
+                how = &mut ended => {
+                    match how {
+                        Ok(End::Silent) => stream.fall_silent(),
+                        Ok(End::Closed) | Err(_) if over => stream.let_go(),
+                        Ok(End::Closed) | Err(_) => drop(stream),
+                    }
+                    return;
+                }
+                event = stream.next(), if !over => event,
+            };
+            match event {
+                Some(event) => {
+                    self.judge(&event);
+                    over = event.is_last();
+                    let _ = self.events.send(event);
+                }
+                None => over = true,
+            }
+        }
+    }
+
+    fn judge(&self, event: &HoldEvent) {
+        let world = &self.sidecar.world;
+        let until = |validity: &leasehold::coordinator::Validity| {
+            self.sidecar.clock.true_time(&validity.valid_until)
+        };
+        let now = world.now();
+        let mut state = world.state();
+        let state = &mut *state;
+        let text = crate::story::told(event);
+        state.story.note(now, || {
+            format!("  {}   tells stream {} {text}", self.sidecar.index, self.number)
+        });
+        state.story.count(format!("told: {}", text.split(':').next().unwrap_or_default()));
+        let stream = (self.number, self.sidecar.index, &self.path);
+        if let Some(what) = crate::justice::judge(state, stream, self.resumes, (event, &until), now)
+        {
+            state.story.note(now, || format!("VIOLATION   {what}"));
+            state.checks.fail(what, now);
+        }
+    }
+}
+
+pub(crate) fn key(lock: usize) -> KeyRequest {
+    let name = ["nightly", "hourly"][lock];
+    let key = LockKey::new(name, "", LockMode::Function).unwrap();
+    KeyRequest { key, host_id: None, host_type: None }
+}
+
+fn azure_settings() -> AzureSettings {
+    let credential = AzureCredential::ClientSecret {
+        tenant_id: "tenant".to_owned(),
+        client_id: "client".to_owned(),
+        secret: Secret::new("secret"),
+    };
+    let endpoint = Some("https://world.blob.core.windows.net".to_owned());
+    let authority_host = Some("https://sign-in.world".to_owned());
+    AzureSettings { endpoint, authority_host, ..AzureSettings::new(credential) }
+}
+
+fn settings(world: &World) -> Settings {
+    let host_type = HostType::parse("Keeper-A").unwrap();
+    let provider = Provider::HostType(FromHostType::new(host_type.clone()));
+    Settings {
+        host: Host {
+            namespace: Namespace {
+                container: Container::parse("leasehold").unwrap(),
+                prefix: Prefix::parse("locks").unwrap(),
+                layout: Layout::Readable,
+            },
+            host_id: HostId::parse("739df1faf6c08e78a883736d006f2964").unwrap(),
+            host_type,
+            provider: "host-type".to_owned(),
+            allow_override: true,
+            host_id_of: provider.host_id_of(),
+        },
+        hold: leasehold::hold::Settings { poll_cap: POLL_CAP, hand_off: 5 * SECOND },
+        lease_duration: Duration::from_secs(world.plan().lease),
+        max_hold_default: MAX_HOLD,
+        holder: "world".to_owned(),
+        max_holds: world.plan().max_holds,
+        max_waiters: 1_000,
+        allow_break: true,
+        function_instance: false,
+    }
+}

@@ -1,0 +1,250 @@
+//! What everybody in a schedule shares: the time, chance, the service, and who watches.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use leasehold::testing::{SeededRandom, SimClock};
+use leasehold::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
+
+use crate::chance::{About, Chance};
+use crate::checks::Checks;
+use crate::plan::Plan;
+use crate::planted::Bug;
+use crate::service::Service;
+use crate::sidecar::Sidecar;
+use crate::story::Story;
+
+/// The wall clock at the beginning: January 2027.
+const BEGINNING: u64 = 1_800_000_000_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct World(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    time: SimClock,
+    start: Instant,
+    plan: Plan,
+    bug: Option<Bug>,
+    state: Mutex<State>,
+    sidecars: Mutex<Vec<Sidecar>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) chance: Chance,
+    pub(crate) story: Story,
+    pub(crate) checks: Checks,
+    pub(crate) service: Service,
+    /// No faults any more.
+    pub(crate) calm: bool,
+    /// Until when each sidecar reaches nobody.
+    pub(crate) cut_off: Vec<Duration>,
+    /// Until when everything is throttled, and after how many seconds to come again.
+    pub(crate) throttled: (Duration, u64),
+    /// How far each sidecar's wall clock is off.
+    pub(crate) wall_offsets: Vec<i64>,
+    /// Something was done to requests of a sidecar, last at this time.
+    pub(crate) disturbed: Vec<Option<Duration>>,
+    /// Whether each sidecar has seen the container, and when it made it again (S18).
+    pub(crate) seen: Vec<bool>,
+    pub(crate) made_again: Vec<Option<Duration>>,
+    /// A lock or the container was deleted.
+    pub(crate) deleted: bool,
+    /// A wall clock was set.
+    pub(crate) stepped: bool,
+    /// Holds that went on elsewhere, by token.
+    pub(crate) moved: BTreeSet<u64>,
+    counters: BTreeMap<(About, usize), u64>,
+}
+
+impl World {
+    /// Needs a runtime whose clock is paused.
+    pub(crate) fn new(chance: Chance, bug: Option<Bug>, story: Story) -> Self {
+        let plan = Plan::draw(&chance);
+        let time = SimClock::following_tokio();
+        let start = time.now();
+        let state = State {
+            checks: Checks::new(),
+            service: Service::new(bug == Some(Bug::OldTokenKept)),
+            calm: false,
+            cut_off: vec![Duration::ZERO; plan.sidecars],
+            throttled: (Duration::ZERO, 0),
+            wall_offsets: vec![0; plan.sidecars],
+            disturbed: vec![None; plan.sidecars],
+            seen: vec![false; plan.sidecars],
+            made_again: vec![None; plan.sidecars],
+            deleted: false,
+            stepped: false,
+            moved: BTreeSet::new(),
+            counters: BTreeMap::new(),
+            chance,
+            story,
+        };
+        let (state, sidecars) = (Mutex::new(state), Mutex::default());
+        let world = Self(Arc::new(Shared { time, start, plan, bug, state, sidecars }));
+        for index in 0..world.plan().sidecars {
+            let sidecar = Sidecar::start(&world, index, 0);
+            world.0.sidecars.lock().unwrap().push(sidecar);
+        }
+        world
+    }
+
+    /// The true time since the beginning.
+    pub(crate) fn now(&self) -> Duration {
+        self.0.time.now() - self.0.start
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.0.plan
+    }
+
+    pub(crate) fn has(&self, bug: Bug) -> bool {
+        self.0.bug == Some(bug)
+    }
+
+    pub(crate) fn has_any_bug(&self) -> bool {
+        self.0.bug.is_some()
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sidecar that runs at this place now.
+    pub(crate) fn sidecar(&self, index: usize) -> Sidecar {
+        self.0.sidecars.lock().unwrap()[index].clone()
+    }
+
+    /// Another takes its place, with nothing remembered.
+    pub(crate) fn replace(&self, index: usize) {
+        let before = self.sidecar(index);
+        before.die();
+        {
+            let mut state = self.state();
+            state.seen[index] = false;
+            state.made_again[index] = None;
+        }
+        let sidecar = Sidecar::start(self, index, before.life + 1);
+        self.0.sidecars.lock().unwrap()[index] = sidecar;
+    }
+
+    /// Frees what knows the world and is known by it.
+    pub(crate) fn end(&self) {
+        self.0.sidecars.lock().unwrap().clear();
+    }
+
+    pub(crate) fn note(&self, line: impl FnOnce() -> String) {
+        let now = self.now();
+        self.state().story.note(now, line);
+    }
+
+    pub(crate) fn fail(&self, what: String) {
+        let now = self.now();
+        let mut state = self.state();
+        state.story.note(now, || format!("VIOLATION   {what}"));
+        state.checks.fail(what, now);
+    }
+
+    /// Randomness for the next choice of this kind.
+    pub(crate) fn draw(&self, about: About, whose: usize) -> SeededRandom {
+        let mut state = self.state();
+        let number = state.count(about, whose);
+        state.chance.of(about, whose, number)
+    }
+
+    /// Whether the next chance of this fault makes it happen.
+    pub(crate) fn fault(&self, about: About, whose: usize, permille: u16) -> Option<SeededRandom> {
+        let mut state = self.state();
+        let number = state.count(about, whose);
+        if state.calm {
+            return None;
+        }
+        state.chance.fault(about, (whose, number), permille)
+    }
+
+    /// The store's wall clock as a front end shows it.
+    pub(crate) fn wall(&self, ahead: Duration) -> UnixMillis {
+        UnixMillis(BEGINNING) + self.now() + ahead
+    }
+
+    /// What a clock of this rate shows after `true_time`.
+    fn at_rate(&self, whose: usize, true_time: Duration) -> Duration {
+        let rate = self.0.plan.rates[whose];
+        let shift = i128::try_from(true_time.as_nanos()).unwrap() * i128::from(rate) / 1_000_000;
+        let nanos = i128::try_from(true_time.as_nanos()).unwrap() + shift;
+        Duration::from_nanos(u64::try_from(nanos).unwrap())
+    }
+
+    /// The true time at which a clock of this rate shows `shown`, cut off to the millisecond.
+    pub(crate) fn true_time(&self, whose: usize, shown: Duration) -> Duration {
+        let rate = i128::from(self.0.plan.rates[whose]);
+        let nanos = i128::try_from(shown.as_nanos()).unwrap() * 1_000_000 / (1_000_000 + rate);
+        Duration::from_nanos(u64::try_from(nanos).unwrap())
+    }
+}
+
+impl State {
+    fn count(&mut self, about: About, whose: usize) -> u64 {
+        let counter = self.counters.entry((about, whose)).or_default();
+        *counter += 1;
+        *counter - 1
+    }
+
+    pub(crate) fn disturb(&mut self, sidecar: usize, now: Duration) {
+        self.disturbed[sidecar] = Some(now);
+    }
+
+    pub(crate) fn disturb_all(&mut self, now: Duration) {
+        self.disturbed.fill(Some(now));
+    }
+}
+
+/// The clock of a sidecar's machine: raw, with a rate of its own, and a wall clock that is wrong at times.
+#[derive(Clone, Debug)]
+pub(crate) struct MachineClock {
+    world: World,
+    machine: usize,
+    suspicions: Arc<Mutex<Suspicions>>,
+}
+
+impl MachineClock {
+    pub(crate) fn new(world: &World, machine: usize) -> Self {
+        Self { world: world.clone(), machine, suspicions: Arc::default() }
+    }
+
+    fn booted_before(&self) -> Duration {
+        Duration::from_secs(10_000 * (1 + self.machine as u64))
+    }
+
+    /// The true time of a reading of this machine's clock.
+    pub(crate) fn true_time(&self, reading: &BootReading) -> Duration {
+        let since = reading.since_boot.saturating_sub(self.booted_before());
+        self.world.true_time(self.machine, since)
+    }
+
+    pub(crate) fn boot_id(&self) -> String {
+        format!("machine-{}", self.machine)
+    }
+}
+
+impl Clock for MachineClock {
+    fn now(&self) -> Instant {
+        let since = self.world.at_rate(self.machine, self.world.now());
+        Instant::from_boot(self.booted_before() + since)
+    }
+
+    fn wall(&self) -> UnixMillis {
+        let offset = self.world.state().wall_offsets[self.machine];
+        UnixMillis(self.world.wall(Duration::ZERO).0.saturating_add_signed(offset))
+    }
+
+    fn boot_reading(&self, at: Instant) -> BootReading {
+        BootReading { boot_id: self.boot_id(), since_boot: at.since_boot() }
+    }
+
+    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
+        self.suspicions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
