@@ -382,36 +382,4 @@ impl World {
             self.send_event(index, Event::CallerLeft { caller });
         }
     }
-
-    /// The stream to its sidecar breaks; the sidecar notices some time later.
-    pub(crate) fn cut_off(&mut self, index: usize, random: &mut SeededRandom) {
-        let client = &mut self.clients[index];
-        let (caller, at) = (client.caller, client.at);
-        client.stage = Stage::CutOff;
-        self.callers.remove(&caller);
-        let event = match self.bug {
-            Some(Bug::SilenceIsLeaving) => Event::CallerLeft { caller },
-            _ => Event::HolderSilent { caller },
-        };
-        let delay = millis(random, 0, 25_000);
-        self.call(delay, (at, caller), Incoming::Event(event));
-    }
-
-    /// All streams to a sidecar are closed from its side.
-    pub(crate) fn streams_closed(&mut self, sidecar: usize) {
-        for index in 0..self.clients.len() {
-            if self.clients[index].at != sidecar {
-                continue;
-            }
-            let caller = self.clients[index].caller;
-            self.callers.remove(&caller);
-            let believes = self.believes(index);
-            let client = &mut self.clients[index];
-            match client.stage {
-                Stage::Holding | Stage::Resuming if believes => client.stage = Stage::CutOff,
-                Stage::Waiting | Stage::Holding | Stage::Resuming => client.stage = Stage::Gone,
-                Stage::CutOff | Stage::Gone => {}
-            }
-        }
-    }
 }

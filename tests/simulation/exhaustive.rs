@@ -1,7 +1,8 @@
 //! Every order in which a bounded set of things can happen to two sidecars and one lock, not only those that chance picks.
 //!
 //! Time goes in steps, since only the order of what happens matters, and where a clock's reading matters, the steps are
-//! fine enough to fall before and after. What is bounded: callers, duplicates, losses, freezes, depth.
+//! fine enough to fall before and after. What is bounded: callers, duplicates, losses, freezes, false alarms of a clock,
+//! moves of clients, depth.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

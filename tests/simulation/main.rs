@@ -2,6 +2,21 @@
 //! that loses, delays and repeats, with clocks that disagree and processes that freeze and die. Everything comes from
 //! one seed.
 //!
+//! What is the product's own here: the machines of `hold`, the records and tokens of `lock`, the memory store, and what
+//! makes suspicions of other clocks (`time::Suspicions`). What the world abstracts away, and where that is tested:
+//!
+//! | here | in truth | tested in |
+//! | --- | --- | --- |
+//! | a sidecar has one lock path and one queue | registry, limits, repeats, resume tokens as text | `tests/world` |
+//! | a resume token is its content (`kept.rs`) | `coordinator::resume_token` | its own tests, `tests/world` |
+//! | a call names the caller that the sidecar knows | it names a lease id | `tests/world`, `tests/grpc` |
+//! | a request is lost, late, repeated or refused as a whole | HTTP, and its error codes | `tests/world`, `tests/store_conformance` |
+//! | what a stream's end means is decided (S14) | `grpc` decides it | `tests/grpc`, `tests/faults` |
+//! | clocks are numbers | CLOCK_BOOTTIME and what sets the wall clock | `tests/faults` |
+//!
+//! A pause that no clock counted is outside S1 for the leases of before it; that it is found, and ends what was believed, is
+//! a schedule of its own (`long.rs`).
+//!
 //! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test runs.
 //! - `LEASEHOLD_TEST_SIMULATION_SEED=N` replays one and prints its timeline; with `LEASEHOLD_TEST_SIMULATION_ONLY=…`, with these
 //!   faults only, as a failing run prints them; with `LEASEHOLD_TEST_SIMULATION_BUG=NoMargin`, with a planted bug.
