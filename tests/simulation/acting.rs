@@ -63,10 +63,17 @@ impl World {
             }
             5 if moved => {
                 let max_hold = millis(random, 0, 40_000);
-                self.stray(index, random, |caller, generation| Event::ExtendAsked { caller, generation, max_hold });
+                self.stray(index, random, |caller, generation| Event::ExtendAsked {
+                    caller,
+                    generation,
+                    max_hold,
+                });
             }
             6 if moved => {
-                self.stray(index, random, |caller, generation| Event::ProgressReported { caller, generation });
+                self.stray(index, random, |caller, generation| Event::ProgressReported {
+                    caller,
+                    generation,
+                });
             }
             _ => self.send_event(index, Event::ProgressReported { caller, generation }),
         }

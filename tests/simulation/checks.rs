@@ -129,7 +129,8 @@ impl Checks {
             let Polls { asked, reasons, .. } = *polls;
             *polls = Polls { since: now, ..Polls::default() };
             if asked > MOST_POLLS + POLLS_A_REASON * reasons {
-                let text = format!("S12: sidecar {sidecar} polled {asked} times in {POLLS_WINDOW:?}");
+                let text =
+                    format!("S12: sidecar {sidecar} polled {asked} times in {POLLS_WINDOW:?}");
                 return self.fail(text);
             }
         }
@@ -217,7 +218,9 @@ impl Checks {
     /// What is told must be so (S3, S8, S13).
     fn check_truth(&mut self, sidecar: usize, action: &Action) {
         let lie = match action {
-            Action::TellLost { reason, .. } if self.mode == Mode::Clocks && !by_its_bounds(*reason) => {
+            Action::TellLost { reason, .. }
+                if self.mode == Mode::Clocks && !by_its_bounds(*reason) =>
+            {
                 Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
             }
             Action::TellAtRisk { .. } if self.mode == Mode::Clocks => {

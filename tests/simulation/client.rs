@@ -372,8 +372,9 @@ impl World {
                 self.send_event(index, Event::ReleaseAsked { caller, generation });
             }
             if moved || random.chance(100) {
-                self.stray(index, &mut random, |caller, generation| {
-                    Event::ReleaseAsked { caller, generation }
+                self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {
+                    caller,
+                    generation,
                 });
             }
         }

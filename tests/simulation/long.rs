@@ -85,9 +85,8 @@ pub(crate) fn longest_wait(
     // A turn: what one caller has of the lock, and what its sidecar keeps of it (S10).
     let turn = holds.max(SETTINGS.hand_off);
     let patience = turn * u32::try_from(MOST_TURNS * 4 * waiters).unwrap();
-    let waits = |world: &World| {
-        others.iter().any(|index| world.clients[*index].first_granted.is_none())
-    };
+    let waits =
+        |world: &World| others.iter().any(|index| world.clients[*index].first_granted.is_none());
     while waits(&world) && world.now < from + patience {
         world.run_for(turn)?;
     }
@@ -147,7 +146,8 @@ pub(crate) fn tokens_keep_up(seed: u64, bug: Option<Bug>) -> Result<Duration, St
     world.run_for(Duration::from_secs(6))?;
     world.storage.delete(world.now, world.checks.newest_grant, &mut world.checks.truth);
     for sidecar in [1, 0] {
-        let again = world.looper(sidecar, Duration::from_secs(2), Loop { holds: blink, away: None });
+        let again =
+            world.looper(sidecar, Duration::from_secs(2), Loop { holds: blink, away: None });
         world.run_for(Duration::from_secs(5))?;
         if world.clients[again].first_granted.is_none() {
             return Err(format!("S5: sidecar {sidecar} refuses a lock that was made again"));
@@ -182,10 +182,13 @@ pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, Str
     while world.believes(held) && world.now < woken + pause {
         world.run_for(Duration::from_millis(100))?;
     }
-    let longest = Duration::from_secs(1) + Duration::from_secs(LEASE) / 30 + Duration::from_millis(500);
+    let longest =
+        Duration::from_secs(1) + Duration::from_secs(LEASE) / 30 + Duration::from_millis(500);
     let overlap = world.now - woken;
     if overlap > longest {
-        return Err(format!("S3: after a pause that was seen, its holder believes for {overlap:?} more"));
+        return Err(format!(
+            "S3: after a pause that was seen, its holder believes for {overlap:?} more"
+        ));
     }
     Ok(overlap)
 }

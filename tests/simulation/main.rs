@@ -241,6 +241,7 @@ fn survey() {
     for (what, (times, seed)) in quietly(|| run::survey(0..count)) {
         println!("{times:>8}  seed {seed:>6}  {what}");
     }
+}
 
 /// Of schedules in which the store honours its leases: else the clients of a lost lease are excused (S17).
 #[test]

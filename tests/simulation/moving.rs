@@ -70,7 +70,8 @@ impl World {
         // A call of before that was held up carries what its caller was answered with then.
         let newest = client.generation;
         let generation = if random.chance(800) { newest } else { newest.map(|it| it.max(2) - 1) };
-        let places: Vec<_> = client.former.iter().copied().chain([(client.at, client.caller)]).collect();
+        let places: Vec<_> =
+            client.former.iter().copied().chain([(client.at, client.caller)]).collect();
         let (sidecar, caller) = places[usize::try_from(random.below(places.len() as u64)).unwrap()];
         let most = if !self.calm && random.chance(300) { 20_000 } else { 30 };
         let delay = millis(random, 1, most);
@@ -140,7 +141,9 @@ impl World {
         let least = client.bounds.iter().min().copied();
         let too_early = least.is_some_and(|ends| self.now + EARLY < ends);
         if too_early && client.terms.auto_renew && !self.checks.walls_moved {
-            let text = format!("S11: {caller:?} is told that max_hold is reached, and it ends at {least:?}");
+            let text = format!(
+                "S11: {caller:?} is told that max_hold is reached, and it ends at {least:?}"
+            );
             self.checks.fail(text);
         }
     }

@@ -223,7 +223,10 @@ impl Machine {
             (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
                 Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
             }
-            (Bug::EpochInSeconds, Event::AcquireAnswered { request, answer: Ok(mut granted), read }) => {
+            (
+                Bug::EpochInSeconds,
+                Event::AcquireAnswered { request, answer: Ok(mut granted), read },
+            ) => {
                 granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
                 Event::AcquireAnswered { request, answer: Ok(granted), read }
             }
@@ -231,9 +234,10 @@ impl Machine {
                 Bug::UnknownIsStored,
                 Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
             ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
-            (Bug::RefusalIsLoss, Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) }) => {
-                Event::RenewAnswered { request, answer: Err(Failure::Taken) }
-            }
+            (
+                Bug::RefusalIsLoss,
+                Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
+            ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
             (
                 Bug::TakenIsReleased,
                 Event::ReleaseAnswered {

@@ -187,7 +187,9 @@ impl Storage {
 
     /// An operator mends what [`Self::garble`] has done.
     pub(crate) fn mend(&mut self, now: Duration, truth: &mut Truth) {
-        let (Some(token), Some(mut fields)) = (self.garbled.take(), self.fields(now)) else { return };
+        let (Some(token), Some(mut fields)) = (self.garbled.take(), self.fields(now)) else {
+            return;
+        };
         fields.insert(TOKEN.to_owned(), token.clone());
         if !self.write_outside(fields, now, truth) {
             self.garbled = Some(token);

@@ -164,6 +164,12 @@ impl Story {
         let failures = self.failures.iter().map(|(what, count)| (format!("store: {what}"), *count));
         let clocks = [("pauses suspected", self.suspected), ("clocks not heard", self.not_heard)];
         let clocks = clocks.into_iter().map(|(name, count)| (name.to_owned(), count));
-        transitions.chain(happenings).chain(losses).chain(told).chain(failures).chain(clocks).collect()
+        transitions
+            .chain(happenings)
+            .chain(losses)
+            .chain(told)
+            .chain(failures)
+            .chain(clocks)
+            .collect()
     }
 }

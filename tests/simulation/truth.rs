@@ -72,7 +72,8 @@ impl Truth {
         if let Event::ReleaseAnswered { request, answer: Err(failure) } = event
             && matches!(failure, Failure::Taken | Failure::Broken | Failure::Deleted)
         {
-            let first = self.releases.iter().find(|((at, _), first)| *at == sidecar && *first == request);
+            let first =
+                self.releases.iter().find(|((at, _), first)| *at == sidecar && *first == request);
             if let Some(((_, lease_id), _)) = first {
                 if !self.repeated.contains(&(sidecar, *lease_id)) {
                     self.refused.insert((sidecar, *lease_id));
@@ -90,15 +91,20 @@ impl Truth {
         let lease_id = self.leases.get(&caller)?;
         let ended = self.ended.get(lease_id)?;
         let refused = self.refused.contains(&(sidecar, *lease_id));
-        refused.then(|| format!("S13: {caller:?} is told RELEASED though its lease was {ended:?} before"))
+        refused.then(|| {
+            format!("S13: {caller:?} is told RELEASED though its lease was {ended:?} before")
+        })
     }
 
     /// S8: the store is said to have ended the lease; has it?
     pub(crate) fn lost(&self, caller: CallerId, reason: LossReason) -> Option<String> {
         let lease_id = self.leases.get(&caller)?;
-        let by_store = matches!(reason, LossReason::Taken | LossReason::Broken | LossReason::LockDeleted);
+        let by_store =
+            matches!(reason, LossReason::Taken | LossReason::Broken | LossReason::LockDeleted);
         let over = self.ended.contains_key(lease_id) || self.released.contains(lease_id);
         let justified = !by_store || over || self.moved.contains(lease_id);
-        (!justified).then(|| format!("S8: {caller:?} is told LOST ({}) though its lease is ours", reason.as_str()))
+        (!justified).then(|| {
+            format!("S8: {caller:?} is told LOST ({}) though its lease is ours", reason.as_str())
+        })
     }
 }

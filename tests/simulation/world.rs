@@ -131,9 +131,7 @@ impl World {
         let sidecars = clocks
             .iter()
             .take(count)
-            .map(|clock| {
-                Sidecar::new(settings, random.next_u64(), clock.read(Duration::ZERO), bug)
-            })
+            .map(|clock| Sidecar::new(settings, random.next_u64(), clock.read(Duration::ZERO), bug))
             .collect();
         let mut storage = Storage::new();
         storage.loose = bug == Some(Bug::WritesWithoutMatch);
