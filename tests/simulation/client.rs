@@ -77,7 +77,6 @@ pub(crate) struct Client {
     pub(crate) kept: Option<Kept>,
     /// The generation that it was answered with (S16).
     pub(crate) generation: Option<u64>,
-    pub(crate) tries: u32,
     /// Where it has had its hold before, and as whom (S16).
     pub(crate) former: Vec<(usize, CallerId)>,
     /// When its `max_hold` may end, as far as it knows: true times.
@@ -152,7 +151,6 @@ impl World {
             grant: None,
             kept: None,
             generation: None,
-            tries: 0,
             former: Vec::new(),
             bounds: Vec::new(),
             loops: None,

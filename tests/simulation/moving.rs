@@ -29,7 +29,6 @@ impl World {
         let (Some(grant), Some(kept)) = (client.grant.clone(), client.kept) else { return };
         client.former.push((client.at, client.caller));
         client.stage = Stage::Resuming;
-        client.tries += 1;
         (client.at, client.caller, client.called) = (at, caller, here);
         self.callers.insert(caller, index);
         let client = &self.clients[index];

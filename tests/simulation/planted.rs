@@ -259,7 +259,9 @@ impl Machine {
                     let memory = Memory { known, highest, ..Memory::default() };
                     self.arrivals += 1;
                     self.hold = Hold::new(self.settings, memory, self.arrivals, now);
-                    self.hold.supply(self.spare.take().unwrap());
+                    if let Some(lease_id) = self.spare {
+                        self.hold.supply(lease_id);
+                    }
                 }
                 event
             }
