@@ -51,8 +51,6 @@ pub(crate) struct Checks {
     /// Leases that were asked for.
     proposed: BTreeSet<(usize, LeaseId)>,
     pub(crate) newest_grant: Duration,
-    /// Somebody has set a wall clock: what goes by it is not what it was.
-    pub(crate) walls_moved: bool,
     polls: Vec<Polls>,
     /// How far a token has run ahead of the store's clock, at the most (S5).
     pub(crate) farthest_ahead: Duration,
@@ -80,7 +78,6 @@ impl Checks {
             mode,
             proposed: BTreeSet::new(),
             newest_grant: Duration::ZERO,
-            walls_moved: false,
             polls: vec![Polls::default(); sidecars],
             farthest_ahead: Duration::ZERO,
             measures_only: false,

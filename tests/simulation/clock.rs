@@ -48,7 +48,7 @@ impl Clock {
 
     /// The true time of a reading, rounded up.
     pub(crate) fn when(&self, at: Instant) -> Duration {
-        let since = at.since_boot().saturating_sub(self.offset).as_micros();
+        let since = at.since_boot().saturating_sub(self.offset).as_nanos().div_ceil(1_000);
         let micros = (since * 1_000_000).div_ceil(u128::from(self.millionths));
         let true_at = Duration::from_micros(u64::try_from(micros).unwrap()) + self.missed;
         match self.stands {

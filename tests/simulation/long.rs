@@ -106,7 +106,7 @@ pub(crate) fn longest_wait(
 }
 
 /// The most turns of others that a waiter waits, for each that waits with it.
-pub(crate) const MOST_TURNS: usize = 20;
+pub(crate) const MOST_TURNS: usize = 6;
 
 /// What a waiter elsewhere costs in the second of two hours, in requests (S10, S12); `others` come to the holder's
 /// sidecar and go.

@@ -124,7 +124,6 @@ impl World {
             client.paused_until = client.paused_until.max(until);
         }
         self.checks.excuse(index);
-        self.checks.walls_moved = true;
     }
 
     /// The sidecar crashes and starts again, knowing nothing.

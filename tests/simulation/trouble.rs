@@ -98,7 +98,6 @@ impl World {
         }
         let WallMoves { machine, by, swings, left, each } = moves;
         self.clocks[machine].wall_shift += by;
-        self.checks.walls_moved = true;
         // Its sidecar never sleeps for longer than a second while it has a lease.
         let number = self.number();
         let look = millis(&mut self.chance.of(About::Delay, 98, number), 0, 1_000);
