@@ -109,8 +109,7 @@ pub(crate) fn open_named_store(
             Ok((Arc::new(store), format!("the file {}", path.display())))
         }
         Store::Azure(azure) => {
-            let store = AzureStore::new(&azure_settings(azure), Arc::clone(clock))
-                .context("cannot use the Azure store as it is configured")?;
+            let store = open_azure(azure, clock)?;
             let place = format!("Azure Blob Storage at {}", store.host());
             Ok((Arc::new(store), place))
         }
@@ -132,6 +131,15 @@ fn make_folder_of(file: &Path) -> anyhow::Result<()> {
         );
         MisconfiguredError(problem).into()
     })
+}
+
+/// The same store as Azure's, for what no other kind can be asked.
+pub(crate) fn open_azure(
+    azure: &config::Azure,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<AzureStore> {
+    AzureStore::new(&azure_settings(azure), Arc::clone(clock))
+        .context("cannot use the Azure store as it is configured")
 }
 
 fn azure_settings(azure: &config::Azure) -> AzureSettings {

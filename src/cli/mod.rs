@@ -35,6 +35,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::telemetry;
 use exit::Exit;
 use output::Format;
 
@@ -114,19 +115,19 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, E
 /// Runs a command; says what failed, if something did.
 pub async fn run(command: Command) -> ExitCode {
     let format = command.format();
-    match command.run().await {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            output::error(format, &error);
-            exit::of_error(&error).into()
-        }
-    }
+    let exit = command.run().await.unwrap_or_else(|error| {
+        output::error(format, &error);
+        exit::of_error(&error)
+    });
+    telemetry::flush();
+    exit.into()
 }
 
 /// Says that the process cannot even start.
 #[must_use]
 pub fn cannot_start(error: &io::Error) -> ExitCode {
     output::note(&format!("the runtime cannot be started: {error}"));
+    telemetry::flush();
     Exit::Internal.into()
 }
 

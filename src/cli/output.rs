@@ -8,6 +8,7 @@ use comfy_table::{Cell, Table, presets};
 use serde::Serialize;
 
 use super::exit;
+use crate::telemetry::Stderr;
 
 /// How results look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -59,10 +60,14 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says something beside the result.
+/// Says something beside the result. Never waits for who reads it: a lock may depend on what comes after (S21).
 pub(crate) fn note(text: &str) {
+    say(&format!("leasehold: {text}\n"));
+}
+
+fn say(line: &str) {
     // Nobody may be reading, and there is no other place to say it.
-    let _ = writeln!(io::stderr(), "leasehold: {text}");
+    let _ = Stderr.write_all(line.as_bytes());
 }
 
 /// Says why a command failed: what, on what, why, in one message.
@@ -82,7 +87,7 @@ pub(crate) fn error(format: Format, error: &anyhow::Error) {
                 },
             };
             let line = serde_json::to_string(&failure).unwrap_or_else(|_| text.clone());
-            let _ = writeln!(io::stderr(), "{line}");
+            say(&format!("{line}\n"));
         }
     }
 }

@@ -56,7 +56,8 @@ settings! {
     FILTER: Filter = Key::new(
         "log.filter",
         Filter::DEFAULT,
-        "Which events are logged. Libraries that would log secrets below `info` stay at `info`, whatever is set.",
+        "Which events are logged. Libraries that speak of each request, such as `azure_core`, log from `warn` on unless they \
+         are named here, and never below `info`, since they would log secrets.",
     );
 }
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
+use super::pacing::{HeldBack, Urgency};
 use super::task::{Command, Inbox};
 use crate::hold::{Action, Event, Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind};
 use crate::lock::{Fields, LockPath};
 use crate::store::{Acquire, BreakNote, LeaseEnd, StoreError, StoredLock, Write};
+use crate::time::Instant;
 
 /// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
@@ -17,11 +19,13 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 /// its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Sends what `action` says to the store, if it says so; gives the action back if it is none of the store's.
+/// Sends what `action` says to the store, if it says so; gives the action back if it is none of the store's. A renewal
+/// of a hold whose validity ends at `valid_until` goes before those that are less urgent (S7).
 pub(super) fn send(
     shared: &Arc<Shared>,
     path: &LockPath,
     inbox: &Inbox,
+    valid_until: Option<Instant>,
     action: Action,
 ) -> Option<Action> {
     let (shared, path) = (Arc::clone(shared), path.clone());
@@ -33,22 +37,27 @@ pub(super) fn send(
             });
         }
         Action::SendRead { request, timeout } => spawn(inbox, async move {
-            let answer = limited(timeout, shared.store.read_record(&path)).await;
+            let reading = shared.store.read_record(&path);
+            let answer = shared.limited(Urgency::Poll, timeout, reading).await;
             Event::ReadAnswered { request, answer: shared.answer(answer).map(stored) }
         }),
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
             let fields = shared.with_function_instance(fields);
             let write = Write { lease_id, if_match: Some(if_match), fields };
             spawn(inbox, async move {
-                let answer = limited(timeout, shared.store.write_record(&path, write)).await;
+                let writing = shared.store.write_record(&path, write);
+                let answer = shared.limited(Urgency::Lease, timeout, writing).await;
                 let answer = shared.answer(answer).map(|written| written.etag);
                 Event::WriteAnswered { request, answer }
             });
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
             let notes = inbox.clone();
+            // Without a hold here, a client waits that has one (S16).
+            let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
             spawn(inbox, async move {
-                let answer = limited(timeout, shared.store.renew(&path, lease_id, if_match)).await;
+                let renewing = shared.store.renew(&path, lease_id, if_match);
+                let answer = shared.limited(urgency, timeout, renewing).await;
                 let answer = shared.answer(gone(answer)).map(|_renewed| ());
                 if answer == Err(Failure::Broken)
                     && let Some(note) = shared.break_note(&path).await
@@ -59,7 +68,8 @@ pub(super) fn send(
             });
         }
         Action::SendRelease { request, lease_id, if_match, timeout } => spawn(inbox, async move {
-            let answer = limited(timeout, shared.store.release(&path, lease_id, if_match)).await;
+            let releasing = shared.store.release(&path, lease_id, if_match);
+            let answer = shared.limited(Urgency::Lease, timeout, releasing).await;
             Event::ReleaseAnswered { request, answer: shared.answer(gone(answer)) }
         }),
         action @ (Action::TellWaiting { .. }
@@ -90,9 +100,9 @@ async fn acquire_and_read(
     (acquire, read): (Acquire, bool),
     timeout: Duration,
 ) -> Event {
-    let acquiring = limited(timeout, shared.store.acquire(path, acquire));
+    let acquiring = shared.limited(Urgency::Poll, timeout, shared.store.acquire(path, acquire));
     let (answer, read) = if read {
-        let reading = limited(timeout, shared.store.read_record(path));
+        let reading = shared.limited(Urgency::Poll, timeout, shared.store.read_record(path));
         let (answer, read) = tokio::join!(acquiring, reading);
         (answer, Some(read.map(stored).map_err(|error| failure(&error))))
     } else {
@@ -167,13 +177,33 @@ impl Shared {
         timeout: Duration,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let answer = limited(timeout, call).await;
+        let answer = self.limited(Urgency::Poll, timeout, call).await;
         self.note(answer.as_ref().err());
         answer
     }
 
-    /// Takes note of whether the store can be used (S18).
+    /// Waits for the request's turn while the store throttles, and sends it: both together within `timeout`. One whose
+    /// turn comes too late to be answered in time is not sent.
+    async fn limited<T>(
+        &self,
+        urgency: Urgency,
+        timeout: Duration,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let Some(waiting) = self.gate.enter(urgency) else { return limited(timeout, call).await };
+        let paced = async {
+            waiting.turn(timeout * 3 / 4).await?;
+            call.await
+        };
+        limited(timeout, paced).await
+    }
+
+    /// Takes note of whether the store can be used (S18), and how much it takes (S7).
     fn note(&self, error: Option<&StoreError>) {
+        if error.is_some_and(HeldBack::is) {
+            return;
+        }
+        self.gate.note(error);
         self.readiness.note(error, self.clock.now());
     }
 

@@ -11,6 +11,7 @@ mod entropy;
 mod failing;
 mod names;
 mod observe;
+mod pacing;
 mod readiness;
 mod records;
 mod registry;
@@ -32,6 +33,7 @@ pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use names::Host;
 pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
+pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
 pub use request::{
@@ -44,6 +46,7 @@ pub use crate::hold::{LossReason, Trouble, TroubleKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
+use pacing::Gate;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use task::{Command, HoldCall};
@@ -91,6 +94,7 @@ struct Shared {
     settings: Settings,
     registry: Mutex<Registry>,
     readiness: Readiness,
+    gate: Gate,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
 }
@@ -118,6 +122,7 @@ impl Coordinator {
     ) -> Self {
         let shared = Shared {
             store,
+            gate: Gate::new(Arc::clone(&clock)),
             clock,
             observer,
             entropy,
@@ -274,6 +279,7 @@ impl Coordinator {
             progress_timeout: request.progress_timeout,
             auto_renew: request.auto_renew,
             request_id: request.request_id.clone(),
+            resumable: sink.is_stream(),
             record,
         });
         let caller = Caller {

@@ -1,6 +1,6 @@
 //! Whether the store can be used, by the evidence of real requests, and by a check where there are none (S18).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -30,82 +30,141 @@ pub enum StoreStatus {
 #[derive(Debug)]
 pub(super) struct Readiness {
     status: watch::Sender<StoreStatus>,
-    noted_at: Mutex<Option<Instant>>,
+    evidence: Mutex<Evidence>,
+}
+
+#[derive(Debug, Default)]
+struct Evidence {
+    noted_at: Option<Instant>,
+    log: OutageLog,
 }
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self { status: watch::Sender::new(StoreStatus::Unknown), noted_at: Mutex::new(None) }
+        Self { status: watch::Sender::new(StoreStatus::Unknown), evidence: Mutex::default() }
     }
 }
 
 impl Readiness {
     /// A request ended like this.
     pub(super) fn note(&self, error: Option<&StoreError>, now: Instant) {
-        *self.noted_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
-        let cause = match error {
-            Some(
-                StoreError::Unavailable { .. }
-                | StoreError::Denied { .. }
-                | StoreError::Fatal { .. }
-                | StoreError::ContainerMissing { .. },
-            ) => error.map(StoreError::chain),
-            // A store that answers is there, whatever it answers; one that throttles works.
-            Some(
-                StoreError::Contended
-                | StoreError::LeaseLost { .. }
-                | StoreError::Changed
-                | StoreError::NotFound
-                | StoreError::NotHeld
-                | StoreError::Recreated { .. }
-                | StoreError::Throttled { .. },
-            )
-            | None => None,
+        let failure = error.filter(|error| makes_unusable(error));
+        let is_first = *self.status.borrow() == StoreStatus::Unknown;
+        let line = {
+            let mut evidence = self.evidence();
+            evidence.noted_at = Some(now);
+            match failure {
+                Some(_) => evidence.log.failed(now, is_first),
+                None => evidence.log.answered(now),
+            }
         };
+        match (line, failure) {
+            (Some(Line::Unusable), Some(error)) => {
+                tracing::warn!(cause = %error.chain(), "the store cannot be used");
+            }
+            (Some(Line::UsableAgain { after }), _) => {
+                tracing::info!(seconds = after.as_secs(), "the store can be used again");
+            }
+            (Some(Line::Unusable) | None, _) => {}
+        }
         self.status.send_if_modified(|current| {
-            let status = match (cause, &*current) {
+            let status = match (failure, &*current) {
                 (None, _) => StoreStatus::Ready,
-                (Some(cause), &StoreStatus::NotReady { since, .. }) => {
-                    StoreStatus::NotReady { cause, since }
+                (Some(error), &StoreStatus::NotReady { since, .. }) => {
+                    StoreStatus::NotReady { cause: error.chain(), since }
                 }
-                (Some(cause), StoreStatus::Unknown | StoreStatus::Ready) => {
-                    StoreStatus::NotReady { cause, since: now }
+                (Some(error), StoreStatus::Unknown | StoreStatus::Ready) => {
+                    StoreStatus::NotReady { cause: error.chain(), since: now }
                 }
             };
             let modified = *current != status;
             if modified {
-                log_change(current, &status, now);
                 *current = status;
             }
             modified
         });
     }
 
-    /// Whether the last check says nothing about now.
+    /// Whether the last check says nothing about now, or the log has yet to say that an outage is over.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
-        let noted_at = *self.noted_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
-        old || *self.status.borrow() != StoreStatus::Ready
+        let (old, settling) = {
+            let evidence = self.evidence();
+            let old = evidence.noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
+            (old, evidence.log.said_unusable.is_some())
+        };
+        old || settling || *self.status.borrow() != StoreStatus::Ready
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<StoreStatus> {
         self.status.subscribe()
     }
+
+    fn evidence(&self) -> MutexGuard<'_, Evidence> {
+        self.evidence.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// One line when the store goes and one when it comes back, however many requests fail between.
-fn log_change(old: &StoreStatus, new: &StoreStatus, now: Instant) {
-    match (old, new) {
-        (StoreStatus::Unknown | StoreStatus::Ready, StoreStatus::NotReady { cause, .. }) => {
-            tracing::warn!(%cause, "the store cannot be used");
+/// Whether a request that ended like this shows that the store cannot be used. A store that answers is there, whatever
+/// it answers; one that throttles works.
+const fn makes_unusable(error: &StoreError) -> bool {
+    match error {
+        StoreError::Unavailable { .. }
+        | StoreError::Denied { .. }
+        | StoreError::Fatal { .. }
+        | StoreError::ContainerMissing { .. } => true,
+        StoreError::Contended
+        | StoreError::LeaseLost { .. }
+        | StoreError::Changed
+        | StoreError::NotFound
+        | StoreError::NotHeld
+        | StoreError::Recreated { .. }
+        | StoreError::Throttled { .. } => false,
+    }
+}
+
+/// No request succeeded for this long: an outage, and not a connection that broke.
+const OUTAGE: Duration = Duration::from_secs(3);
+/// No request failed for this long: the outage is over, and not only interrupted.
+const CALM: Duration = Duration::from_secs(10);
+
+/// When the log says that the store cannot be used and that it can be used again: once an outage, however many requests
+/// fail in it, and not for each that fails among others that succeed.
+#[derive(Debug, Default)]
+struct OutageLog {
+    failing_since: Option<Instant>,
+    answering_since: Option<Instant>,
+    /// The beginning of the outage that the log says goes on.
+    said_unusable: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    Unusable,
+    UsableAgain { after: Duration },
+}
+
+impl OutageLog {
+    /// A request failed. The very first one is said at once: nothing has worked yet.
+    fn failed(&mut self, now: Instant, is_first: bool) -> Option<Line> {
+        self.answering_since = None;
+        let since = *self.failing_since.get_or_insert(now);
+        let lasts = is_first || now.saturating_since(since) >= OUTAGE;
+        if self.said_unusable.is_some() || !lasts {
+            return None;
         }
-        (StoreStatus::NotReady { since, .. }, StoreStatus::Ready) => {
-            let seconds = now.saturating_since(*since).as_secs();
-            tracing::info!(seconds, "the store can be used again");
+        self.said_unusable = Some(since);
+        Some(Line::Unusable)
+    }
+
+    /// A request was answered.
+    fn answered(&mut self, now: Instant) -> Option<Line> {
+        self.failing_since = None;
+        let since = *self.answering_since.get_or_insert(now);
+        if now.saturating_since(since) < CALM {
+            return None;
         }
-        (StoreStatus::NotReady { .. }, StoreStatus::NotReady { .. } | StoreStatus::Unknown)
-        | (StoreStatus::Unknown | StoreStatus::Ready, StoreStatus::Unknown | StoreStatus::Ready) => {
-        }
+        let began = self.said_unusable.take()?;
+        Some(Line::UsableAgain { after: since.saturating_since(began) })
     }
 }
 
@@ -138,5 +197,35 @@ mod tests {
             StoreStatus::Unknown | StoreStatus::Ready => None,
         };
         assert_eq!(since, Some(at(40)));
+    }
+
+    /// Lines that the log gets from answers at these seconds: true for good ones.
+    fn lines(answers: impl IntoIterator<Item = (u64, bool)>) -> Vec<(u64, Line)> {
+        let mut log = OutageLog::default();
+        let mut lines = Vec::new();
+        for (seconds, good) in answers {
+            let now = at(seconds);
+            let line = if good { log.answered(now) } else { log.failed(now, false) };
+            lines.extend(line.map(|line| (seconds, line)));
+        }
+        lines
+    }
+
+    #[test]
+    fn s18_an_outage_is_two_lines_and_a_broken_connection_is_none() {
+        let seldom = (0..3_600).map(|second| (second, second % 10 != 0));
+        assert_eq!(lines(seldom), []);
+        let outage = (0..600).flat_map(|second| [(second, !(100..200).contains(&second)); 50]);
+        let after = Duration::from_secs(100);
+        let expected = [(103, Line::Unusable), (210, Line::UsableAgain { after })];
+        assert_eq!(lines(outage), expected);
+    }
+
+    #[test]
+    fn s18_a_store_that_comes_and_goes_does_not_fill_the_log() {
+        // Five seconds away and five there, for an hour; then it stays.
+        let flapping = (0..4_000).map(|second| (second, second >= 3_600 || second % 10 >= 5));
+        let after = Duration::from_secs(3_595);
+        assert_eq!(lines(flapping), [(3, Line::Unusable), (3_605, Line::UsableAgain { after })]);
     }
 }

@@ -206,7 +206,8 @@ impl Task {
         }
         // The clock is read here, after every wait and before every decision (S3).
         for action in self.hold.on(event, self.shared.clock.now()) {
-            match calls::send(&self.shared, &self.path, &self.inbox, action) {
+            let valid_until = self.hold.holding().map(|holding| holding.valid_until);
+            match calls::send(&self.shared, &self.path, &self.inbox, valid_until, action) {
                 Some(action) => self.tell(action),
                 None => self.in_flight += 1,
             }

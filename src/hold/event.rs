@@ -140,6 +140,9 @@ pub struct Terms {
     pub auto_renew: bool,
     /// A repeated call with the same one gets the same grant; empty for none.
     pub request_id: String,
+    /// Whether the hold can be resumed, also elsewhere: then only a release that carries its generation shows that nobody
+    /// believes in it any more (S13, S16).
+    pub resumable: bool,
     /// What is stored with the lock, but for what the grant adds.
     pub record: Record,
 }

@@ -28,7 +28,8 @@ impl Hold {
                     Some(Ordering::Greater) => self.moved_on(&held, turn),
                     Some(Ordering::Less) => self.run_out(&held, turn),
                     None if unsettled => self.run_out(&held, turn),
-                    None | Some(Ordering::Equal) => self.end_hold(held, turn),
+                    Some(Ordering::Equal) => self.end_hold(held, true, turn),
+                    None => self.end_hold(held, false, turn),
                 }
             }
             // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
@@ -51,7 +52,7 @@ impl Hold {
             State::Held(held) if held.caller == caller && held.is_unsettled(turn.now) => {
                 self.run_out(&held, turn);
             }
-            State::Held(held) if held.caller == caller => self.end_hold(held, turn),
+            State::Held(held) if held.caller == caller => self.end_hold(held, false, turn),
             other @ (State::Idle { .. }
             | State::Acquiring(_)
             | State::Held(_)
@@ -60,8 +61,9 @@ impl Hold {
         }
     }
 
-    /// The holder believes no longer: the next one has the lock, or the store.
-    fn end_hold(&mut self, mut held: Box<Held>, turn: &mut Turn) {
+    /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the generation;
+    /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
+    fn end_hold(&mut self, mut held: Box<Held>, released: bool, turn: &mut Turn) {
         match held.phase {
             Phase::Active => match held.bounds.rests_until(turn.now) {
                 Some(until) if !self.draining => {
@@ -70,7 +72,11 @@ impl Hold {
                 }
                 Some(_) | None => {
                     let reply = Some(held.caller);
-                    self.hand_on_or_give_back(*held, reply, turn);
+                    if released || !held.terms.resumable {
+                        self.hand_on_or_give_back(*held, reply, turn);
+                    } else {
+                        self.give_back(*held, reply, turn);
+                    }
                 }
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere

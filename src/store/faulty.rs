@@ -76,7 +76,16 @@ struct State {
     random: SeededRandom,
     plan: FaultPlan,
     down_until: Option<Instant>,
+    accepted: Accepted,
     injected: BTreeMap<Fault, u64>,
+}
+
+/// How many requests the store takes in one second.
+#[derive(Debug)]
+struct Accepted {
+    most: Option<u64>,
+    second: u64,
+    count: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +118,7 @@ impl<S> FaultyStore<S> {
             random: SeededRandom::new(seed),
             plan,
             down_until: None,
+            accepted: Accepted { most: None, second: 0, count: 0 },
             injected: BTreeMap::new(),
         };
         Self { store, clock, state: Mutex::new(state) }
@@ -130,6 +140,11 @@ impl<S> FaultyStore<S> {
         self.state().down_until = Some(until);
     }
 
+    /// Takes this many requests a second at most, and asks for patience beyond; `None` takes them all.
+    pub fn accept_at_most(&self, a_second: Option<u64>) {
+        self.state().accepted.most = a_second;
+    }
+
     /// How often this went wrong so far.
     pub fn injected(&self, fault: Fault) -> u64 {
         self.state().injected.get(&fault).copied().unwrap_or_default()
@@ -147,6 +162,10 @@ impl<S> FaultyStore<S> {
             let source = "connection refused".into();
             return Err(StoreError::Unavailable { sent: false, source });
         }
+        if !state.accepted.takes(now) {
+            *state.injected.entry(Fault::Throttled).or_default() += 1;
+            return Err(StoreError::Throttled { retry_after: None, source: "server busy".into() });
+        }
         let drawn = state.draw();
         match drawn.refusal {
             Some(Refusal::Throttle) => {
@@ -159,6 +178,18 @@ impl<S> FaultyStore<S> {
             }
             None => Ok(drawn),
         }
+    }
+}
+
+impl Accepted {
+    fn takes(&mut self, now: Instant) -> bool {
+        let second = now.since_boot().as_secs();
+        if second != self.second {
+            (self.second, self.count) = (second, 0);
+        }
+        let takes = self.most.is_none_or(|most| self.count < most);
+        self.count += u64::from(takes);
+        takes
     }
 }
 

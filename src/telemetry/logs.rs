@@ -1,6 +1,7 @@
 //! Logs: to standard error, for people on a terminal and as JSON otherwise, never with the secrets that libraries
 //! would log (S20).
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::io::IsTerminal as _;
 use std::str::FromStr;
@@ -10,6 +11,8 @@ use tracing_subscriber::filter::{EnvFilter, FilterExt as _, FilterFn, filter_fn}
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::{Layer as _, Registry};
+
+use super::stderr::Stderr;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +41,8 @@ pub struct FilterError(#[source] tracing_subscriber::filter::ParseError);
 pub struct LogsError(#[source] tracing::subscriber::SetGlobalDefaultError);
 
 impl Filter {
-    /// Everything from `info` on, and of the libraries only what concerns an operator.
-    pub const DEFAULT: &'static str = "info,h2=warn,hyper=warn,reqwest=warn,rustls=warn";
+    /// Everything from `info` on. Libraries that the filter does not name log from `warn` on only.
+    pub const DEFAULT: &'static str = "info";
 
     /// The filter as text.
     #[must_use]
@@ -66,7 +69,8 @@ impl fmt::Display for Filter {
     }
 }
 
-/// Sends the whole process's logs to standard error. Called once, first thing.
+/// Sends the whole process's logs to standard error, panics included, and never waits for who reads it. Called once,
+/// first thing.
 ///
 /// # Errors
 /// When the process has logs already.
@@ -76,8 +80,18 @@ pub fn init(format: Format, filter: &Filter) -> Result<(), LogsError> {
         Format::Auto => Format::Json,
         Format::Human | Format::Json => format,
     };
-    let subscriber = subscriber(format, filter, std::io::stderr);
-    tracing::subscriber::set_global_default(subscriber).map_err(LogsError)
+    let subscriber = subscriber(format, filter, || Stderr);
+    tracing::subscriber::set_global_default(subscriber).map_err(LogsError)?;
+    // The standard hook writes to standard error itself, and waits for its reader.
+    std::panic::set_hook(Box::new(|panic| {
+        let backtrace = Backtrace::capture();
+        if backtrace.status() == BacktraceStatus::Captured {
+            tracing::error!(%backtrace, "{panic}");
+        } else {
+            tracing::error!("{panic}");
+        }
+    }));
+    Ok(())
 }
 
 /// A subscriber that logs to `writer`; [`Format::Auto`] is JSON, because it cannot know what a writer is.
@@ -91,12 +105,13 @@ where
 {
     // A `Filter` has been parsed once; were it not to parse again, errors would still be logged.
     let chosen = Filter::parse(filter.as_str()).unwrap_or_else(|_| EnvFilter::new("error"));
-    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    // Its own complaints go to standard error directly, and panic where they cannot.
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
     let layer = match format {
         Format::Human => layer.with_ansi(colours()).boxed(),
         Format::Auto | Format::Json => layer.with_ansi(false).json().flatten_event(true).boxed(),
     };
-    Registry::default().with(layer.with_filter(chosen.and(secretive())))
+    Registry::default().with(layer.with_filter(chosen.and(of_libraries(filter.as_str()))))
 }
 
 /// Whether people see colours: on a terminal, unless they asked for none (no-color.org).
@@ -105,8 +120,9 @@ fn colours() -> bool {
         && std::io::stderr().is_terminal()
 }
 
-/// Libraries that, below `info`, log requests whole: lease ids, authorization headers, URLs with signatures.
-const SECRETIVE: &[&str] = &[
+/// Libraries that at `info` say each request that fails, which is a line a request in an outage, and below `info` log
+/// requests whole: lease ids, authorization headers, URLs with signatures.
+const LIBRARIES: &[&str] = &[
     "azure_core",
     "azure_identity",
     "azure_storage_blob",
@@ -119,15 +135,31 @@ const SECRETIVE: &[&str] = &[
     "typespec_client_core",
 ];
 
-/// S20: no filter of a user makes these libraries log below `info`.
-fn secretive() -> FilterFn {
-    filter_fn(|metadata: &Metadata<'_>| {
-        *metadata.level() <= Level::INFO || !is_secretive(metadata.target())
+/// These libraries log from `warn` on; those that a user's filter names, as the filter says, but never below `info`
+/// (S20).
+fn of_libraries(filter: &str) -> FilterFn<impl Fn(&Metadata<'_>) -> bool + use<>> {
+    let named: Vec<&str> =
+        LIBRARIES.iter().copied().filter(|library| is_named(filter, library)).collect();
+    filter_fn(move |metadata: &Metadata<'_>| {
+        let target = metadata.target();
+        let library = target.split("::").next().unwrap_or(target);
+        let most = match (LIBRARIES.contains(&library), named.contains(&library)) {
+            (true, true) => Level::INFO,
+            (true, false) => Level::WARN,
+            (false, _) => Level::TRACE,
+        };
+        *metadata.level() <= most
     })
 }
 
-fn is_secretive(target: &str) -> bool {
-    SECRETIVE.contains(&target.split("::").next().unwrap_or(target))
+/// Whether a directive of the filter is about this library: its target is the library's name, a module of it, or what
+/// the name begins with, as the filter matches targets.
+fn is_named(filter: &str, library: &str) -> bool {
+    let targets = filter.split(',').filter_map(|directive| directive.split(['=', '[']).next());
+    targets.map(str::trim).any(|target| {
+        let first = target.split("::").next().unwrap_or(target);
+        !target.is_empty() && (first == library || library.starts_with(target))
+    })
 }
 
 #[cfg(test)]
@@ -138,7 +170,8 @@ mod tests {
 
     use super::super::rig::Rig;
     use super::*;
-    use crate::testing::SimClock;
+    use crate::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+    use crate::testing::{Reply, ScriptedHttp, SimClock};
 
     #[derive(Clone, Default)]
     struct Captured(Arc<Mutex<Vec<u8>>>);
@@ -170,7 +203,7 @@ mod tests {
         tracing::trace!(target: "hyper::proto::h1::io", "secret 5");
         tracing::trace!(target: "h2::codec", "secret 6");
         tracing::debug!(target: "azure_storage_blob::clients", "secret 7");
-        tracing::info!(target: "azure_core::credentials", "told");
+        tracing::warn!(target: "azure_core::credentials", "told");
     }
 
     #[test]
@@ -185,6 +218,31 @@ mod tests {
             let text = logged(Format::Json, filter, say_secrets);
             assert!(!text.contains("secret"), "{filter}: {text}");
             assert!(text.contains("told"), "{filter}: {text}");
+        }
+    }
+
+    #[test]
+    fn libraries_say_what_concerns_an_operator_unless_the_filter_names_them() {
+        let say = || {
+            tracing::info!(target: "typespec_client_core::http::policies::logging", "Failed response");
+            tracing::debug!(target: "h2::codec", "frame");
+            tracing::warn!(target: "azure_identity", "told");
+        };
+        for filter in [Filter::DEFAULT, "info", "debug", "trace", "leasehold=debug,info"] {
+            let text = logged(Format::Json, filter, say);
+            assert!(!text.contains("Failed") && !text.contains("frame"), "{filter}: {text}");
+            assert!(text.contains("told"), "{filter}: {text}");
+        }
+        for filter in [
+            "info,typespec_client_core=info",
+            "typespec_client_core::http=debug,warn",
+            "warn,typespec=info",
+        ] {
+            let text = logged(Format::Json, filter, say);
+            assert!(text.contains("Failed") && !text.contains("frame"), "{filter}: {text}");
+        }
+        for filter in ["off", "error", "error,typespec_client_core=off"] {
+            assert_eq!(logged(Format::Json, filter, say), "", "{filter}");
         }
     }
 
@@ -245,6 +303,47 @@ mod tests {
         assert_eq!(ended["seconds"], 15);
     }
 
+    /// What is logged while a service in Azure's words hangs up on 30 checks and answers 30 more, one a second.
+    fn logged_in_an_outage_of_azure(filter: &str) -> String {
+        let date = ("date", "Fri, 15 Jan 2027 08:00:00 GMT");
+        let headers = [("x-ms-request-id", "r-1"), date, ("x-ms-error-code", "BlobNotFound")];
+        let replies = [vec![Reply::Close; 30], vec![Reply::new(404, &headers); 30]].concat();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        logged(Format::Json, filter, || {
+            runtime.block_on(async {
+                let service = ScriptedHttp::start(replies).await;
+                let endpoint = format!("{}/account", service.endpoint());
+                let key = AzureCredential::AccountKey(Secret::new("c2VjcmV0"));
+                let settings = AzureSettings {
+                    account: Some("account".to_owned()),
+                    endpoint: Some(endpoint),
+                    ..AzureSettings::new(key)
+                };
+                let clock: Arc<SimClock> = Arc::new(SimClock::new());
+                let store = AzureStore::new(&settings, Arc::clone(&clock) as _).unwrap();
+                let coordinator = Rig::over(Arc::new(store), &clock);
+                for _ in 0..60 {
+                    clock.advance(Duration::from_secs(1));
+                    coordinator.check().await;
+                }
+            });
+        })
+    }
+
+    #[test]
+    fn s18_the_libraries_lines_about_each_request_are_not_logged() {
+        for filter in [Filter::DEFAULT, "debug", "leasehold=info,warn"] {
+            let text = logged_in_an_outage_of_azure(filter);
+            let lines: Vec<&str> =
+                text.lines().filter(|line| !line.contains("\"DEBUG\"")).collect();
+            let [begun, ended] = lines.as_slice() else { panic!("{filter}: {text}") };
+            assert!(begun.contains("the store cannot be used"), "{begun}");
+            assert!(ended.contains("the store can be used again"), "{ended}");
+        }
+        let named = logged_in_an_outage_of_azure("info,typespec_client_core=info");
+        assert!(named.lines().count() > 30, "whoever asks for them gets them: {named}");
+    }
+
     #[test]
     fn the_documentation_quotes_what_is_logged() {
         let document = include_str!("../../docs/operations.md");
@@ -253,7 +352,9 @@ mod tests {
         let sources = concat!(
             include_str!("../coordinator/tell.rs"),
             include_str!("../coordinator/records.rs"),
-            include_str!("../coordinator/readiness.rs")
+            include_str!("../coordinator/pacing.rs"),
+            include_str!("../coordinator/readiness.rs"),
+            include_str!("stderr.rs")
         );
         let mut quoted = 0;
         for row in rows {

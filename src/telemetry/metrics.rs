@@ -4,7 +4,7 @@
 //! holder, nor a lock path (S20), and the number of series is bounded.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::encoding::text;
@@ -13,9 +13,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Metric, Registry, Unit};
+use prometheus_client::registry::{Registry, Unit};
 
 use super::Exposition;
+use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
 use crate::coordinator::{
     AcquireResult, Coordinator, LossReason, Observation, Observer, RenewalFailure, StoreStatus,
 };
@@ -55,6 +56,7 @@ struct Families {
     tokens_not_growing: Counter,
     pauses_suspected: Counter,
     clocks_not_heard: Counters<1>,
+    log_lines_dropped: Counter,
     holds: Gauge,
     holds_at_risk: Gauge,
     waiters: Gauge,
@@ -62,6 +64,8 @@ struct Families {
     tasks: Gauge,
     smallest_validity: FloatGauge,
     store_ready: Gauge,
+    store_requests_waiting: Gauge,
+    store_rate_limit: FloatGauge,
     draining: Gauge,
     process_start_time: FloatGauge,
 }
@@ -70,17 +74,6 @@ struct Families {
 pub(super) const DONE: &str = "ok";
 /// The outcome of a store request that was given up before its answer came.
 pub(super) const CUT_OFF: &str = "cut_off";
-
-/// Seconds that callers wait: from a try that found the lock free to the longest wait there is.
-const WAITS: [f64; 13] =
-    [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0];
-/// Seconds that holds last: from a short critical section to a week.
-const HOLDS: [f64; 11] =
-    [0.1, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0, 604_800.0];
-/// Seconds of one request to the store; S7 cuts one off after 5 s at the latest.
-const REQUESTS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
-/// Seconds that a renewal is late: a hold of a lease of 60 s survives 38 (S9).
-const LATENESSES: [f64; 8] = [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 40.0];
 
 impl Families {
     fn new() -> Self {
@@ -99,6 +92,7 @@ impl Families {
             tokens_not_growing: Counter::default(),
             pauses_suspected: Counter::default(),
             clocks_not_heard: Family::default(),
+            log_lines_dropped: Counter::default(),
             holds: Gauge::default(),
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
@@ -106,6 +100,8 @@ impl Families {
             tasks: Gauge::default(),
             smallest_validity: FloatGauge::default(),
             store_ready: Gauge::default(),
+            store_requests_waiting: Gauge::default(),
+            store_rate_limit: FloatGauge::default(),
             draining: Gauge::default(),
             process_start_time: FloatGauge::default(),
         }
@@ -164,6 +160,11 @@ impl Families {
             "Times that a clock was ignored for an hour, because the pauses that it showed were none, by clock",
             &self.clocks_not_heard,
         );
+        to.add(
+            "leasehold_log_lines_dropped",
+            "Log lines that standard error did not take in time or at all",
+            &self.log_lines_dropped,
+        );
     }
 
     fn register_gauges(&self, to: &mut Registration<'_>) {
@@ -182,6 +183,16 @@ impl Families {
             "leasehold_store_ready",
             "1 if the store answered the latest request and lets the sidecar in, else 0",
             &self.store_ready,
+        );
+        to.add(
+            "leasehold_store_requests_waiting",
+            "Requests that are held back now, because the store throttles",
+            &self.store_requests_waiting,
+        );
+        to.add(
+            "leasehold_store_rate_limit",
+            "Requests a second that are sent at most, because the store throttles; NaN while it does not",
+            &self.store_rate_limit,
         );
         to.add("leasehold_draining", "1 while the sidecar shuts down, else 0", &self.draining);
     }
@@ -252,23 +263,6 @@ impl Families {
     }
 }
 
-/// Where metrics of one unit are registered.
-struct Registration<'a> {
-    registry: &'a mut Registry,
-    unit: Option<Unit>,
-}
-
-impl Registration<'_> {
-    fn add<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: &M) {
-        match &self.unit {
-            None => self.registry.register(name, help, metric.clone()),
-            Some(unit) => {
-                self.registry.register_with_unit(name, help, unit.clone(), metric.clone());
-            }
-        }
-    }
-}
-
 impl Metrics {
     /// Metrics of a process that starts now, by `clock`.
     #[must_use]
@@ -294,6 +288,7 @@ impl Metrics {
     fn look_at(&self, coordinator: &Coordinator) {
         let gauges = coordinator.gauges();
         let families = &self.inner.families;
+        families.log_lines_dropped.inner().store(super::lines_dropped(), Ordering::Relaxed);
         let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         families.holds.set(whole(gauges.holds));
         families.holds_at_risk.set(whole(gauges.at_risk));
@@ -307,6 +302,9 @@ impl Metrics {
         families.smallest_validity.set(validity.map_or(f64::NAN, |span| span.as_secs_f64()));
         let ready = *coordinator.store_status().borrow() == StoreStatus::Ready;
         families.store_ready.set(i64::from(ready));
+        let pace = coordinator.pace();
+        families.store_requests_waiting.set(whole(pace.waiting));
+        families.store_rate_limit.set(pace.rate.unwrap_or(f64::NAN));
         families.draining.set(i64::from(gauges.draining));
     }
 

@@ -9,10 +9,13 @@ mod exposition;
 mod logs;
 mod measured;
 mod metrics;
+mod registration;
 #[cfg(test)]
 pub(crate) mod rig;
+mod stderr;
 
 pub use exposition::Exposition;
 pub use logs::{Filter, FilterError, Format, LogsError, init, subscriber};
 pub use measured::Measured;
 pub use metrics::Metrics;
+pub use stderr::{Stderr, flush, lines_dropped};

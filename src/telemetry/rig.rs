@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Exposition, Measured, Metrics};
-use crate::coordinator::{Coordinator, Grant, HoldRequest, Host, KeyRequest, Outcome, Settings};
+use crate::coordinator::{
+    Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Outcome, Settings,
+};
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Prefix,
 };
-use crate::store::{FaultPlan, FaultyStore, MemoryStore};
+use crate::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use crate::testing::SimClock;
 use crate::time::Clock;
 
@@ -37,6 +39,12 @@ impl Rig {
         let observer = Arc::new(metrics.clone());
         let coordinator = Coordinator::new(Arc::new(measured), of_stores, observer, settings);
         Self { clock, store, metrics, coordinator }
+    }
+
+    /// A coordinator over another store, unmeasured.
+    pub(crate) fn over(store: Arc<dyn LeaseStore>, clock: &Arc<SimClock>) -> Coordinator {
+        let clock = Arc::<SimClock>::clone(clock);
+        Coordinator::new(store, clock, Arc::new(NoObserver), settings())
     }
 
     /// A rig whose clock is tokio's, which must be paused.

@@ -18,6 +18,9 @@ async fn doctor_run_ls_and_gc_work_on_azure() {
     let home = Home::new();
     let report = on_azurite(&home, &["doctor", "--output", "json"]).await;
     assert_eq!((report.code, report.json()["healthy"].as_bool()), (0, Some(true)), "{report:?}");
+    let checks = report.json()["checks"].clone();
+    let versions = checks.as_array().unwrap().iter().find(|one| one["check"] == "blob versions");
+    assert_eq!(versions.unwrap()["status"], "good", "{report:?}");
     let script = "echo $LEASEHOLD_FENCING_TOKEN; exit 3";
     let ran = on_azurite(&home, &["run", "-f", "job", "--", "sh", "-c", script]).await;
     assert_eq!(ran.code, 3, "{ran:?}");

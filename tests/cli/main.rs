@@ -19,5 +19,6 @@ mod run;
 mod run_loss;
 mod script;
 mod serve;
+mod stalled;
 mod terminal;
 mod usage;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 /// The longest that anything is waited for.
-const GENEROUS: Duration = Duration::from_secs(60);
+pub(crate) const GENEROUS: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A folder, and commands that know of nothing outside it.
@@ -97,6 +97,11 @@ impl Sidecar {
     }
 
     pub(crate) async fn start_in(home: Home, settings: &[&str]) -> Self {
+        let log = std::fs::File::create(home.path("sidecar.log")).unwrap();
+        Self::start_with_stderr(home, settings, log.into()).await
+    }
+
+    pub(crate) async fn start_with_stderr(home: Home, settings: &[&str], stderr: Stdio) -> Self {
         let store = format!("store.embedded.path={}", home.store().display());
         let unix = format!("listen.unix={}", home.path("sidecar.sock").display());
         let mut arguments = vec!["serve"];
@@ -108,8 +113,7 @@ impl Sidecar {
             arguments.extend(["--set", setting]);
         }
         let mut command = home.command(&arguments);
-        let log = std::fs::File::create(home.path("sidecar.log")).unwrap();
-        let process = command.stderr(log).spawn().unwrap();
+        let process = command.stderr(stderr).spawn().unwrap();
         let probed = home.leasehold(&["probe", "--wait", "30s"]).await;
         assert_eq!(probed.code, 0, "{}", probed.stderr);
         Self { home, process }

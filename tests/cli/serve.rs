@@ -98,7 +98,7 @@ async fn without_any_configuration_it_serves_and_says_how_to_try_it() {
     child.kill().await.unwrap();
 }
 
-async fn get(address: &str, page: &str) -> String {
+pub(crate) async fn get(address: &str, page: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
     let request = format!("GET {page} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

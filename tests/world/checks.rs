@@ -13,8 +13,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// The most polls of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12).
 const MOST_QUIET_POLLS: usize = 20;
+/// A record that says "handed on" and does not change is polled often for 5 s + D; a window counts for ten more.
+const QUIET: Duration = Duration::from_secs(5 + 10);
 /// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
 const MADE_AT_ONCE: Duration = Duration::from_secs(12);
+
+/// A hold: two locks may have the same token.
+pub(crate) type Key = (LockPath, u64);
 
 /// A client's belief in its hold (S21), in true time.
 #[derive(Clone, Debug)]
@@ -22,6 +27,13 @@ pub(crate) struct Belief {
     pub(crate) client: usize,
     pub(crate) token: u64,
     pub(crate) until: Duration,
+}
+
+/// A sidecar polls a lock, without a long pause.
+#[derive(Debug, Default)]
+struct Spell {
+    from: Duration,
+    sent: VecDeque<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -38,12 +50,12 @@ pub(crate) struct Checks {
     /// The greatest token that each lock's resource has seen.
     accepted: BTreeMap<LockPath, u64>,
     requests: BTreeMap<(usize, String), VecDeque<Duration>>,
-    polls: BTreeMap<(usize, String), VecDeque<Duration>>,
+    polls: BTreeMap<(usize, String), Spell>,
     pub(crate) most_requests: [usize; 2],
-    /// The end that a hold cannot have by `max_hold` before: by token.
-    pub(crate) bounds: BTreeMap<u64, Duration>,
-    /// The end of the validity that a hold's client was told by call: by token.
-    told_by_call: BTreeMap<u64, Duration>,
+    /// The end that a hold cannot have by `max_hold` before: by lock and token.
+    pub(crate) bounds: BTreeMap<Key, Duration>,
+    /// The end of the validity that a hold's client was told by call: by lock and token.
+    told_by_call: BTreeMap<Key, Duration>,
     pub(crate) grants: u64,
     pub(crate) writes: u64,
     pub(crate) stale_writes: u64,
@@ -58,13 +70,13 @@ impl Checks {
         self.violation.get_or_insert((what, now));
     }
 
-    pub(crate) fn told_by_call(&mut self, token: u64, until: Duration) {
-        self.told_by_call.insert(token, until);
+    pub(crate) fn told_by_call(&mut self, key: Key, until: Duration) {
+        self.told_by_call.insert(key, until);
     }
 
     /// The end of the validity that its client knows.
-    pub(crate) fn told_until(&self, token: u64, by_stream: Duration) -> Duration {
-        self.told_by_call.get(&token).map_or(by_stream, |by_call| by_stream.max(*by_call))
+    pub(crate) fn told_until(&self, key: &Key, by_stream: Duration) -> Duration {
+        self.told_by_call.get(key).map_or(by_stream, |by_call| by_stream.max(*by_call))
     }
 
     pub(crate) fn new_stream(&mut self) -> u64 {
@@ -160,24 +172,27 @@ impl Checks {
         })
     }
 
-    /// S10: what is not handed on any more is polled as at any other time.
+    /// S10: what is not handed on any more is polled as at any other time. The lease after the last write of the record
+    /// is over at `quiet_from`.
     pub(crate) fn polled(
         &mut self,
         (sidecar, path): (usize, &str),
-        is_quiet: bool,
+        quiet_from: Duration,
         now: Duration,
     ) -> Option<String> {
-        let sent = self.polls.entry((sidecar, path.to_owned())).or_default();
-        if !is_quiet {
-            sent.clear();
-            return None;
+        let spell = self.polls.entry((sidecar, path.to_owned())).or_default();
+        let last = spell.sent.back().copied().unwrap_or_default();
+        if last + TEN_SECONDS < now {
+            // It looks at the record for the first time, or anew.
+            *spell = Spell { from: now, sent: VecDeque::new() };
         }
-        while sent.front().is_some_and(|at| *at + TEN_SECONDS <= now) {
-            sent.pop_front();
+        spell.sent.push_back(now);
+        while spell.sent.front().is_some_and(|at| *at + TEN_SECONDS <= now) {
+            spell.sent.pop_front();
         }
-        sent.push_back(now);
-        (sent.len() > MOST_QUIET_POLLS).then(|| {
-            format!("S10: {sidecar} polls {path} {} times in 10 s though nothing moves", sent.len())
+        let often = spell.sent.len() > MOST_QUIET_POLLS;
+        (often && quiet_from + QUIET < now && spell.from + MINUTE + QUIET < now).then(|| {
+            format!("S10: {sidecar} polls {path} {} times in 10 s: nothing moves", spell.sent.len())
         })
     }
 }

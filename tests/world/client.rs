@@ -8,6 +8,7 @@ use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
 
 use crate::chance::{About, millis};
+use crate::checks::Key;
 use crate::justice;
 use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
 use crate::world::World;
@@ -36,6 +37,12 @@ pub(crate) struct Holding {
     pub(crate) fresh: bool,
     /// Its lease is renewed, so that nothing but `max_hold` bounds it.
     pub(crate) renews: bool,
+}
+
+impl Holding {
+    pub(crate) fn key(&self) -> Key {
+        (self.path.clone(), self.token)
+    }
 }
 
 /// How a wait, or a resume, ends.
@@ -215,7 +222,11 @@ impl Client {
     /// Notes that `max_hold` does not end the hold before.
     fn bound(&self, grant: &Grant, (asked, span): (Duration, Option<Duration>), renews: bool) {
         if let Some(span) = span.filter(|_| renews) {
-            self.world.state().checks.bounds.insert(grant.token.value(), asked + span);
+            self.world
+                .state()
+                .checks
+                .bounds
+                .insert((grant.path.clone(), grant.token.value()), asked + span);
         }
     }
 

@@ -147,7 +147,7 @@ impl Client {
             };
             if let Ok(extended) = &answer {
                 let told = sidecar.clock.true_time(&extended.validity.valid_until);
-                self.world.state().checks.told_by_call(holding.token, told);
+                self.world.state().checks.told_by_call(holding.key(), told);
             }
             answer
         };
@@ -155,14 +155,14 @@ impl Client {
         let answer = answer.ok().flatten();
         if let Some(span) = extend.filter(|_| holding.renews) {
             let mut state = self.world.state();
-            let bound = state.checks.bounds.get(&holding.token).copied();
+            let bound = state.checks.bounds.get(&holding.key()).copied();
             let new = asked + span;
             let new = match &answer {
                 Some(Ok(_)) => new,
                 // It may have been done.
                 _ => bound.unwrap_or_default().min(new),
             };
-            state.checks.bounds.insert(holding.token, new);
+            state.checks.bounds.insert(holding.key(), new);
             drop(state);
             self.note(|| format!("extends {} to {new:?}: {}", holding.token, answer.is_some()));
         }
@@ -214,11 +214,13 @@ impl Client {
         let generation = Some(holding.generation);
         let work = async {
             let asked = world.now();
+            world.state().released.insert(holding.key());
             let answer = at.coordinator.release(lease_id, generation).await;
             let state = world.state();
             let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
-            let wrong =
-                done.then(|| justice::released(&state, &holding.path, holding.token, asked));
+            let wrong = done.then(|| {
+                justice::released(&state, (at.index, &holding.path), holding.token, asked)
+            });
             drop(state);
             if let Some(what) = wrong.flatten() {
                 world.fail(what);
@@ -263,7 +265,7 @@ impl Client {
         let request = ResumeRequest { resume_token, attempt_id, told_valid_until };
         let moves = to.index != sidecar.index || to.life != sidecar.life;
         if moves && sidecar.is_alive() {
-            self.world.state().moved.insert(token);
+            self.world.state().moved.insert((path.clone(), token));
         }
         let asked = self.world.now();
         self.note(|| format!("resumes {token} at {}", to.index));

@@ -12,6 +12,8 @@ use crate::world::State;
 const TICK: Duration = Duration::from_millis(100);
 /// How long ago what stands against renewals may be.
 const MEMORY: Duration = Duration::from_secs(90);
+/// How long a request may be under way to its sidecar's knowledge (S7).
+const UNDER_WAY: Duration = Duration::from_secs(6);
 /// How long a sidecar grants nothing in a container that it had to make again (S18), by any clock.
 const MADE_AGAIN: Duration = Duration::from_secs(59);
 
@@ -65,8 +67,11 @@ pub(crate) fn judge(
         (Some(Told::Held { .. }), HoldEvent::Draining { .. }) => None,
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {
             told(state, Told::Over);
-            let until = state.checks.told_until(*token, *until);
-            if now > until + TICK {
+            let key = (path.clone(), *token);
+            let until = state.checks.told_until(&key, *until);
+            // Who released it does not believe in it: its end is told when the store has answered (S13).
+            let released = state.released.contains(&key);
+            if now > until + TICK && !released {
                 return Some(format!("S4: stream {stream} is told {:?} late", now - until));
             }
             lost(state, (sidecar, path), (*token, *reason), now)
@@ -133,7 +138,9 @@ pub(crate) fn failed(
     error: &CallError,
     now: Duration,
 ) -> Option<String> {
-    let made = state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
+    // S18: for a minute after it was found gone, however long that was after it went.
+    let made = state.deleted && !state.calm
+        || state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
     let disturbed = made || was_disturbed(state, sidecar, now);
     let CallError::Trouble(trouble) = error else { return None };
     let justified = match trouble.kind {
@@ -179,10 +186,15 @@ fn lost(
             let stands = blob.lease.id() == Some(&*given.id)
                 && blob.lease.state(now) == LeaseState::Leased
                 && given.ended.is_none();
-            if stands && !state.moved.contains(&token) { unjust("S8") } else { None }
+            if stands && !state.moved.contains(&(path.clone(), token)) {
+                unjust("S8")
+            } else {
+                None
+            }
         }
         LossReason::MaxHoldReached => {
-            let bound = state.checks.bounds.get(&token).copied().unwrap_or_default();
+            let bound =
+                state.checks.bounds.get(&(path.clone(), token)).copied().unwrap_or_default();
             // Clocks differ by a hundredth at most.
             let early = !state.stepped && now + TICK + bound / 100 < bound;
             if early { unjust("S11") } else { None }
@@ -191,17 +203,19 @@ fn lost(
     }
 }
 
-/// S13: a first release is told as done only if the lease was still the hold's when it was asked for.
+/// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far as the
+/// store could be asked.
 pub(crate) fn released(
     state: &State,
-    path: &LockPath,
+    (sidecar, path): (usize, &LockPath),
     token: u64,
     asked: Duration,
 ) -> Option<String> {
     let given = lease_of(state, path, token)?;
     let (at, how) = given.ended?;
-    let lost = at < asked && how != End::Released;
-    (lost && !state.moved.contains(&token)).then(|| {
+    let answered = state.disturbed[sidecar].is_none_or(|at| at + UNDER_WAY < asked);
+    let lost = answered && at < asked && how != End::Released;
+    (lost && !state.moved.contains(&(path.clone(), token))).then(|| {
         format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")
     })
 }

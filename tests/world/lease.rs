@@ -63,6 +63,5 @@ pub(crate) enum End {
     Released,
     /// It ran out, and another took the lock.
     TakenOver,
-    Broken,
     Deleted,
 }

@@ -11,6 +11,7 @@ use leasehold::testing::{Asked, Carried, SeededRandom, Wire};
 use leasehold::time::UnixMillis;
 
 use crate::chance::{About, millis, one_of};
+use crate::lease::State as LeaseState;
 use crate::service::{Answer, blob_name};
 use crate::world::World;
 
@@ -221,9 +222,6 @@ impl Wire for Link {
     }
 }
 
-/// S10: a record that says "handed on" and does not change is polled often for 5 s + D; a window counts for ten more.
-const QUIET: Duration = Duration::from_secs(5 + 10);
-
 impl Link {
     fn shallow(&self) -> Self {
         let (world, alive) = (self.world.clone(), Arc::clone(&self.alive));
@@ -241,12 +239,11 @@ impl Link {
             state.service.release_asked(name, id);
         }
         let is_acquire = asked.header("x-ms-lease-action") == Some("acquire");
-        let still = state.service.blob(name).map(|blob| now.saturating_sub(blob.written));
-        let lease = Duration::from_secs(self.world.plan().lease);
-        let is_quiet = still.is_some_and(|still| still > lease + QUIET);
+        let written = state.service.blob(name).map_or(now, |blob| blob.written);
+        let quiet_from = written + Duration::from_secs(self.world.plan().lease);
         let wrong = state.checks.requested(self.sidecar, name, now);
         let polled = match is_acquire {
-            true => state.checks.polled((self.sidecar, name), is_quiet, now),
+            true => state.checks.polled((self.sidecar, name), quiet_from, now),
             false => None,
         };
         let wrong = wrong.or(polled);
@@ -336,9 +333,13 @@ impl Link {
             let abandoned = given.is_some_and(|given| {
                 given.token.is_none() && !given.release_asked && given.ended.is_none()
             });
+            let now = world.now();
+            let stands = state.service.blob(&blob).is_some_and(|blob| {
+                blob.lease.id() == Some(&*id) && blob.lease.state(now) == LeaseState::Leased
+            });
             let disturbed = state.disturbed[sidecar].is_some_and(|at| at + GIVEN_BACK > from);
             drop(state);
-            if abandoned && !disturbed && alive.load(Ordering::Relaxed) {
+            if abandoned && stands && !disturbed && alive.load(Ordering::Relaxed) {
                 world.fail(format!(
                     "S8: {sidecar} left the lease {id} to run out: its write was refused by policy"
                 ));

@@ -109,9 +109,6 @@ impl Service {
         }
         let until = if at_once { now } else { *until };
         blob.lease = Lease::Breaking { id: id.clone(), until };
-        if at_once {
-            self.end(name, now, End::Broken);
-        }
         true
     }
 

@@ -8,7 +8,7 @@ use leasehold::testing::{SeededRandom, SimClock};
 use leasehold::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 
 use crate::chance::{About, Chance};
-use crate::checks::Checks;
+use crate::checks::{Checks, Key};
 use crate::plan::Plan;
 use crate::planted::Bug;
 use crate::service::Service;
@@ -54,8 +54,10 @@ pub(crate) struct State {
     pub(crate) deleted: bool,
     /// A wall clock was set.
     pub(crate) stepped: bool,
-    /// Holds that went on elsewhere, by token.
-    pub(crate) moved: BTreeSet<u64>,
+    /// Holds that were released by call.
+    pub(crate) released: BTreeSet<Key>,
+    /// Holds that went on elsewhere.
+    pub(crate) moved: BTreeSet<Key>,
     counters: BTreeMap<(About, usize), u64>,
 }
 
@@ -77,6 +79,7 @@ impl World {
             made_again: vec![None; plan.sidecars],
             deleted: false,
             stepped: false,
+            released: BTreeSet::new(),
             moved: BTreeSet::new(),
             counters: BTreeMap::new(),
             chance,

@@ -1,8 +1,9 @@
 //! `leasehold doctor`: what would stand in a sidecar's way, and what to do about it.
 //!
 //! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store, `file.rs`
-//! those of the embedded one.
+//! those of the embedded one, `azure.rs` those of Azure's.
 
+mod azure;
 mod file;
 mod report;
 mod store;
@@ -70,6 +71,12 @@ async fn examine(config: &Config, report: &mut Report) {
                 format!("{place}, container {}", config.paths.container),
             ));
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
+            if let Store::Azure(settings) = &config.store
+                && report.exit() == Exit::Success
+                && let Ok(account) = engine::open_azure(settings, &clock)
+            {
+                azure::examine(&account, &config.paths.container, report).await;
+            }
         }
         Err(error) => {
             let away = super::exit::of_error(&error) == Exit::Unavailable;

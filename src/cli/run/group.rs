@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::Context as _;
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process_group,
     set_child_subreaper, test_kill_process_group, waitid, waitpgid,
@@ -89,9 +90,9 @@ impl Group {
         }
     }
 
-    /// Kills all of it.
-    pub(super) fn kill(&self) {
-        let _ = kill_process_group(self.id, Signal::KILL);
+    /// Kills all of it; whether we may. What runs as another user meanwhile cannot be killed by us.
+    pub(super) fn kill(&self) -> bool {
+        kill_process_group(self.id, Signal::KILL) != Err(Errno::PERM)
     }
 
     /// Whether nothing of it is left.
@@ -101,7 +102,7 @@ impl Group {
         }
         // Those that have ended and are our children now are still counted until they are waited for.
         while let Ok(Some(_)) = waitpgid(self.id, WaitOptions::NOHANG) {}
-        test_kill_process_group(self.id).is_err()
+        is_gone(test_kill_process_group(self.id))
     }
 
     /// Goes on with a command that a person stopped at the terminal: a lock is not to be slept on.
@@ -134,10 +135,28 @@ impl Group {
     }
 }
 
+/// Whether a group that answers a test like this has nobody left. One with processes that we may not signal, because
+/// they run as another user, is still there.
+fn is_gone(tested: rustix::io::Result<()>) -> bool {
+    tested == Err(Errno::SRCH)
+}
+
 impl Drop for Group {
     fn drop(&mut self) {
         if !self.is_gone() {
             self.kill();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s13_a_group_that_may_not_be_signalled_is_not_gone() {
+        assert!(!is_gone(Err(Errno::PERM)));
+        assert!(!is_gone(Ok(())));
+        assert!(is_gone(Err(Errno::SRCH)));
     }
 }

@@ -38,7 +38,12 @@ struct Watch<'a> {
     status: Option<ExitStatus>,
     /// Whether the hold stopped the command.
     stopped: bool,
+    told_unkillable: bool,
 }
+
+/// What a person is told about a command that has changed its user, as by sudo.
+const UNKILLABLE: &str =
+    "what is left of the command runs as another user and cannot be killed: waiting for its end";
 
 /// Watches until nothing of the command's group is left, which is before the validity ends (S21).
 pub(super) async fn supervise(
@@ -55,6 +60,7 @@ pub(super) async fn supervise(
         clock: BootClock::new(),
         status: None,
         stopped: false,
+        told_unkillable: false,
     };
     let mut children = tokio::signal::unix::signal(SignalKind::child()).ok();
     loop {
@@ -100,7 +106,9 @@ impl Watch<'_> {
         }
         if self.plan.kill_at(valid_until).is_some_and(|at| now >= at) {
             // S3: also when this comes too late, after a pause of the machine: better late than never.
-            self.group.kill();
+            if !self.group.kill() && !std::mem::replace(&mut self.told_unkillable, true) {
+                output::note(UNKILLABLE);
+            }
         }
         None
     }

@@ -14,6 +14,7 @@ mod drain;
 mod ending;
 mod failing;
 mod limits;
+mod pacing;
 mod readiness;
 mod repeating;
 mod resuming;

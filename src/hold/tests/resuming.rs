@@ -278,6 +278,32 @@ fn s16_a_resumed_hold_is_like_any_other_once_d_has_passed() {
 }
 
 #[test]
+fn s13_s16_only_a_release_with_the_generation_hands_a_resumable_hold_on() {
+    // The stream broke at its client, who goes on elsewhere, before this sidecar has noticed.
+    for end in 0..3 {
+        let (mut former, mut rig) = Rig::pair();
+        let grant = former.grant(ANN, Terms { resumable: true, ..terms() });
+        former.arrive(CAT, terms());
+        if end < 2 {
+            rig.resume(BOB, &grant, terms(), secs(10));
+            rig.serve();
+            rig.granted(BOB);
+        }
+        match end {
+            0 => former.leave(ANN),
+            1 => former.release(ANN),
+            _ => former.release_of(ANN, &grant),
+        }
+        assert_eq!(is_granted(&former.told(), CAT), end == 2, "{end}");
+        former.pass_served(secs(5));
+        if end < 2 {
+            assert!(!is_granted(&former.told(), CAT));
+            assert!(rig.hold.validity(BOB).is_some());
+        }
+    }
+}
+
+#[test]
 fn s16_s13_a_release_while_a_resume_is_unanswered_runs_out() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.resume(BOB, &grant, terms(), secs(9));

@@ -39,6 +39,7 @@ pub(super) fn terms() -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
     }
 }

@@ -16,7 +16,7 @@ fn path() -> LockPath {
     LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/h/job/~/FUNCTION")
 }
 
-fn service(status: u16, more: &[(&str, &str)]) -> Reply {
+pub(super) fn service(status: u16, more: &[(&str, &str)]) -> Reply {
     let mut headers = vec![("x-ms-request-id", "r-1"), DATE, ("etag", "\"0x1\"")];
     headers.extend(more);
     Reply::new(status, &headers)
@@ -26,7 +26,7 @@ fn refusal(status: u16, code: &str) -> Reply {
     service(status, &[("x-ms-error-code", code)])
 }
 
-async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, Arc<SimClock>) {
+pub(super) async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, Arc<SimClock>) {
     let fake = ScriptedHttp::start(replies).await;
     let connection = format!(
         "DefaultEndpointsProtocol=http;AccountName=account;AccountKey={KEY};BlobEndpoint={}/account",

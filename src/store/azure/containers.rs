@@ -14,6 +14,13 @@ pub(super) struct Containers {
     seen: Mutex<BTreeMap<String, Seen>>,
 }
 
+/// A request about a container that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch<'a> {
+    container: &'a str,
+    seen_before: bool,
+}
+
 #[derive(Debug, Default)]
 struct Seen {
     /// Nothing is granted before; `None` if it was never gone.
@@ -25,11 +32,17 @@ impl Containers {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// To be called before a request is sent: only an answer to a request that was sent after the container had been
+    /// seen tells that it is gone. One that was sent before, and is answered late, tells that it was not there yet.
+    pub(super) fn watch<'a>(&self, container: &'a str) -> Watch<'a> {
+        Watch { container, seen_before: self.seen().contains_key(container) }
+    }
+
     /// Takes note of what an answer shows of the container: a success, or the service's name of the error.
-    pub(super) fn note(&self, container: &str, code: Option<&str>, now: Instant) {
+    pub(super) fn note(&self, watch: Watch<'_>, code: Option<&str>, now: Instant) {
         match code {
-            None | Some("BlobNotFound") => self.saw(container),
-            Some("ContainerNotFound" | "ContainerBeingDeleted") => self.missed(container, now),
+            None | Some("BlobNotFound") => self.saw(watch.container),
+            Some("ContainerNotFound" | "ContainerBeingDeleted") => self.missed(watch, now),
             Some(_) => {}
         }
     }
@@ -41,9 +54,11 @@ impl Containers {
         }
     }
 
-    /// It is gone, or was until now. One that was never seen may always have been.
-    pub(super) fn missed(&self, container: &str, now: Instant) {
-        if let Some(seen) = self.seen().get_mut(container) {
+    /// It is gone, or was until now. One that had not been seen before may never have been there.
+    pub(super) fn missed(&self, watch: Watch<'_>, now: Instant) {
+        if watch.seen_before
+            && let Some(seen) = self.seen().get_mut(watch.container)
+        {
             seen.grants_from = Some(now + GRACE_AFTER_LOSS);
         }
     }
@@ -70,5 +85,24 @@ pub(super) fn missing(container: &str) -> StoreError {
              identity with the role {:?} on the account",
             denial::ROLE
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Sixteen first acquires at once: the container is made, and the last of them hears that it was not there.
+    #[test]
+    fn s18_a_late_answer_to_a_request_of_before_the_container_was_there_starts_no_wait() {
+        let (containers, now) = (Containers::default(), Instant::from_boot(Duration::from_secs(9)));
+        let late = containers.watch("locks");
+        containers.note(containers.watch("locks"), None, now);
+        containers.note(late, Some("ContainerNotFound"), now);
+        assert!(containers.check("locks", now).is_ok());
+        containers.note(containers.watch("locks"), Some("ContainerNotFound"), now);
+        assert!(containers.check("locks", now).is_err());
     }
 }

@@ -14,6 +14,7 @@ mod containers;
 mod credential;
 mod denial;
 mod error;
+mod history;
 mod listing;
 mod sas;
 mod second_try;
@@ -35,7 +36,7 @@ use azure_storage_blob::models::{
 };
 
 use self::client::Clients;
-use self::containers::Containers;
+use self::containers::{Containers, Watch};
 use self::error::{Account, Failure, Request};
 use self::settings::Access;
 use self::transport::Network;
@@ -49,6 +50,7 @@ use crate::time::Clock;
 
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
+pub use history::BlobHistory;
 pub use settings::{
     AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION, Secret,
 };
@@ -123,16 +125,16 @@ impl AzureStore {
     /// The answer to a request about a lock, as the caller has it.
     fn answer<T>(
         &self,
-        path: &LockPath,
+        watch: Watch<'_>,
         request: Request,
         answer: Result<T, Failure>,
     ) -> Result<T, StoreError> {
-        self.note(path.container(), &answer);
+        self.note(watch, &answer);
         answer.map_err(|failure| self.error(request, failure))
     }
 
-    fn note<T>(&self, container: &str, answer: &Result<T, Failure>) {
-        self.containers.note(container, answer.as_ref().err().map(Failure::code), self.clock.now());
+    fn note<T>(&self, watch: Watch<'_>, answer: &Result<T, Failure>) {
+        self.containers.note(watch, answer.as_ref().err().map(Failure::code), self.clock.now());
     }
 
     /// One acquire of a lock that is there.
@@ -217,8 +219,9 @@ impl LeaseStore for AzureStore {
         check_duration(request.duration)?;
         break_note::check_name(path)?;
         self.containers.check(path.container(), self.clock.now())?;
+        let watch = self.containers.watch(path.container());
         let leased = self.lease(path, &request).await;
-        self.note(path.container(), &leased);
+        self.note(watch, &leased);
         let failure = match leased {
             Ok((etag, time)) => return Ok(Acquired { etag, time, created: false }),
             Err(failure) => failure,
@@ -228,14 +231,15 @@ impl LeaseStore for AzureStore {
             ("BlobNotFound", None) => {}
             ("ContainerNotFound", None) => {
                 self.make_container(path.container()).await?;
-                self.containers.missed(path.container(), self.clock.now());
+                self.containers.missed(watch, self.clock.now());
             }
             _ => return Err(self.error(Request::Acquire, failure)),
         }
         self.containers.check(path.container(), self.clock.now())?;
         let made = self.create(path).await?;
+        let watch = self.containers.watch(path.container());
         let leased = self.lease(path, &request).await;
-        let (etag, time) = self.answer(path, Request::Acquire, leased)?;
+        let (etag, time) = self.answer(watch, Request::Acquire, leased)?;
         // Somebody may have leased, written and given back the lock between the two: then it has a record (S5).
         let created = made.as_ref() == Some(&etag);
         Ok(Acquired { etag, time, created })
@@ -256,7 +260,7 @@ impl LeaseStore for AzureStore {
             answer::check_lease_id(answer.headers(), lease_id)?;
             Ok(Renewed { time: answer::time(answer.headers())? })
         };
-        self.answer(path, Request::Renew, renewed.await)
+        self.answer(self.containers.watch(path.container()), Request::Renew, renewed.await)
     }
 
     async fn release(
@@ -269,8 +273,9 @@ impl LeaseStore for AzureStore {
             if_match: if_match.as_ref().map(condition),
             ..BlobClientReleaseLeaseOptions::default()
         };
+        let watch = self.containers.watch(path.container());
         let released = self.blob(path).release_lease(lease_id.to_string(), Some(options)).await;
-        self.answer(path, Request::Release, released.map(drop).map_err(Failure::from))
+        self.answer(watch, Request::Release, released.map(drop).map_err(Failure::from))
     }
 
     async fn break_lease(
@@ -296,7 +301,8 @@ impl LeaseStore for AzureStore {
             let answer = self.blob(path).break_lease(Some(options)).await?;
             Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
         };
-        let broken = self.answer(path, Request::Break, broken.await);
+        let watch = self.containers.watch(path.container());
+        let broken = self.answer(watch, Request::Break, broken.await);
         if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound)) {
             self.delete_note(path).await;
         }
@@ -319,7 +325,7 @@ impl LeaseStore for AzureStore {
             let answer = self.blob(path).set_metadata(&metadata, Some(options)).await?;
             Ok(Written { etag: answer::etag(answer.headers())? })
         };
-        self.answer(path, Request::Write, written.await)
+        self.answer(self.containers.watch(path.container()), Request::Write, written.await)
     }
 
     async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
@@ -327,7 +333,7 @@ impl LeaseStore for AzureStore {
             let answer = self.blob(path).get_properties(None).await?;
             answer::stored_lock(answer.headers())
         };
-        self.answer(path, Request::Read, read.await)
+        self.answer(self.containers.watch(path.container()), Request::Read, read.await)
     }
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
@@ -377,8 +383,9 @@ impl LeaseStore for AzureStore {
     async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
         const NOTHING: &str = "leasehold-breaks/check";
         let blob = self.clients.lease.blob_client(container.as_str(), NOTHING);
+        let watch = self.containers.watch(container.as_str());
         let answer = blob.get_properties(None).await.map_err(Failure::from);
-        self.note(container.as_str(), &answer);
+        self.note(watch, &answer);
         let failure = match answer {
             Ok(answer) => {
                 let time = answer::time(answer.headers());

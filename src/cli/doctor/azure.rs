@@ -1,0 +1,86 @@
+//! What is special about a storage account.
+
+use super::report::{Finding, Report};
+use crate::lock::Container;
+use crate::store::azure::{AzureStore, BlobHistory};
+
+/// Looks at what the account keeps that locks do not need.
+pub(super) async fn examine(account: &AzureStore, container: &Container, report: &mut Report) {
+    match account.blob_history(container).await {
+        Ok(history) => {
+            report.add(of_versions(history));
+            if let Some(finding) = of_deleted(history) {
+                report.add(finding);
+            }
+        }
+        Err(error) => {
+            let advice = "what an account keeps is paid for, and no lock depends on it";
+            report.add(Finding::warning("blob versions", error.chain(), advice));
+        }
+    }
+}
+
+fn of_versions(history: BlobHistory) -> Finding {
+    let check = "blob versions";
+    if !history.versions {
+        return Finding::good(check, "the account keeps none");
+    }
+    Finding::warning(
+        check,
+        "the account keeps every version of a blob: each grant of a lock leaves one, for ever, and each is paid for",
+        "switch blob versioning off, which holds for the whole account, or keep locks in an account without it, or have \
+         a lifecycle rule delete this container's old versions after a day: docs/azure.md has the commands",
+    )
+}
+
+fn of_deleted(history: BlobHistory) -> Option<Finding> {
+    let check = "blob soft delete";
+    if !history.deleted? {
+        return Some(Finding::good(check, "off"));
+    }
+    let span = history
+        .deleted_days
+        .map_or_else(|| "for a while".to_owned(), |days| format!("for {days} days"));
+    let with_versions =
+        if history.versions { ", and versions that a lifecycle rule deletes" } else { "" };
+    Some(Finding::warning(
+        check,
+        format!(
+            "the account keeps what is deleted {span}: locks that gc deletes, notes of breaks{with_versions}"
+        ),
+        "locks do not need it: switch it off, which holds for the whole account, or keep locks in an account without \
+         it: docs/azure.md has the commands",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(finding: &Finding) -> serde_json::Value {
+        serde_json::to_value(finding).unwrap()
+    }
+
+    const NONE: BlobHistory = BlobHistory { versions: false, deleted: None, deleted_days: None };
+
+    #[test]
+    fn versions_are_told_with_their_cost_and_what_to_do() {
+        assert_eq!(shown(&of_versions(NONE))["status"], "good");
+        let found = shown(&of_versions(BlobHistory { versions: true, ..NONE }));
+        assert_eq!(found["status"], "warning");
+        assert!(found["detail"].as_str().unwrap().contains("each grant"), "{found}");
+        assert!(found["advice"].as_str().unwrap().contains("lifecycle rule"), "{found}");
+    }
+
+    #[test]
+    fn soft_delete_is_told_as_far_as_it_is_known() {
+        assert_eq!(of_deleted(NONE), None);
+        let off = of_deleted(BlobHistory { deleted: Some(false), ..NONE }).unwrap();
+        assert_eq!(shown(&off)["status"], "good");
+        let on = BlobHistory { versions: true, deleted: Some(true), deleted_days: Some(7) };
+        let found = shown(&of_deleted(on).unwrap());
+        assert_eq!(found["status"], "warning");
+        let detail = found["detail"].as_str().unwrap();
+        assert!(detail.contains("for 7 days") && detail.contains("versions"), "{detail}");
+    }
+}
