@@ -1,15 +1,15 @@
 //! What clients do of their own: look, write, ask, go, come back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{CallerId, Event, Resume};
+use leasehold::hold::Event;
 use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
 use crate::client::Stage;
 use crate::due::{Delivery, Incoming};
-use crate::world::World;
+use crate::planted::Bug;
+use crate::world::{Mode, World};
 
 impl World {
     pub(crate) fn act(&mut self, index: usize) {
@@ -52,15 +52,30 @@ impl World {
         if self.calm {
             return self.leave(index);
         }
-        let caller = self.clients[index].caller;
+        let (caller, generation) = (self.clients[index].caller, self.clients[index].generation);
+        let moved = !self.clients[index].former.is_empty();
         match random.below(12) {
             0 | 1 => self.leave(index),
-            2 | 3 => self.cut_off(index, random),
+            2 | 3 if self.plan.mode == Mode::Everything => self.cut_off(index, random),
             4 => {
                 let max_hold = millis(random, 0, 40_000);
-                self.send_event(index, Event::ExtendAsked { caller, max_hold });
+                self.send_event(index, Event::ExtendAsked { caller, generation, max_hold });
             }
-            _ => self.send_event(index, Event::ProgressReported { caller }),
+            5 if moved => {
+                let max_hold = millis(random, 0, 40_000);
+                self.stray(index, random, |caller, generation| Event::ExtendAsked {
+                    caller,
+                    generation,
+                    max_hold,
+                });
+            }
+            6 if moved => {
+                self.stray(index, random, |caller, generation| Event::ProgressReported {
+                    caller,
+                    generation,
+                });
+            }
+            _ => self.send_event(index, Event::ProgressReported { caller, generation }),
         }
     }
 
@@ -68,32 +83,6 @@ impl World {
     pub(crate) fn write(&mut self, client: usize, token: u64) {
         self.story.note(self.now, || format!("resource    client {client} writes with {token}"));
         self.checks.write(token, self.now);
-    }
-
-    /// S16: it asks any sidecar to go on with its hold.
-    fn resume(&mut self, index: usize, random: &mut SeededRandom) {
-        let at = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
-        let caller = CallerId(self.number());
-        let there = self.read_clock(at);
-        let here = self.read_clock(self.clients[index].machine);
-        let client = &mut self.clients[index];
-        let Some(grant) = client.grant.clone() else { return };
-        client.stage = Stage::Resuming;
-        (client.at, client.caller, client.called) = (at, caller, here);
-        self.callers.insert(caller, index);
-        let client = &self.clients[index];
-        let lasted = here.saturating_since(client.granted_at);
-        let mut terms = client.terms.as_ref().clone();
-        terms.max_hold = terms.max_hold.map(|span| span.saturating_sub(lasted));
-        terms.min_hold = terms.min_hold.saturating_sub(lasted);
-        let resume = Resume {
-            lease_id: grant.lease_id,
-            token: grant.token,
-            believed_until: there + terms.lease_duration,
-            terms: Arc::new(terms),
-            acquired_at: grant.acquired_at,
-        };
-        self.send_event(index, Event::ResumeAsked { caller, resume: Box::new(resume) });
     }
 
     /// Everybody dies: their sockets close.
@@ -105,6 +94,38 @@ impl World {
             self.callers.remove(&caller);
             let left = Incoming::Event(Event::CallerLeft { caller });
             self.call(Duration::ZERO, (at, caller), left);
+        }
+    }
+
+    /// The stream to its sidecar breaks; the sidecar notices some time later.
+    pub(crate) fn cut_off(&mut self, index: usize, random: &mut SeededRandom) {
+        let client = &mut self.clients[index];
+        let (caller, at) = (client.caller, client.at);
+        client.stage = Stage::CutOff;
+        self.callers.remove(&caller);
+        let event = match self.bug {
+            Some(Bug::SilenceIsLeaving) => Event::CallerLeft { caller },
+            _ => Event::HolderSilent { caller },
+        };
+        let delay = millis(random, 0, 25_000);
+        self.call(delay, (at, caller), Incoming::Event(event));
+    }
+
+    /// All streams to a sidecar are closed from its side.
+    pub(crate) fn streams_closed(&mut self, sidecar: usize) {
+        for index in 0..self.clients.len() {
+            if self.clients[index].at != sidecar {
+                continue;
+            }
+            let caller = self.clients[index].caller;
+            self.callers.remove(&caller);
+            let believes = self.believes(index);
+            let client = &mut self.clients[index];
+            match client.stage {
+                Stage::Holding | Stage::Resuming if believes => client.stage = Stage::CutOff,
+                Stage::Waiting | Stage::Holding | Stage::Resuming => client.stage = Stage::Gone,
+                Stage::CutOff | Stage::Gone => {}
+            }
         }
     }
 }

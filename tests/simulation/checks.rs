@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold};
+use leasehold::hold::{Action, CallerId, Event, Hold, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
+
+use crate::truth::Truth;
+use crate::world::Mode;
 
 /// What a caller has been told of its hold (S4, S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +18,27 @@ enum Told {
     Over,
 }
 
+/// The polls of a sidecar in a window of time, and what gave it a reason to ask.
+#[derive(Clone, Copy, Debug, Default)]
+struct Polls {
+    since: Duration,
+    asked: u32,
+    reasons: u32,
+}
+
+const POLLS_WINDOW: Duration = Duration::from_secs(10);
+/// One every 250 ms, with a read now and then (S10, S12).
+const MOST_POLLS: u32 = 60;
+/// For each caller that came, was served or went.
+const POLLS_A_REASON: u32 = 6;
+
 #[derive(Debug)]
 pub(crate) struct Checks {
     /// The rule that was broken, and how.
     pub(crate) violation: Option<String>,
     told: BTreeMap<CallerId, Told>,
+    /// Who has asked for a release, and is told what became of the hold (S13).
+    asked: BTreeSet<CallerId>,
     /// Who waits at each sidecar, in the order of arrival (S12).
     waiting: Vec<VecDeque<CallerId>>,
     /// The leases under which sidecars have granted the lock.
@@ -27,6 +46,16 @@ pub(crate) struct Checks {
     /// The leases that an operator ended at once: until that is noticed, two may believe (S17).
     pub(crate) broken: BTreeSet<LeaseId>,
     tokens: BTreeSet<u64>,
+    pub(crate) truth: Truth,
+    mode: Mode,
+    /// Leases that were asked for.
+    proposed: BTreeSet<(usize, LeaseId)>,
+    pub(crate) newest_grant: Duration,
+    polls: Vec<Polls>,
+    /// How far a token has run ahead of the store's clock, at the most (S5).
+    pub(crate) farthest_ahead: Duration,
+    /// That is measured here, and judged by who runs the schedule.
+    pub(crate) measures_only: bool,
     pub(crate) grants: u64,
     /// The greatest token that the resource has seen.
     accepted: u64,
@@ -36,14 +65,22 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    pub(crate) fn new(sidecars: usize) -> Self {
+    pub(crate) fn new(sidecars: usize, mode: Mode) -> Self {
         Self {
             violation: None,
             told: BTreeMap::new(),
+            asked: BTreeSet::new(),
             waiting: vec![VecDeque::new(); sidecars],
             granted: BTreeSet::new(),
             broken: BTreeSet::new(),
             tokens: BTreeSet::new(),
+            truth: Truth::default(),
+            mode,
+            proposed: BTreeSet::new(),
+            newest_grant: Duration::ZERO,
+            polls: vec![Polls::default(); sidecars],
+            farthest_ahead: Duration::ZERO,
+            measures_only: false,
             grants: 0,
             accepted: 0,
             stale_writes: 0,
@@ -57,6 +94,13 @@ impl Checks {
 
     /// S6: an acquire is never used to prove that a hold goes on.
     pub(crate) fn sent(&mut self, sidecar: usize, action: &Action) {
+        self.truth.sent(sidecar, action);
+        if let Action::SendAcquire { lease_id, .. } = action {
+            self.proposed.insert((sidecar, *lease_id));
+        }
+        if matches!(action, Action::SendAcquire { .. } | Action::SendRead { .. }) {
+            self.polls[sidecar].asked += 1;
+        }
         if let Action::SendAcquire { lease_id, .. } = action
             && self.granted.contains(&(sidecar, *lease_id))
         {
@@ -64,10 +108,41 @@ impl Checks {
         }
     }
 
-    pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event) {
+    pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, now: Duration) {
+        self.truth.came_in(sidecar, event);
+        self.check_polls(sidecar, event, now);
+        if let Event::ReleaseAsked { caller, .. } = event {
+            self.asked.insert(*caller);
+        }
         if let Event::CallerArrived { caller, .. } = event {
             self.waiting[sidecar].push_back(*caller);
         }
+    }
+
+    /// S10, S12: a lock path costs so many requests and no more.
+    fn check_polls(&mut self, sidecar: usize, event: &Event, now: Duration) {
+        let polls = &mut self.polls[sidecar];
+        if now >= polls.since + POLLS_WINDOW {
+            let Polls { asked, reasons, .. } = *polls;
+            *polls = Polls { since: now, ..Polls::default() };
+            if asked > MOST_POLLS + POLLS_A_REASON * reasons {
+                let text =
+                    format!("S12: sidecar {sidecar} polled {asked} times in {POLLS_WINDOW:?}");
+                return self.fail(text);
+            }
+        }
+        let answered = matches!(
+            event,
+            Event::Wakeup | Event::AcquireAnswered { .. } | Event::ReadAnswered { .. }
+        );
+        self.polls[sidecar].reasons += u32::from(!answered);
+    }
+
+    /// S3: no clock of this sidecar has counted a pause: what was promised under its leases is outside S1.
+    pub(crate) fn excuse(&mut self, sidecar: usize) {
+        let leases = self.proposed.iter().chain(&self.granted);
+        let own = leases.filter(|(at, _)| *at == sidecar).map(|(_, lease)| *lease);
+        self.broken.extend(own);
     }
 
     pub(crate) fn stops_waiting(&mut self, sidecar: usize, caller: CallerId) {
@@ -76,6 +151,7 @@ impl Checks {
 
     pub(crate) fn restarted(&mut self, sidecar: usize) {
         self.waiting[sidecar].clear();
+        self.truth.restarted(sidecar);
     }
 
     /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.
@@ -92,13 +168,15 @@ impl Checks {
     }
 
     /// What a sidecar tells: HELD, (AT_RISK, HELD)*, then the end, and never back.
-    pub(crate) fn told(&mut self, sidecar: usize, action: &Action) {
+    pub(crate) fn told(&mut self, sidecar: usize, action: &Action, now: Duration) {
+        self.check_truth(sidecar, action);
         let (caller, next) = match action {
             Action::TellGranted { caller, grant } => {
                 self.granted.insert((sidecar, grant.lease_id));
                 if !grant.resumed {
                     self.check_order(sidecar, *caller);
                     self.check_token(grant.token.value(), grant.lease_id);
+                    self.newest_grant = now;
                 }
                 (*caller, Told::Held)
             }
@@ -113,13 +191,17 @@ impl Checks {
             }
             Action::TellBusy { caller, .. }
             | Action::TellFailed { caller, .. }
-            | Action::TellSuperseded { caller } => {
+            | Action::TellSuperseded { caller, .. } => {
                 self.stops_waiting(sidecar, *caller);
                 return;
             }
             _ => return,
         };
         let before = self.told.insert(caller, next);
+        // Who has lost a hold and releases it all the same is told so once more (S13).
+        if before == Some(Told::Over) && next == Told::Over && self.asked.remove(&caller) {
+            return;
+        }
         let wrong = match (before, next) {
             (Some(Told::Over), _) | (Some(Told::AtRisk), Told::AtRisk) => true,
             (None, Told::AtRisk) => true,
@@ -127,6 +209,26 @@ impl Checks {
         };
         if wrong {
             self.fail(format!("S4: {caller:?} is told {action:?} after {before:?}"));
+        }
+    }
+
+    /// What is told must be so (S3, S8, S13).
+    fn check_truth(&mut self, sidecar: usize, action: &Action) {
+        let lie = match action {
+            Action::TellLost { reason, .. }
+                if self.mode == Mode::Clocks && !by_its_bounds(*reason) =>
+            {
+                Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
+            }
+            Action::TellAtRisk { .. } if self.mode == Mode::Clocks => {
+                Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
+            }
+            Action::TellLost { caller, reason, .. } => self.truth.lost(*caller, *reason),
+            Action::TellReleased { caller, .. } => self.truth.released(sidecar, *caller),
+            _ => None,
+        };
+        if let Some(lie) = lie {
+            self.fail(lie);
         }
     }
 
@@ -162,4 +264,9 @@ impl Checks {
             self.accepted = token;
         }
     }
+}
+
+/// Whether a hold ended as its caller had asked (S11).
+const fn by_its_bounds(reason: LossReason) -> bool {
+    matches!(reason, LossReason::MaxHoldReached | LossReason::NoProgress)
 }

@@ -3,15 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Granted, Terms};
+use leasehold::hold::{CallerId, Event, Granted, Terms};
 use leasehold::lock::Record;
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
 use crate::chance::{About, millis, one_of};
 use crate::due::{Delivery, Incoming};
+use crate::kept::{Here, Kept};
+use crate::long::Loop;
 use crate::planted::Bug;
-use crate::world::World;
+use crate::world::{Mode, World};
+
+/// The latest that a grant is read, for the bounds that run from it.
+const LATEST_NEWS: Duration = Duration::from_secs(45);
 
 /// What a client reads.
 #[derive(Clone, Debug)]
@@ -19,6 +24,14 @@ pub(crate) enum Message {
     Granted {
         grant: Granted,
         valid_for: Duration,
+        /// What its resume token says (S16).
+        kept: Kept,
+    },
+    /// Its `max_hold` ends then: by the sidecar's clock, and by true time (S11).
+    Extended {
+        until: Instant,
+        valid_for: Duration,
+        bound: (Instant, Here, Duration),
     },
     /// A validity that answers no question: as a reading of the sidecar's clock, and as a span.
     Validity {
@@ -32,30 +45,8 @@ pub(crate) enum Message {
     Released,
     Lost,
     Refused,
-}
-
-impl Message {
-    /// What the caller is told by `action` at `now` by the sidecar's clock.
-    pub(crate) fn of(action: &Action, now: Instant) -> Option<(CallerId, Self)> {
-        Some(match action {
-            Action::TellGranted { caller, grant } => {
-                let valid_for = grant.valid_until.saturating_since(now);
-                (*caller, Self::Granted { grant: grant.clone(), valid_for })
-            }
-            Action::TellRenewed { caller, valid_until: until }
-            | Action::TellRecovered { caller, valid_until: until }
-            | Action::TellAtRisk { caller, valid_until: until, .. } => {
-                let valid_for = until.saturating_since(now);
-                (*caller, Self::Validity { until: *until, valid_for })
-            }
-            Action::TellReleased { caller, .. } => (*caller, Self::Released),
-            Action::TellLost { caller, .. } => (*caller, Self::Lost),
-            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
-                (*caller, Self::Refused)
-            }
-            _ => return None,
-        })
-    }
+    /// The sidecar has closed the stream.
+    Closed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +74,15 @@ pub(crate) struct Client {
     /// Until when it believes, by its own clock; once over, over.
     pub(crate) until: Option<Instant>,
     pub(crate) grant: Option<Granted>,
-    pub(crate) granted_at: Instant,
+    pub(crate) kept: Option<Kept>,
+    /// The generation that it was answered with (S16).
+    pub(crate) generation: Option<u64>,
+    /// Where it has had its hold before, and as whom (S16).
+    pub(crate) former: Vec<(usize, CallerId)>,
+    /// When its `max_hold` may end, as far as it knows: true times.
+    pub(crate) bounds: Vec<Duration>,
+    /// It acts by a script.
+    pub(crate) loops: Option<Loop>,
     pub(crate) first_granted: Option<Duration>,
     pub(crate) paused_until: Duration,
     pub(crate) acts: u64,
@@ -150,14 +149,32 @@ impl World {
             stage: Stage::Waiting,
             until: None,
             grant: None,
-            granted_at: Instant::default(),
+            kept: None,
+            generation: None,
+            former: Vec::new(),
+            bounds: Vec::new(),
+            loops: None,
             first_granted: None,
             paused_until: Duration::ZERO,
             acts: 0,
         });
         self.send_event(index, Event::CallerArrived { caller, terms });
-        let delay = self.next_act(index).1;
-        self.after(delay, Delivery::ClientActs(index));
+        if self.plan.mode != Mode::Nothing {
+            let delay = self.next_act(index).1;
+            self.after(delay, Delivery::ClientActs(index));
+        }
+    }
+
+    /// A client that was served calls once more.
+    pub(crate) fn come_again(&mut self, index: usize) {
+        let caller = CallerId(self.number());
+        let called = self.read_clock(self.clients[index].machine);
+        let client = &mut self.clients[index];
+        self.callers.remove(&client.caller);
+        (client.caller, client.called, client.stage) = (caller, called, Stage::Waiting);
+        let terms = Arc::clone(&client.terms);
+        self.callers.insert(caller, index);
+        self.send_event(index, Event::CallerArrived { caller, terms });
     }
 
     /// Randomness for what a client does next, and when it acts again.
@@ -226,30 +243,21 @@ impl World {
         let local = client.machine == client.at;
         let naive = self.bug == Some(Bug::CountsFromReading);
         match message {
-            Message::Granted { grant, valid_for } => {
-                let went_on = client.grant.is_some();
-                if went_on && client.until.is_none_or(|until| here >= until) {
-                    return self.leave(index);
+            Message::Granted { grant, valid_for, kept } => {
+                self.hear_grant(index, (grant, valid_for, kept), here);
+            }
+            Message::Extended { until, valid_for, bound: (max_hold_ends, there, ends) } => {
+                client.bounds.retain(|bound| *bound == ends);
+                if self.bug != Some(Bug::OldResumeToken) {
+                    client.kept = client.kept.map(|kept| kept.extended(max_hold_ends, there));
                 }
-                if !went_on {
-                    client.granted_at = here;
-                }
-                client.first_granted.get_or_insert(self.now);
-                client.stage = Stage::Holding;
-                let until = match local {
-                    _ if naive => here + valid_for,
-                    true => grant.valid_until,
-                    // S21: elsewhere it counts from before its own call.
-                    false => client.called + valid_for,
-                };
-                client.grant = Some(grant);
-                if here < until {
-                    self.set_belief(index, until);
-                } else if local {
-                    self.leave(index);
-                } else {
-                    self.ask(index);
-                }
+                self.hear(caller, Message::Validity { until, valid_for });
+            }
+            Message::Closed => {
+                self.callers.remove(&caller);
+                let believes = self.believes(index);
+                let client = &mut self.clients[index];
+                client.stage = if believes { Stage::CutOff } else { Stage::Gone };
             }
             Message::Validity { until, valid_for } => {
                 let until = if naive { here + valid_for } else { until };
@@ -264,7 +272,10 @@ impl World {
                     self.set_belief(index, until);
                 }
             }
-            Message::Released => client.until = None,
+            Message::Released => {
+                client.until = None;
+                self.loops_on_after(index, |loops| loops.away);
+            }
             Message::Lost | Message::Refused => {
                 // A resume that failed ends no belief, but there is no other call to wait for.
                 self.callers.remove(&caller);
@@ -279,7 +290,50 @@ impl World {
                     client.grant = None;
                     client.until = None;
                 }
+                self.loops_on_after(index, |loops| loops.away);
             }
+        }
+    }
+
+    fn loops_on_after(&mut self, index: usize, span: impl FnOnce(Loop) -> Option<Duration>) {
+        if let Some(span) = self.clients[index].loops.and_then(span) {
+            self.after(span, Delivery::LoopsOn(index));
+        }
+    }
+
+    fn hear_grant(
+        &mut self,
+        index: usize,
+        (grant, valid_for, kept): (Granted, Duration, Kept),
+        here: Instant,
+    ) {
+        let now = self.now;
+        let client = &mut self.clients[index];
+        let local = client.machine == client.at;
+        let went_on = client.grant.is_some();
+        if went_on && client.until.is_none_or(|until| here >= until) {
+            return self.leave(index);
+        }
+        if !went_on && let Some(max_hold) = client.terms.max_hold {
+            client.bounds.push(now.saturating_sub(LATEST_NEWS) + max_hold);
+        }
+        client.first_granted.get_or_insert(now);
+        client.stage = Stage::Holding;
+        let until = match local {
+            _ if self.bug == Some(Bug::CountsFromReading) => here + valid_for,
+            true => grant.valid_until,
+            // S21: elsewhere it counts from before its own call.
+            false => client.called + valid_for,
+        };
+        client.generation = Some(grant.generation);
+        (client.grant, client.kept) = (Some(grant), Some(kept));
+        if here < until {
+            self.set_belief(index, until);
+            self.loops_on_after(index, |loops| Some(loops.holds));
+        } else if local {
+            self.leave(index);
+        } else {
+            self.ask(index);
         }
     }
 
@@ -289,7 +343,7 @@ impl World {
         let (at, caller) = (client.at, client.caller);
         let asked = self.read_clock(client.machine);
         let delay = Duration::from_millis(5);
-        self.call(delay, (at, caller), Incoming::Question(caller, asked));
+        self.call(delay, (at, caller), Incoming::Question(caller, client.generation, asked));
     }
 
     /// Ends its belief first, then says so (S13).
@@ -309,43 +363,22 @@ impl World {
             self.callers.remove(&caller);
         }
         if asks {
-            self.send_event(index, Event::ReleaseAsked { caller });
+            let moved = !self.clients[index].former.is_empty();
+            // An address that several sidecars share takes the call to any of them.
+            if !moved || random.chance(400) {
+                let generation = self.clients[index].generation;
+                self.send_event(index, Event::ReleaseAsked { caller, generation });
+            }
+            if moved || random.chance(100) {
+                self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {
+                    caller,
+                    generation,
+                });
+            }
         }
         if !keeps {
             // A call that has ended is over for its sidecar, whatever it was told in between.
             self.send_event(index, Event::CallerLeft { caller });
-        }
-    }
-
-    /// The stream to its sidecar breaks; the sidecar notices some time later.
-    pub(crate) fn cut_off(&mut self, index: usize, random: &mut SeededRandom) {
-        let client = &mut self.clients[index];
-        let (caller, at) = (client.caller, client.at);
-        client.stage = Stage::CutOff;
-        self.callers.remove(&caller);
-        let event = match self.bug {
-            Some(Bug::SilenceIsLeaving) => Event::CallerLeft { caller },
-            _ => Event::HolderSilent { caller },
-        };
-        let delay = millis(random, 0, 25_000);
-        self.call(delay, (at, caller), Incoming::Event(event));
-    }
-
-    /// All streams to a sidecar are closed from its side.
-    pub(crate) fn streams_closed(&mut self, sidecar: usize) {
-        for index in 0..self.clients.len() {
-            if self.clients[index].at != sidecar {
-                continue;
-            }
-            let caller = self.clients[index].caller;
-            self.callers.remove(&caller);
-            let believes = self.believes(index);
-            let client = &mut self.clients[index];
-            match client.stage {
-                Stage::Holding | Stage::Resuming if believes => client.stage = Stage::CutOff,
-                Stage::Waiting | Stage::Holding | Stage::Resuming => client.stage = Stage::Gone,
-                Stage::CutOff | Stage::Gone => {}
-            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event};
-use leasehold::time::Instant;
+use leasehold::time::{Instant, UnixMillis};
 
 use crate::client::Message;
 
@@ -12,8 +12,21 @@ use crate::client::Message;
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Event(Event),
-    /// A client elsewhere asks for its validity, at this time of its own (S21).
-    Question(CallerId, Instant),
+    /// An answer of the store, with its date.
+    Answer(Event, UnixMillis),
+    /// A client elsewhere asks for its validity with this generation, at this time of its own (S21).
+    Question(CallerId, Option<u64>, Instant),
+}
+
+/// A wall clock that is set, again and again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WallMoves {
+    pub(crate) machine: usize,
+    /// By how many milliseconds; each time the other way if it swings.
+    pub(crate) by: i64,
+    pub(crate) swings: bool,
+    pub(crate) left: u8,
+    pub(crate) each: Duration,
 }
 
 #[derive(Debug)]
@@ -40,6 +53,11 @@ pub(crate) enum Delivery {
     Arrival(u64),
     Trouble(u64),
     Restart(usize),
+    WallMoves(WallMoves),
+    /// Somebody mends a record that another tool has spoilt.
+    Mended,
+    /// A client that takes the lock in a loop goes on.
+    LoopsOn(usize),
 }
 
 #[derive(Debug)]

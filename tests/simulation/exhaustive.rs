@@ -1,20 +1,24 @@
 //! Every order in which a bounded set of things can happen to two sidecars and one lock, not only those that chance picks.
 //!
 //! Time goes in steps, since only the order of what happens matters, and where a clock's reading matters, the steps are
-//! fine enough to fall before and after. What is bounded: callers, duplicates, losses, freezes, depth.
+//! fine enough to fall before and after. What is bounded: callers, duplicates, losses, freezes, false alarms of a clock,
+//! moves of clients, depth.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, Memory, Settings, TroubleKind};
+use leasehold::hold::{
+    Action, CallerId, Event, Granted, Hold, Memory, Resume, Settings, TroubleKind,
+};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
 use crate::client::plain_terms;
 use crate::storage::{Storage, failed, unknown};
+use crate::truth::Truth;
 
 /// What is left of each kind of thing that may go wrong.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,10 @@ pub(crate) struct Bounds {
     pub(crate) losses: u8,
     pub(crate) duplicates: u8,
     pub(crate) steps: u8,
+    /// Pauses that a clock wrongly shows (S3).
+    pub(crate) suspicions: u8,
+    /// Times that a client goes on with its hold at the other sidecar (S16).
+    pub(crate) moves: u8,
 }
 
 /// States after which a run in the test command stops, breadth first.
@@ -38,11 +46,17 @@ struct Sidecar {
     inbox: Vec<Arc<Event>>,
 }
 
-/// A client's belief in its hold, by a clock that all share here: what drifts is the simulator's business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Belief {
-    until: Instant,
-    token: u64,
+/// A client, and its belief in its hold, by a clock that all share here: what drifts is the simulator's business.
+#[derive(Clone, Debug)]
+struct Client {
+    /// The sidecar that it calls, and the one that it has left.
+    at: usize,
+    former: Option<(usize, CallerId)>,
+    caller: CallerId,
+    /// It has asked to go on with its hold, and does not know the answer.
+    moves: bool,
+    grant: Option<Granted>,
+    until: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -52,7 +66,7 @@ struct State {
     storage: Storage,
     /// Requests on their way to the store.
     requests: Vec<(usize, Action)>,
-    beliefs: Vec<Option<Belief>>,
+    clients: Vec<Client>,
     highest: u64,
     bounds: Bounds,
     grants: u32,
@@ -86,8 +100,15 @@ enum Step {
     /// A sidecar looks at the clock.
     Wake(usize),
     Time,
-    /// A client gives its lock back, after it has stopped to believe.
-    Release(usize),
+    /// A client releases, after it has stopped to believe: at its sidecar, or at the one that it has left.
+    Release {
+        client: usize,
+        stray: bool,
+    },
+    /// A sidecar suspects a pause.
+    Suspect(usize),
+    /// A client goes on with its hold at the other sidecar; the one that it leaves does not notice.
+    Move(usize),
 }
 
 impl State {
@@ -106,7 +127,7 @@ impl State {
             sidecars,
             storage: Storage::new(),
             requests: Vec::new(),
-            beliefs: vec![None; 2],
+            clients: Vec::new(),
             highest: 0,
             bounds,
             grants: 0,
@@ -116,13 +137,21 @@ impl State {
             let caller = CallerId(index as u64);
             let arrived = Event::CallerArrived { caller, terms };
             state.sidecars[index].inbox.push(Arc::new(arrived));
+            state.clients.push(Client {
+                at: index,
+                former: None,
+                caller,
+                moves: false,
+                grant: None,
+                until: None,
+            });
         }
         state
     }
 
     fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let Bounds { losses, duplicates, .. } = self.bounds;
+        let Bounds { losses, duplicates, suspicions, moves, .. } = self.bounds;
         for request in 0..self.requests.len() {
             steps.push(Step::Store { request, answer_lost: false, again: false });
             if losses > 0 {
@@ -141,8 +170,20 @@ impl State {
             if due.is_some_and(|due| due <= Instant::from_boot(self.now)) {
                 steps.push(Step::Wake(index));
             }
-            if self.beliefs[index].is_some() {
-                steps.push(Step::Release(index));
+            if suspicions > 0 && sidecar.hold.holding().is_some() {
+                steps.push(Step::Suspect(index));
+            }
+        }
+        for (client, now) in self.clients.iter().enumerate() {
+            // Who has sent a resume whose answer it does not know releases nothing (S16).
+            if now.until.is_some() && !now.moves {
+                steps.push(Step::Release { client, stray: false });
+                if now.former.is_some() {
+                    steps.push(Step::Release { client, stray: true });
+                }
+            }
+            if now.until.is_some() && moves > 0 {
+                steps.push(Step::Move(client));
             }
         }
         if self.bounds.steps > 0 {
@@ -158,7 +199,7 @@ impl State {
                     true => self.requests[request].clone(),
                     false => self.requests.remove(request),
                 };
-                let event = self.storage.apply(&action, self.now);
+                let event = self.storage.apply(&action, self.now, &mut Truth::default());
                 self.bounds.duplicates -= u8::from(again);
                 self.bounds.losses -= u8::from(answer_lost);
                 if answer_lost {
@@ -183,14 +224,23 @@ impl State {
                 self.bounds.steps -= 1;
                 self.now += STEP;
                 let now = Instant::from_boot(self.now);
-                for belief in &mut self.beliefs {
-                    *belief = belief.filter(|belief| now < belief.until);
+                for client in &mut self.clients {
+                    client.until = client.until.filter(|until| now < *until);
                 }
             }
-            Step::Release(index) => {
-                self.beliefs[index] = None;
-                let caller = CallerId(index as u64);
-                self.sidecars[index].inbox.push(Arc::new(Event::ReleaseAsked { caller }));
+            Step::Suspect(index) => {
+                self.bounds.suspicions -= 1;
+                return self.feed(index, Event::PauseSuspected);
+            }
+            Step::Move(index) => self.go_on_elsewhere(index),
+            Step::Release { client, stray } => {
+                let client = &mut self.clients[client];
+                client.until = None;
+                let place = client.former.filter(|_| stray).unwrap_or((client.at, client.caller));
+                let generation = client.grant.as_ref().map(|grant| grant.generation);
+                let (at, caller) = place;
+                let released = Event::ReleaseAsked { caller, generation };
+                self.sidecars[at].inbox.push(Arc::new(released));
             }
         }
         Ok(())
@@ -205,22 +255,37 @@ impl State {
         }
         for action in sidecar.hold.on(event, Instant::from_boot(self.now)) {
             match action {
-                Action::TellGranted { grant, .. } => {
-                    self.grants += 1;
+                Action::TellGranted { caller, grant } => {
                     let token = grant.token.value();
-                    if token <= self.highest {
-                        return Err(format!("S5: {token} after {}", self.highest));
+                    if !grant.resumed {
+                        self.grants += 1;
+                        if token <= self.highest {
+                            return Err(format!("S5: {token} after {}", self.highest));
+                        }
+                        self.highest = token;
                     }
-                    self.highest = token;
-                    self.believe(index, Belief { until: grant.valid_until, token })?;
-                }
-                Action::TellRenewed { valid_until, .. }
-                | Action::TellRecovered { valid_until, .. } => {
-                    if let Some(belief) = self.beliefs[index] {
-                        self.believe(index, Belief { until: valid_until, ..belief })?;
+                    let until = grant.valid_until;
+                    if let Some(client) = self.client(caller) {
+                        // A validity that is over is not given again (S16).
+                        let goes_on = !grant.resumed || client.until.is_some();
+                        client.moves = false;
+                        client.grant = Some(grant);
+                        if goes_on {
+                            self.believe(caller, until)?;
+                        }
                     }
                 }
-                Action::TellLost { .. } => self.beliefs[index] = None,
+                Action::TellRenewed { caller, valid_until }
+                | Action::TellRecovered { caller, valid_until } => {
+                    if self.client(caller).is_some_and(|client| client.until.is_some()) {
+                        self.believe(caller, valid_until)?;
+                    }
+                }
+                Action::TellLost { caller, .. } => {
+                    if let Some(client) = self.client(caller) {
+                        client.until = None;
+                    }
+                }
                 action if failed(&action, unknown(TroubleKind::Unavailable)).is_some() => {
                     self.requests.push((index, action));
                 }
@@ -230,20 +295,50 @@ impl State {
         Ok(())
     }
 
-    fn believe(&mut self, index: usize, belief: Belief) -> Result<(), String> {
-        self.beliefs[index] =
-            Some(belief).filter(|belief| Instant::from_boot(self.now) < belief.until);
-        match &self.beliefs[..] {
-            [Some(first), Some(second)] => Err(format!("S1: {first:?} beside {second:?}")),
+    fn client(&mut self, caller: CallerId) -> Option<&mut Client> {
+        self.clients.iter_mut().find(|client| client.caller == caller)
+    }
+
+    fn believe(&mut self, caller: CallerId, until: Instant) -> Result<(), String> {
+        let now = Instant::from_boot(self.now);
+        if let Some(client) = self.client(caller) {
+            client.until = Some(until).filter(|until| now < *until);
+        }
+        match &self.clients[..] {
+            [first, second] if first.until.is_some() && second.until.is_some() => {
+                Err(format!("S1: {first:?} beside {second:?}"))
+            }
             _ => Ok(()),
         }
+    }
+
+    fn go_on_elsewhere(&mut self, index: usize) {
+        self.bounds.moves -= 1;
+        let client = &mut self.clients[index];
+        let Some(grant) = client.grant.clone() else { return };
+        let there = 1 - client.at;
+        client.former = Some((client.at, client.caller));
+        client.caller = CallerId(client.caller.0 + 10);
+        (client.at, client.moves) = (there, true);
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            generation: grant.generation,
+            attempt: format!("{index}-{}", grant.generation),
+            terms: Arc::new(plain_terms(15, Duration::ZERO)),
+            believed_until: client.until.unwrap_or_default(),
+            acquired_at: grant.acquired_at,
+            bounds: None,
+        };
+        let asked = Event::ResumeAsked { caller: client.caller, resume: Box::new(resume) };
+        self.sidecars[there].inbox.push(Arc::new(asked));
     }
 
     /// Two states with one fingerprint go on alike.
     fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let Self { now, sidecars, storage, requests, beliefs, highest, bounds, .. } = self;
-        format!("{now:?}{sidecars:?}{storage:?}{requests:?}{beliefs:?}{highest}{bounds:?}")
+        let Self { now, sidecars, storage, requests, clients, highest, bounds, .. } = self;
+        format!("{now:?}{sidecars:?}{storage:?}{requests:?}{clients:?}{highest}{bounds:?}")
             .hash(&mut hasher);
         hasher.finish()
     }
@@ -255,7 +350,12 @@ fn again(event: &Event) -> Event {
         Event::CallerArrived { caller, terms } => {
             Event::CallerArrived { caller: *caller, terms: Arc::clone(terms) }
         }
-        Event::ReleaseAsked { caller } => Event::ReleaseAsked { caller: *caller },
+        Event::ReleaseAsked { caller, generation } => {
+            Event::ReleaseAsked { caller: *caller, generation: *generation }
+        }
+        Event::ResumeAsked { caller, resume } => {
+            Event::ResumeAsked { caller: *caller, resume: resume.clone() }
+        }
         Event::AcquireAnswered { request, answer, read } => {
             Event::AcquireAnswered { request: *request, answer: answer.clone(), read: read.clone() }
         }

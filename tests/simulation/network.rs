@@ -2,20 +2,15 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, TroubleKind};
-use leasehold::store::BreakPeriod;
+use leasehold::hold::{Action, TroubleKind};
 
 use crate::chance::{About, millis};
 use crate::due::{Delivery, Incoming};
-use crate::planted::Bug;
 use crate::storage::{failed, unknown};
-use crate::story::Happening;
-use crate::world::World;
+use crate::world::{Mode, World};
 
 /// The latest that a message comes.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);
-/// How long a draining sidecar waits for its holders (S15).
-const DRAIN: Duration = Duration::from_secs(20);
 
 impl World {
     /// Sends a request to the store; gives the action back if it is none.
@@ -39,7 +34,8 @@ impl World {
             self.after(delay, Delivery::ToSidecar { sidecar: index, life, incoming });
             return None;
         }
-        let rate = |rate| if calm { 0 } else { rate };
+        let sound = calm || plan.mode != Mode::Everything;
+        let rate = |rate| if sound { 0 } else { rate };
         let whose = (index, number);
         let reset = self.chance.fault(About::Reset, whose, rate(40));
         if let Some(mut random) = reset.clone() {
@@ -70,14 +66,17 @@ impl World {
         number: u64,
         heard: bool,
     ) {
-        let event = self.storage.apply(action, self.now);
+        let event = self.storage.apply(action, self.now, &mut self.checks.truth);
+        if let Some(violation) = self.storage.violation.take() {
+            self.checks.fail(violation);
+        }
         self.story.count_answer(&event);
         self.story.note(self.now, || format!("store       {action:?} of {sidecar}: {event:?}"));
         let rate = if self.calm { 0 } else { self.plan.lose_answer };
         let lost = self.chance.fault(About::LoseAnswer, (sidecar, number), rate);
         if heard && lost.is_none() {
             let delay = self.delay(About::DelayAnswer, sidecar, number);
-            let incoming = Incoming::Event(event);
+            let incoming = Incoming::Answer(event, self.storage.date(self.now));
             self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
         }
     }
@@ -90,62 +89,10 @@ impl World {
                 let most = if random.chance(500) { 3_000 } else { 45_000 };
                 millis(&mut random, 300, most)
             }
-            None => millis(&mut self.chance.of(About::Delay, whose + 1, number * 2), 1, 40),
-        }
-    }
-
-    /// Now and then something happens to a sidecar, or to the store.
-    pub(crate) fn trouble(&mut self, number: u64) {
-        if self.calm {
-            return;
-        }
-        let mut next = self.chance.of(About::Trouble, 1, number);
-        let delay = millis(&mut next, 500, 20_000);
-        self.after(delay, Delivery::Trouble(number + 1));
-        let Some(mut random) = self.chance.fault(About::Trouble, (0, number), self.plan.trouble)
-        else {
-            return;
-        };
-        let index = usize::try_from(random.below(self.sidecars.len() as u64)).unwrap();
-        let what =
-            Happening::ALL[usize::try_from(random.below(Happening::ALL.len() as u64)).unwrap()];
-        self.story.happens(self.now, what, index);
-        let now = self.now;
-        let mut span = |least, most| millis(&mut random, least, most);
-        match what {
-            Happening::CutOff => self.sidecars[index].cut_off_until = now + span(5_000, 60_000),
-            Happening::Throttled => {
-                self.sidecars[index].throttled_until = now + span(1_000, 40_000)
+            None => {
+                let slowest = if self.plan.mode == Mode::Nothing { 6 } else { 40 };
+                millis(&mut self.chance.of(About::Delay, whose + 1, number * 2), 1, slowest)
             }
-            Happening::Denied => self.sidecars[index].denied_until = now + span(1_000, 60_000),
-            Happening::ShortPause => self.pause(index, span(100, 5_000)),
-            Happening::LongPause => self.pause(index, span(5_000, 90_000)),
-            Happening::ClientPause => self.pause_client(span(1_000, 90_000)),
-            Happening::Crash => self.restart(index),
-            Happening::Drain => {
-                let ends = self.clocks[index].read(now + DRAIN);
-                let life = self.sidecars[index].life;
-                let start = Incoming::Event(Event::DrainStarted { ends });
-                let end = Incoming::Event(Event::DrainEnded);
-                let to = |incoming| Delivery::ToSidecar { sidecar: index, life, incoming };
-                self.after(Duration::ZERO, to(start));
-                self.after(DRAIN, to(end));
-                self.after(DRAIN + Duration::from_secs(1), Delivery::Restart(index));
-            }
-            Happening::Break => self.break_lock(BreakPeriod::RunOut),
-            Happening::BreakNow => self.break_lock(BreakPeriod::Now),
-            Happening::Deletion => self.storage.delete(now),
-            Happening::OlderCopy => self.storage.fall_back(now),
-        }
-    }
-
-    /// S17. Only a break that was asked to end the lease at once may let two believe.
-    fn break_lock(&mut self, asked: BreakPeriod) {
-        let by_bug = self.bug == Some(Bug::BreakNowByDefault);
-        let period = if by_bug { BreakPeriod::Now } else { asked };
-        self.storage.break_lease(period, self.now);
-        if asked == BreakPeriod::Now {
-            self.checks.broken.extend(self.storage.newest_lease());
         }
     }
 }

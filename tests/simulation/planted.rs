@@ -1,10 +1,15 @@
 //! Machines with a bug in them, which the checks must find: a check that finds none of these proves nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, Request, margin};
-use leasehold::lock::{ETag, FencingToken};
+use leasehold::hold::{
+    Action, CallerId, Event, Failure, Hold, Memory, Request, Settings, Stored, margin,
+};
+use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::Instant;
+
+use crate::storage::GARBAGE;
 
 /// A mistake that somebody could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +46,49 @@ pub(crate) enum Bug {
     SilenceIsLeaving,
     /// A client counts from when it reads a message (S21).
     CountsFromReading,
+    /// A step of the wall clock is added to the time (S3, S13).
+    AddsWallSteps,
+    /// A suspicion ends a hold (S3).
+    SuspicionIsLoss,
+    /// A suspicion is not acted on (S3).
+    SuspicionIgnored,
+    /// Calls are taken for those of the newest generation (S16).
+    IgnoresGeneration,
+    /// The generation is not written with the record (S16).
+    GenerationNotStored,
+    /// A renewal goes by the lease alone (S16).
+    RenewsWithoutMatch,
+    /// A record is written over whatever version it has (S5, S16).
+    WritesWithoutMatch,
+    /// A cancel ends a hold that was resumed a moment ago (S16).
+    CancelEndsResumed,
+    /// A resume token keeps the bounds of the grant (S16).
+    OldResumeToken,
+    /// A token that cannot be read is taken for none (S5).
+    UnreadableIsNone,
+    /// Epochs are seconds (S5).
+    EpochInSeconds,
+    /// A write whose outcome is unknown is taken to be done (S5, S13).
+    UnknownIsStored,
+    /// A refusal by policy is taken for a lost lease (S8).
+    RefusalIsLoss,
+    /// The first release of a lease that was another's is told as a release (S13).
+    TakenIsReleased,
+    /// Nobody stands back who has nobody queued (S10).
+    NoStandBackAlone,
+}
+
+/// Where a bug is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hunt {
+    /// In schedules that chance makes.
+    Chance,
+    /// In the long ones (`long.rs`).
+    Long,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -61,7 +105,29 @@ impl Bug {
         Self::ForgetsWaiter,
         Self::SilenceIsLeaving,
         Self::CountsFromReading,
+        Self::AddsWallSteps,
+        Self::SuspicionIsLoss,
+        Self::SuspicionIgnored,
+        Self::IgnoresGeneration,
+        Self::GenerationNotStored,
+        Self::RenewsWithoutMatch,
+        Self::WritesWithoutMatch,
+        Self::CancelEndsResumed,
+        Self::OldResumeToken,
+        Self::UnreadableIsNone,
+        Self::EpochInSeconds,
+        Self::UnknownIsStored,
+        Self::RefusalIsLoss,
+        Self::TakenIsReleased,
+        Self::NoStandBackAlone,
     ];
+
+    pub(crate) const fn hunt(self) -> Hunt {
+        match self {
+            Self::NoStandBackAlone | Self::EpochInSeconds | Self::SuspicionIgnored => Hunt::Long,
+            _ => Hunt::Chance,
+        }
+    }
 }
 
 /// The real machine, which a bug may stand before and behind.
@@ -71,25 +137,34 @@ pub(crate) struct Machine {
     bug: Option<Bug>,
     sent: BTreeMap<Request, Instant>,
     newest: Option<Request>,
-    shift: std::time::Duration,
+    shift: Duration,
     renewals: BTreeMap<Request, ()>,
     lost: Option<CallerId>,
     token: Option<FencingToken>,
     arrivals: u64,
+    settings: Settings,
+    resumed: BTreeSet<CallerId>,
+    generation: u64,
+    /// The lease id that the hold was supplied with last.
+    pub(crate) spare: Option<LeaseId>,
 }
 
 impl Machine {
-    pub(crate) const fn new(hold: Hold, bug: Option<Bug>) -> Self {
+    pub(crate) const fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
         Self {
             hold,
             bug,
             sent: BTreeMap::new(),
             newest: None,
-            shift: std::time::Duration::ZERO,
+            shift: Duration::ZERO,
             renewals: BTreeMap::new(),
             lost: None,
             token: None,
             arrivals: 0,
+            settings,
+            resumed: BTreeSet::new(),
+            generation: 0,
+            spare: None,
         }
     }
 
@@ -132,7 +207,7 @@ impl Machine {
             }
             (Bug::LateRenewalRevives, event @ Event::RenewAnswered { answer: Ok(()), .. }) => {
                 if let Some(caller) = self.lost {
-                    let valid_until = now + std::time::Duration::from_secs(10);
+                    let valid_until = now + Duration::from_secs(10);
                     told.push(Action::TellRenewed { caller, valid_until });
                 }
                 event
@@ -141,6 +216,56 @@ impl Machine {
                 self.arrivals += 1;
                 if self.arrivals.is_multiple_of(3) { Event::Wakeup } else { event }
             }
+            (
+                Bug::UnreadableIsNone,
+                Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
+            ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
+            (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
+                Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
+            }
+            (
+                Bug::EpochInSeconds,
+                Event::AcquireAnswered { request, answer: Ok(mut granted), read },
+            ) => {
+                granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
+                Event::AcquireAnswered { request, answer: Ok(granted), read }
+            }
+            (
+                Bug::UnknownIsStored,
+                Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
+            ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
+            (
+                Bug::RefusalIsLoss,
+                Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
+            ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
+            (
+                Bug::TakenIsReleased,
+                Event::ReleaseAnswered {
+                    request,
+                    answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
+                },
+            ) => Event::ReleaseAnswered { request, answer: Ok(()) },
+            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::Wakeup,
+            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
+            (Bug::CancelEndsResumed, Event::CallerLeft { caller })
+                if self.resumed.contains(&caller) =>
+            {
+                let generation = Some(self.generation);
+                Event::ReleaseAsked { caller, generation }
+            }
+            (Bug::NoStandBackAlone, event @ Event::CallerArrived { .. }) => {
+                if self.hold.is_idle() {
+                    let Memory { known, highest, .. } = self.hold.clone().into_memory();
+                    let memory = Memory { known, highest, ..Memory::default() };
+                    self.arrivals += 1;
+                    self.hold = Hold::new(self.settings, memory, self.arrivals, now);
+                    if let Some(lease_id) = self.spare {
+                        self.hold.supply(lease_id);
+                    }
+                }
+                event
+            }
+            (Bug::IgnoresGeneration, event) => without_generation(event),
             (_, event) => event,
         }
     }
@@ -175,12 +300,12 @@ impl Machine {
                 let answer = Ok(ETag(if_match.0.clone()));
                 return Behind::Event(Event::WriteAnswered { request: *request, answer });
             }
-            (Bug::AcquiresToRenew, Action::SendRenew { request, lease_id, timeout }) => {
+            (Bug::AcquiresToRenew, Action::SendRenew { request, lease_id, timeout, .. }) => {
                 self.renewals.insert(*request, ());
                 return Behind::Action(Action::SendAcquire {
                     request: *request,
                     lease_id: *lease_id,
-                    duration: std::time::Duration::from_secs(15),
+                    duration: Duration::from_secs(15),
                     if_match: None,
                     read: false,
                     timeout: *timeout,
@@ -195,6 +320,14 @@ impl Machine {
                 }
                 self.token = Some(own);
             }
+            (Bug::RenewsWithoutMatch, Action::SendRenew { if_match, .. }) => *if_match = None,
+            (Bug::GenerationNotStored, Action::SendWrite { fields, .. }) => {
+                fields.retain(|name, _| !name.ends_with("_generation"));
+            }
+            (Bug::CancelEndsResumed, Action::TellGranted { caller, grant }) if grant.resumed => {
+                self.resumed.insert(*caller);
+                self.generation = grant.generation;
+            }
             _ => {}
         }
         Behind::Action(action)
@@ -206,4 +339,26 @@ enum Behind {
     Action(Action),
     /// It is answered without being done.
     Event(Event),
+}
+
+/// 2020-01-01 UTC.
+const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
+
+fn without_garbage(mut stored: Stored) -> Stored {
+    stored.fields.retain(|_, value| value != GARBAGE);
+    stored
+}
+
+fn without_generation(event: Event) -> Event {
+    match event {
+        Event::ReleaseAsked { caller, .. } => Event::ReleaseAsked { caller, generation: None },
+        Event::ExtendAsked { caller, max_hold, .. } => {
+            Event::ExtendAsked { caller, generation: None, max_hold }
+        }
+        Event::ProgressReported { caller, .. } => {
+            Event::ProgressReported { caller, generation: None }
+        }
+        Event::ValidityAsked { caller, .. } => Event::ValidityAsked { caller, generation: None },
+        other => other,
+    }
 }

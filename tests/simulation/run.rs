@@ -1,6 +1,6 @@
 //! Runs schedules: one, many at once, or the shortest that still fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -177,6 +177,17 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
         }
     });
     sums
+}
+
+/// Every way in which schedules of these seeds fail: how often, and which seed first.
+pub(crate) fn survey(seeds: std::ops::Range<u64>) -> BTreeMap<String, (u64, u64)> {
+    let mut ways = BTreeMap::new();
+    for seed in seeds {
+        let Some((what, _)) = run(seed, None, None, false).violation else { continue };
+        let way: String = what.chars().filter(|letter| !letter.is_ascii_digit()).take(60).collect();
+        ways.entry(way).or_insert((0, seed)).0 += 1;
+    }
+    ways
 }
 
 /// The fewest faults found with which `seed` still fails (delta debugging: Zeller and Hildebrandt, 2002).

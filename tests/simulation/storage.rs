@@ -3,15 +3,23 @@
 use std::time::Duration;
 
 use leasehold::hold::{Action, Event, Failure, LeaseGranted, Stored, Trouble, TroubleKind};
-use leasehold::lock::{Container, LeaseId, LockPath, Record};
+use leasehold::lock::{Container, FencingToken, Fields, LeaseId, LockPath};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, MemoryLocks, RecordCopy, StoreError,
     Write,
 };
 use leasehold::time::{Instant, UnixMillis};
 
-/// The store's clock begins here.
-const EPOCH: u64 = 1_800_000_000_000;
+use crate::clock::EPOCH;
+use crate::truth::{Ended, Truth};
+
+/// The field of the record that the token stands in.
+const TOKEN: &str = "leasehold_token";
+/// What cannot be read as a token.
+pub(crate) const GARBAGE: &str = "0x1f";
+
+/// A lock that is made again so soon after its latest grant is outside what is promised of tokens (S5).
+const SOON: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Storage {
@@ -19,30 +27,55 @@ pub(crate) struct Storage {
     path: LockPath,
     copy: Option<RecordCopy>,
     newest_lease: Option<LeaseId>,
+    /// How far the clocks of its front ends are ahead, in milliseconds.
+    pub(crate) fronts: [u64; 3],
+    /// What somebody's tool made unreadable: the record's token before.
+    garbled: Option<String>,
+    /// It takes no notice of the version that a write is for: a planted bug.
+    pub(crate) loose: bool,
+    /// A rule that a write broke.
+    pub(crate) violation: Option<String>,
 }
 
 impl Storage {
     pub(crate) fn new() -> Self {
         let container = Container::parse("leasehold").unwrap();
         let path = LockPath::from_parts(&container, "locks/simulated");
-        Self { locks: MemoryLocks::default(), path, copy: None, newest_lease: None }
+        Self {
+            locks: MemoryLocks::default(),
+            path,
+            copy: None,
+            newest_lease: None,
+            fronts: [0; 3],
+            garbled: None,
+            loose: false,
+            violation: None,
+        }
     }
 
-    fn times(now: Duration) -> (Instant, UnixMillis) {
+    /// The store's clocks: that of its leases, and the date of one of its front ends, cut to the second.
+    fn times(&self, now: Duration) -> (Instant, UnixMillis) {
         let millis = u64::try_from(now.as_millis()).unwrap();
-        (Instant::from_boot(now), UnixMillis(EPOCH + millis))
+        let front = usize::try_from(millis.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap() % 3;
+        let date = (EPOCH + millis + self.fronts[front]) / 1_000 * 1_000;
+        (Instant::from_boot(now), UnixMillis(date))
+    }
+
+    /// The date of an answer at `now`.
+    pub(crate) fn date(&self, now: Duration) -> UnixMillis {
+        self.times(now).1
     }
 
     /// Does what `action` asks, and answers as the coordinator would. The action must be one for the store.
-    pub(crate) fn apply(&mut self, action: &Action, now: Duration) -> Event {
-        let (at, time) = Self::times(now);
+    pub(crate) fn apply(&mut self, action: &Action, now: Duration, truth: &mut Truth) -> Event {
+        let (at, time) = self.times(now);
         match action {
             Action::SendAcquire { request, lease_id, duration, if_match, read, .. } => {
                 let (lease_id, duration) = (*lease_id, *duration);
                 let acquire = Acquire { lease_id, duration, if_match: if_match.clone() };
                 let answer = self.locks.acquire(&self.path, &acquire, at, time);
                 if answer.is_ok() {
-                    self.newest_lease = Some(lease_id);
+                    truth.acquired(lease_id, self.newest_lease.replace(lease_id));
                 }
                 let answer = answer.map_err(|error| failure(&error)).map(|acquired| LeaseGranted {
                     etag: acquired.etag,
@@ -56,19 +89,27 @@ impl Storage {
                 Event::ReadAnswered { request: *request, answer: self.read(at, time) }
             }
             Action::SendWrite { request, lease_id, if_match, fields, .. } => {
-                let if_match = Some(if_match.clone());
+                let if_match = Some(if_match.clone()).filter(|_| !self.loose);
                 let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
                 let answer = self.locks.write_record(&self.path, write, at, time);
+                if answer.is_ok() && self.garbled.take().is_some() {
+                    let text = "S5: a token was written over one that cannot be read".to_owned();
+                    self.violation = Some(text);
+                }
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
                 Event::WriteAnswered { request: *request, answer }
             }
-            Action::SendRenew { request, lease_id, .. } => {
-                let answer = self.locks.renew(&self.path, *lease_id, None, at, time);
+            Action::SendRenew { request, lease_id, if_match, .. } => {
+                let if_match = if_match.as_ref();
+                let answer = self.locks.renew(&self.path, *lease_id, if_match, at, time);
                 let answer = answer.map(drop).map_err(|error| failure(&error));
                 Event::RenewAnswered { request: *request, answer }
             }
             Action::SendRelease { request, lease_id, if_match, .. } => {
                 let answer = self.locks.release(&self.path, *lease_id, if_match.as_ref(), at);
+                if answer.is_ok() {
+                    truth.given_back(*lease_id);
+                }
                 let answer = answer.map_err(|error| failure(&error));
                 Event::ReleaseAnswered { request: *request, answer }
             }
@@ -82,11 +123,12 @@ impl Storage {
             free: !stored.lease.is_held(),
             etag: stored.etag,
             fields: stored.fields,
+            time: stored.time,
         })
     }
 
     pub(crate) fn is_leased(&self, now: Duration) -> bool {
-        let (at, time) = Self::times(now);
+        let (at, time) = self.times(now);
         let stored = self.locks.read_record(&self.path, at, time);
         stored.is_ok_and(|stored| stored.lease == LeaseState::Leased)
     }
@@ -97,35 +139,101 @@ impl Storage {
     }
 
     /// S17.
-    pub(crate) fn break_lease(&mut self, period: BreakPeriod, now: Duration) {
-        let (at, time) = Self::times(now);
+    pub(crate) fn break_lease(&mut self, period: BreakPeriod, now: Duration, truth: &mut Truth) {
+        let (at, time) = self.times(now);
         let note =
             BreakNote { reason: "stuck".to_owned(), by: "night".to_owned(), token: None, at: time };
         // Nobody may have it.
-        let _ = self.locks.break_lease(&self.path, period, note, at);
+        let broken = self.locks.break_lease(&self.path, period, note, at).is_ok();
+        if let Some(lease_id) = self.newest_lease.filter(|_| broken) {
+            truth.end(lease_id, Ended::Broken);
+        }
     }
 
-    /// Somebody cleans up, as `leasehold gc` does: not while the lock is leased, nor before the clock has overtaken its
-    /// token (S5).
-    pub(crate) fn delete(&mut self, now: Duration) {
-        let (at, time) = Self::times(now);
+    /// Somebody cleans up, as `leasehold gc` does: not while the lock is leased, nor within 5 s of its latest grant (S5).
+    pub(crate) fn delete(&mut self, now: Duration, newest_grant: Duration, truth: &mut Truth) {
+        let (at, time) = self.times(now);
         let Ok(stored) = self.locks.read_record(&self.path, at, time) else { return };
-        let token = Record::from_fields(&stored.fields).token;
-        if token.is_some_and(|token| token.epoch() < time.seconds()) {
-            let _ = self.locks.delete(&self.path, &stored.etag, at);
+        if now < newest_grant + SOON || self.locks.delete(&self.path, &stored.etag, at).is_err() {
+            return;
         }
+        self.garbled = None;
+        self.newest_ends(Ended::Gone, truth);
     }
 
     /// The account fails over to an older copy of the record (S5); the first time, the copy is made. Not while the lock
     /// is leased: a store that goes back under a lease does not honour it.
-    pub(crate) fn fall_back(&mut self, now: Duration) {
+    pub(crate) fn fall_back(&mut self, now: Duration, truth: &mut Truth) {
         let is_leased = self.is_leased(now);
         match self.copy.take() {
-            Some(copy) if !is_leased => self.locks.rewind_record(&self.path, copy),
+            Some(copy) if !is_leased && self.garbled.is_none() => {
+                self.locks.rewind_record(&self.path, copy);
+                self.newest_ends(Ended::Gone, truth);
+            }
             Some(copy) => self.copy = Some(copy),
+            None if self.garbled.is_some() => {}
             None => self.copy = self.locks.copy_record(&self.path),
         }
     }
+
+    /// Somebody's tool makes the token unreadable; not while the lock is leased, which the store refuses.
+    pub(crate) fn garble(&mut self, now: Duration, truth: &mut Truth) {
+        let Some(mut fields) = self.fields(now).filter(|_| self.garbled.is_none()) else { return };
+        let Some(token) = fields.insert(TOKEN.to_owned(), GARBAGE.to_owned()) else { return };
+        if self.write_outside(fields, now, truth) {
+            self.garbled = Some(token);
+        }
+    }
+
+    /// An operator mends what [`Self::garble`] has done.
+    pub(crate) fn mend(&mut self, now: Duration, truth: &mut Truth) {
+        let (Some(token), Some(mut fields)) = (self.garbled.take(), self.fields(now)) else {
+            return;
+        };
+        fields.insert(TOKEN.to_owned(), token.clone());
+        if !self.write_outside(fields, now, truth) {
+            self.garbled = Some(token);
+        }
+    }
+
+    pub(crate) const fn is_garbled(&self) -> bool {
+        self.garbled.is_some()
+    }
+
+    fn fields(&self, now: Duration) -> Option<Fields> {
+        let (at, time) = self.times(now);
+        self.locks.read_record(&self.path, at, time).ok().map(|stored| stored.fields)
+    }
+
+    fn write_outside(&mut self, fields: Fields, now: Duration, truth: &mut Truth) -> bool {
+        let (at, time) = self.times(now);
+        let written = self.locks.write_without_lease(&self.path, fields, at, time).is_ok();
+        if written {
+            self.newest_ends(Ended::Taken, truth);
+        }
+        written
+    }
+
+    fn newest_ends(&self, how: Ended, truth: &mut Truth) {
+        if let Some(lease_id) = self.newest_lease {
+            truth.end(lease_id, how);
+        }
+    }
+
+    /// How far a token runs ahead of the store's fastest clock.
+    pub(crate) fn ahead(&self, token: FencingToken, now: Duration) -> Duration {
+        let fastest = self.fronts.iter().max().copied().unwrap_or_default();
+        let clock = EPOCH + u64::try_from(now.as_millis()).unwrap() + fastest;
+        Duration::from_millis(millis_of(token).saturating_sub(clock))
+    }
+}
+
+/// 2020-01-01 UTC, from which epochs are counted (S5).
+const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
+
+/// The time that a token's epoch stands for.
+fn millis_of(token: FencingToken) -> u64 {
+    EPOCHS_BEGIN + token.epoch()
 }
 
 /// What a store's error is to the machine, as the coordinator has it.
@@ -145,6 +253,7 @@ pub(crate) fn unknown(kind: TroubleKind) -> Failure {
     let trouble = Trouble { kind, message: "simulated".to_owned(), retry_after: None };
     match kind {
         TroubleKind::Denied => Failure::Refused(trouble),
+        TroubleKind::Throttled => Failure::NotDone(trouble),
         _ => Failure::Unknown(trouble),
     }
 }

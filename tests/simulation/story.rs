@@ -21,10 +21,19 @@ pub(crate) enum Happening {
     BreakNow,
     Deletion,
     OlderCopy,
+    TokenGarbled,
+    /// A virtual machine stands still, and no clock of it counts that.
+    MachineMoved,
+    WallSteps,
+    WallSwings,
+    WallSlews,
 }
 
 impl Happening {
-    pub(crate) const ALL: [Self; 12] = [
+    /// What happens to clocks only.
+    pub(crate) const CLOCKS: [Self; 3] = [Self::WallSteps, Self::WallSwings, Self::WallSlews];
+
+    pub(crate) const ALL: [Self; 17] = [
         Self::CutOff,
         Self::Throttled,
         Self::Denied,
@@ -37,6 +46,11 @@ impl Happening {
         Self::BreakNow,
         Self::Deletion,
         Self::OlderCopy,
+        Self::TokenGarbled,
+        Self::MachineMoved,
+        Self::WallSteps,
+        Self::WallSwings,
+        Self::WallSlews,
     ];
 }
 
@@ -54,6 +68,10 @@ pub(crate) struct Story {
     losses: BTreeMap<LossReason, u64>,
     told: BTreeMap<&'static str, u64>,
     failures: BTreeMap<&'static str, u64>,
+    /// Pauses that were suspected (S3).
+    suspected: u64,
+    /// Clocks that were not heard any more after that.
+    pub(crate) not_heard: u64,
 }
 
 impl Story {
@@ -87,19 +105,22 @@ impl Story {
         *self.happenings.entry(what).or_default() += 1;
     }
 
+    pub(crate) fn count_event(&mut self, event: &Event) {
+        self.suspected += u64::from(matches!(event, Event::PauseSuspected));
+    }
+
     pub(crate) fn count_action(&mut self, action: &Action) {
         let name = match action {
             Action::TellGranted { grant, .. } if grant.resumed => "resumed",
-            Action::TellGranted { grant, .. } if grant.token.after_hand_off().is_none() => {
-                "granted"
-            }
-            Action::TellGranted { grant, .. } if grant.token.value() % 65_536 > 0 => "handed on",
+            Action::TellGranted { grant, .. } if grant.token.hand_offs() > 0 => "handed on",
             Action::TellGranted { .. } => "granted",
             Action::TellRenewed { .. } => "renewed",
             Action::TellAtRisk { .. } => "at risk",
             Action::TellRecovered { .. } => "recovered",
             Action::TellDraining { .. } => "draining",
             Action::TellReleased { .. } => "released",
+            Action::TellMoved { .. } => "moved",
+            Action::TellExtended { .. } => "extended",
             Action::TellBusy { .. } => "busy",
             Action::TellFailed { .. } => "failed",
             Action::TellLost { reason, .. } => {
@@ -126,7 +147,7 @@ impl Story {
             Failure::Broken => "broken",
             Failure::Deleted => "deleted",
             Failure::Changed => "changed",
-            Failure::Unknown(_) | Failure::Refused(_) => return,
+            Failure::Unknown(_) | Failure::NotDone(_) | Failure::Refused(_) => return,
         };
         *self.failures.entry(name).or_default() += 1;
     }
@@ -141,6 +162,14 @@ impl Story {
             self.losses.iter().map(|(why, count)| (format!("lost: {}", why.as_str()), *count));
         let told = self.told.iter().map(|(what, count)| (format!("told: {what}"), *count));
         let failures = self.failures.iter().map(|(what, count)| (format!("store: {what}"), *count));
-        transitions.chain(happenings).chain(losses).chain(told).chain(failures).collect()
+        let clocks = [("pauses suspected", self.suspected), ("clocks not heard", self.not_heard)];
+        let clocks = clocks.into_iter().map(|(name, count)| (name.to_owned(), count));
+        transitions
+            .chain(happenings)
+            .chain(losses)
+            .chain(told)
+            .chain(failures)
+            .chain(clocks)
+            .collect()
     }
 }

@@ -2,10 +2,10 @@
 //! or refused as the seed says.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, Memory, Settings};
+use leasehold::hold::{Action, CallerId, Event, Settings};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
@@ -15,7 +15,8 @@ use crate::checks::Checks;
 use crate::client::{Client, Message};
 use crate::clock::Clock;
 use crate::due::{Delivery, Due, Incoming};
-use crate::planted::{Bug, Machine};
+use crate::planted::Bug;
+use crate::sidecar::Sidecar;
 use crate::storage::Storage;
 use crate::story::Story;
 
@@ -25,32 +26,27 @@ const REMOTE: usize = 2;
 /// Steps at one moment, more than there can be reason for.
 const MOST_STEPS: u32 = 20_000;
 
+/// What may go wrong in a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything.
+    Everything,
+    /// The clocks only: no hold may be lost for that (S3).
+    Clocks,
+    /// Nothing: the schedule is a script (`long.rs`).
+    Nothing,
+}
+
 /// How a schedule is: rates in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
+    pub(crate) mode: Mode,
     pub(crate) lose_request: u16,
     pub(crate) lose_answer: u16,
     pub(crate) repeat: u16,
     pub(crate) delay: u16,
     pub(crate) trouble: u16,
     pub(crate) length: Duration,
-}
-
-#[derive(Debug)]
-pub(crate) struct Sidecar {
-    pub(crate) machine: Machine,
-    settings: Settings,
-    /// Grows with each restart: answers to a former one are lost.
-    pub(crate) life: u32,
-    paused_until: Duration,
-    /// Until when no request of it reaches the store.
-    pub(crate) cut_off_until: Duration,
-    /// Until when its store asks for patience, or refuses its credentials.
-    pub(crate) throttled_until: Duration,
-    pub(crate) denied_until: Duration,
-    inbox: VecDeque<Incoming>,
-    pub(crate) requests: u64,
-    lease_ids: u64,
 }
 
 #[derive(Debug)]
@@ -76,11 +72,27 @@ pub(crate) struct World {
     pub(crate) story: Story,
 }
 
+impl Plan {
+    pub(crate) const fn calm(mode: Mode) -> Self {
+        Self {
+            mode,
+            lose_request: 0,
+            lose_answer: 0,
+            repeat: 0,
+            delay: 0,
+            trouble: 0,
+            length: Duration::ZERO,
+        }
+    }
+}
+
 impl World {
     pub(crate) fn new(chance: Chance, bug: Option<Bug>, story: Story) -> Self {
         let mut random = chance.of(About::Plan, 0, 0);
+        let mode = if random.below(8) == 0 { Mode::Clocks } else { Mode::Everything };
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
-        let plan = Plan {
+        let mut plan = Plan {
+            mode,
             lose_request: rate(150),
             lose_answer: rate(150),
             repeat: rate(100),
@@ -88,43 +100,43 @@ impl World {
             trouble: rate(1_000),
             length: Duration::from_secs(60 + u64::from(rate(240))),
         };
+        if mode == Mode::Clocks {
+            plan = Plan { trouble: plan.trouble, length: plan.length, ..Plan::calm(mode) };
+        }
         let count = 2 + usize::from(rate(3));
         let settings = Settings {
             poll_cap: Duration::from_millis(one_of(&mut random, &[250, 1_000, 5_000])),
             hand_off: Duration::from_secs(one_of(&mut random, &[1, 5])),
         };
+        let mut world = Self::with(chance, (plan, count, settings), bug, story);
+        world.after(Duration::ZERO, Delivery::Arrival(0));
+        world.after(Duration::from_secs(1), Delivery::Trouble(0));
+        world
+    }
+
+    /// A world in which nothing happens by itself.
+    pub(crate) fn with(
+        chance: Chance,
+        (plan, count, settings): (Plan, usize, Settings),
+        bug: Option<Bug>,
+        story: Story,
+    ) -> Self {
+        let mut random = chance.of(About::Plan, 2, 0);
         let clocks: Vec<Clock> = (0..count + REMOTE)
-            .map(|_| Clock {
-                offset: millis(&mut random, 0, 1_000_000_000),
-                millionths: 995_000 + random.below(10_001),
-                missed: Duration::ZERO,
+            .map(|_| {
+                let offset = millis(&mut random, 0, 1_000_000_000);
+                Clock::new(offset, 995_000 + random.below(10_001))
             })
             .collect();
         let sidecars = clocks
             .iter()
             .take(count)
-            .map(|clock| {
-                let hold = Hold::new(
-                    settings,
-                    Memory::default(),
-                    random.next_u64(),
-                    clock.read(Duration::ZERO),
-                );
-                Sidecar {
-                    machine: Machine::new(hold, bug),
-                    settings,
-                    life: 0,
-                    paused_until: Duration::ZERO,
-                    cut_off_until: Duration::ZERO,
-                    throttled_until: Duration::ZERO,
-                    denied_until: Duration::ZERO,
-                    inbox: VecDeque::new(),
-                    requests: 0,
-                    lease_ids: 0,
-                }
-            })
+            .map(|clock| Sidecar::new(settings, random.next_u64(), clock.read(Duration::ZERO), bug))
             .collect();
-        let mut world = Self {
+        let mut storage = Storage::new();
+        storage.loose = bug == Some(Bug::WritesWithoutMatch);
+        storage.fronts = [0, random.below(3_001), random.below(3_001)];
+        Self {
             now: Duration::ZERO,
             chance,
             plan,
@@ -132,19 +144,16 @@ impl World {
             bug,
             sidecars,
             clocks,
-            storage: Storage::new(),
+            storage,
             clients: Vec::new(),
             callers: BTreeMap::new(),
             connections: BTreeMap::new(),
             queue: BinaryHeap::new(),
             numbers: 0,
             messages: 0,
-            checks: Checks::new(count),
+            checks: Checks::new(count, plan.mode),
             story,
-        };
-        world.after(Duration::ZERO, Delivery::Arrival(0));
-        world.after(Duration::from_secs(1), Delivery::Trouble(0));
-        world
+        }
     }
 
     pub(crate) const fn number(&mut self) -> u64 {
@@ -196,14 +205,15 @@ impl World {
                 self.deliver(due.delivery);
             } else if let Some((_, sidecar)) = wakeup {
                 self.catch_up(sidecar);
-                self.feed(sidecar, Event::Wakeup);
+                self.take(sidecar, Incoming::Event(Event::Wakeup));
             }
         }
     }
 
     fn next_wakeup(&self) -> Option<(Duration, usize)> {
         let wakeups = self.sidecars.iter().enumerate().filter_map(|(index, sidecar)| {
-            let at = sidecar.machine.hold.next_wakeup().map(|at| self.clocks[index].when(at));
+            let at = sidecar.machine.hold.next_wakeup();
+            let at = at.map(|at| self.clocks[index].when(at.saturating_sub(sidecar.gained)));
             let at = if sidecar.inbox.is_empty() { at } else { Some(self.now) };
             Some((at?.max(sidecar.paused_until), index))
         });
@@ -230,6 +240,9 @@ impl World {
             Delivery::Arrival(number) => self.arrival(number),
             Delivery::Trouble(number) => self.trouble(number),
             Delivery::Restart(sidecar) => self.restart(sidecar),
+            Delivery::WallMoves(moves) => self.wall_moves(moves),
+            Delivery::Mended => self.mend(),
+            Delivery::LoopsOn(client) => self.loop_on(client),
         }
     }
 
@@ -243,20 +256,26 @@ impl World {
     fn take(&mut self, index: usize, incoming: Incoming) {
         match incoming {
             Incoming::Event(event) => self.feed(index, event),
-            Incoming::Question(caller, asked) => {
-                self.feed(index, Event::Wakeup);
+            Incoming::Answer(event, date) => {
+                self.observe_date(index, date);
+                self.feed(index, event);
+            }
+            Incoming::Question(caller, generation, asked) => {
+                self.feed(index, Event::ValidityAsked { caller, generation });
                 if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
-                    let valid_for = until.saturating_since(self.read_clock(index));
+                    let valid_for = until.saturating_since(self.time_at(index));
                     self.tell(caller, Message::Answer { valid_for, asked });
                 }
             }
         }
+        self.look_for_pauses(index);
     }
 
     pub(crate) fn feed(&mut self, index: usize, event: Event) {
-        let local = self.read_clock(index);
+        let local = self.time_at(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
-        self.checks.came_in(index, &event);
+        self.checks.came_in(index, &event, self.now);
+        self.story.count_event(&event);
         let leaves = match &event {
             Event::CallerLeft { caller } | Event::HolderSilent { caller } => Some(*caller),
             _ => None,
@@ -271,7 +290,9 @@ impl World {
                 Some(Bug::ReusedLeaseId) => (index as u64 + 1, 1),
                 _ => (index as u64 + 1, number),
             };
-            sidecar.machine.hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(whose, number)));
+            let lease_id = LeaseId::from_uuid(Uuid::from_u64_pair(whose, number));
+            sidecar.machine.hold.supply(lease_id);
+            sidecar.machine.spare = Some(lease_id);
         }
         let before = sidecar.machine.hold.state();
         let actions = sidecar.machine.on(event, local);
@@ -292,9 +313,12 @@ impl World {
         self.story.count_action(&action);
         self.checks.sent(index, &action);
         let Some(action) = self.send(index, action) else { return };
-        self.checks.told(index, &action);
-        let now = self.read_clock(index);
-        if let Some((caller, message)) = Message::of(&action, now) {
+        self.checks.told(index, &action, self.now);
+        self.check_token(&action);
+        self.check_bound(&action);
+        self.weigh_suspicion(index, &action);
+        if let Some((caller, message)) = self.message(index, &action) {
+            self.agreed(&message, caller);
             self.tell(caller, message);
         }
     }
@@ -311,30 +335,6 @@ impl World {
         *last = (*last).max(self.now + delay);
         let delay = *last - self.now;
         self.after(delay, Delivery::ToClient(caller, message));
-    }
-
-    /// Freezes a sidecar.
-    pub(crate) fn pause(&mut self, index: usize, pause: Duration) {
-        let until = &mut self.sidecars[index].paused_until;
-        *until = (*until).max(self.now + pause);
-        if self.bug == Some(Bug::ClockStopsInSuspend) {
-            self.clocks[index].missed += pause;
-        }
-    }
-
-    /// The sidecar crashes and starts again, knowing nothing.
-    pub(crate) fn restart(&mut self, index: usize) {
-        self.story.note(self.now, || format!("sidecar {index}   crashes and starts again"));
-        let (local, now, bug) = (self.read_clock(index), self.now, self.bug);
-        let sidecar = &mut self.sidecars[index];
-        sidecar.life += 1;
-        sidecar.paused_until = now;
-        sidecar.inbox.clear();
-        let seed = (u64::from(sidecar.life) << 16) + index as u64;
-        let hold = Hold::new(sidecar.settings, Memory::default(), seed, local);
-        sidecar.machine = Machine::new(hold, bug);
-        self.checks.restarted(index);
-        self.streams_closed(index);
     }
 
     pub(crate) fn settings(&self) -> Settings {

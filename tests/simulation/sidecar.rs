@@ -1,0 +1,148 @@
+//! A sidecar: its machine, its clocks as the product reads them, and what happens to its process.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use leasehold::hold::{Action, Event, Failure, Hold, Memory, Settings};
+use leasehold::time::{Instant, Suspicions, UnixMillis};
+
+use crate::due::Incoming;
+use crate::planted::{Bug, Machine};
+use crate::world::World;
+
+#[derive(Debug)]
+pub(crate) struct Sidecar {
+    pub(crate) machine: Machine,
+    pub(crate) settings: Settings,
+    /// What a bug has added to its clock.
+    pub(crate) gained: Duration,
+    wall: Option<i128>,
+    /// What the product makes of the clocks beside its own (S3).
+    suspicions: Suspicions,
+    /// Grows with each restart: answers to a former one are lost.
+    pub(crate) life: u32,
+    pub(crate) paused_until: Duration,
+    /// Until when no request of it reaches the store.
+    pub(crate) cut_off_until: Duration,
+    /// Until when its store asks for patience, or refuses its credentials.
+    pub(crate) throttled_until: Duration,
+    pub(crate) denied_until: Duration,
+    pub(crate) inbox: VecDeque<Incoming>,
+    pub(crate) requests: u64,
+    pub(crate) lease_ids: u64,
+}
+
+impl Sidecar {
+    pub(crate) fn new(settings: Settings, seed: u64, now: Instant, bug: Option<Bug>) -> Self {
+        let hold = Hold::new(settings, Memory::default(), seed, now);
+        Self {
+            machine: Machine::new(hold, settings, bug),
+            settings,
+            gained: Duration::ZERO,
+            wall: None,
+            suspicions: Suspicions::default(),
+            life: 0,
+            paused_until: Duration::ZERO,
+            cut_off_until: Duration::ZERO,
+            throttled_until: Duration::ZERO,
+            denied_until: Duration::ZERO,
+            inbox: VecDeque::new(),
+            requests: 0,
+            lease_ids: 0,
+        }
+    }
+
+    /// What a step of the wall clock was once taken for: time that the boot clock has not counted.
+    fn add_step(&mut self, boot: Instant, wall: UnixMillis) {
+        let boot = i128::try_from((boot.since_boot() + self.gained).as_millis()).unwrap();
+        let difference = i128::from(wall.0) - boot;
+        let step = difference - self.wall.replace(difference).unwrap_or(difference);
+        if step > 250 {
+            self.gained += Duration::from_millis(u64::try_from(step).unwrap());
+            self.wall = Some(difference - step);
+        }
+    }
+}
+
+impl World {
+    /// The time as a sidecar has it.
+    pub(crate) fn time_at(&self, index: usize) -> Instant {
+        self.read_clock(index) + self.sidecars[index].gained
+    }
+
+    /// The sidecar looks at the clocks beside its own, as it does after each wait (S3).
+    pub(crate) fn look_for_pauses(&mut self, index: usize) {
+        let (boot, wall) = (self.read_clock(index), self.clocks[index].wall(self.now));
+        if self.bug == Some(Bug::AddsWallSteps) {
+            self.sidecars[index].add_step(boot, wall);
+        }
+        let suspicions = &mut self.sidecars[index].suspicions;
+        suspicions.observe_wall(boot, wall);
+        if suspicions.take_raised() {
+            self.feed(index, Event::PauseSuspected);
+        }
+    }
+
+    /// The date of a store's answer comes in.
+    pub(crate) fn observe_date(&mut self, index: usize, date: UnixMillis) {
+        let now = self.read_clock(index);
+        self.sidecars[index].suspicions.observe_store_date(now, date);
+    }
+
+    /// What a renewal says of a pause that is suspected.
+    pub(crate) fn weigh_suspicion(&mut self, index: usize, action: &Action) {
+        let Action::ReportRenewal { latency, failure, .. } = action else { return };
+        let now = self.read_clock(index);
+        let suspicions = &mut self.sidecars[index].suspicions;
+        match (failure, latency) {
+            (None, Some(latency)) => {
+                let source = suspicions.refute(now.saturating_sub(*latency), now);
+                self.story.not_heard += u64::from(source.is_some());
+            }
+            (Some(Failure::Taken | Failure::Deleted), _) => suspicions.confirm(),
+            (Some(_) | None, _) => {}
+        }
+    }
+
+    /// Freezes a sidecar.
+    pub(crate) fn pause(&mut self, index: usize, pause: Duration) {
+        let until = &mut self.sidecars[index].paused_until;
+        *until = (*until).max(self.now + pause);
+        if self.bug == Some(Bug::ClockStopsInSuspend) {
+            self.clocks[index].stand_still(self.now, pause);
+        }
+    }
+
+    /// A virtual machine is moved: all that runs on it stands still, and its clocks do not count it. What was promised
+    /// under the leases of before is outside S1 then; that such a pause is noticed, and ends (S3), is checked apart.
+    pub(crate) fn move_machine(&mut self, index: usize, pause: Duration) {
+        let until = self.now + pause;
+        self.clocks[index].stand_still(self.now, pause);
+        let sidecar = &mut self.sidecars[index];
+        sidecar.paused_until = sidecar.paused_until.max(until);
+        for client in self.clients.iter_mut().filter(|client| client.machine == index) {
+            client.paused_until = client.paused_until.max(until);
+        }
+        self.checks.excuse(index);
+    }
+
+    /// The sidecar crashes and starts again, knowing nothing.
+    pub(crate) fn restart(&mut self, index: usize) {
+        self.story.note(self.now, || format!("sidecar {index}   crashes and starts again"));
+        let (local, now, bug) = (self.read_clock(index), self.now, self.bug);
+        let former = &self.sidecars[index];
+        let (life, settings) = (former.life + 1, former.settings);
+        let seed = (u64::from(life) << 16) + index as u64;
+        let fresh = Sidecar::new(settings, seed, local, bug);
+        let former = std::mem::replace(&mut self.sidecars[index], fresh);
+        let sidecar = &mut self.sidecars[index];
+        (sidecar.life, sidecar.requests) = (life, former.requests);
+        // It crashes in vain while its machine stands still.
+        sidecar.paused_until = self.clocks[index].stands_until(now);
+        sidecar.cut_off_until = former.cut_off_until;
+        sidecar.throttled_until = former.throttled_until;
+        sidecar.denied_until = former.denied_until;
+        self.checks.restarted(index);
+        self.streams_closed(index);
+    }
+}

@@ -1,0 +1,110 @@
+//! What was true of each lease in the store, beside what was told of it (S8, S13).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold::hold::{Action, CallerId, Event, Failure, LossReason, Request};
+use leasehold::lock::LeaseId;
+
+/// How a lease ended in the store, other than by its own release or by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Taken,
+    Broken,
+    Gone,
+}
+
+/// The leases that there were, and the answers about them.
+#[derive(Debug, Default)]
+pub(crate) struct Truth {
+    /// Only the first end of each counts.
+    pub(crate) ended: BTreeMap<LeaseId, Ended>,
+    /// Under which lease a caller was granted the lock.
+    pub(crate) leases: BTreeMap<CallerId, LeaseId>,
+    /// The latest release of each lease by each sidecar, and those that were repeated.
+    releases: BTreeMap<(usize, LeaseId), Request>,
+    repeated: BTreeSet<(usize, LeaseId)>,
+    /// Leases whose first release was answered so that they had ended before.
+    refused: BTreeSet<(usize, LeaseId)>,
+    /// Leases that somebody wanted to go on with elsewhere (S16).
+    moved: BTreeSet<LeaseId>,
+    /// Leases that were given back.
+    released: BTreeSet<LeaseId>,
+}
+
+impl Truth {
+    pub(crate) fn sent(&mut self, sidecar: usize, action: &Action) {
+        match action {
+            Action::SendRelease { request, lease_id, .. } => {
+                // Once it was repeated, an answer may be about the try before.
+                let only = self.releases.insert((sidecar, *lease_id), *request).is_none();
+                if !only {
+                    self.repeated.insert((sidecar, *lease_id));
+                }
+            }
+            Action::TellGranted { caller, grant } => {
+                self.leases.insert(*caller, grant.lease_id);
+            }
+            _ => {}
+        }
+    }
+
+    /// The store gave a lease; `former` was the one before.
+    pub(crate) fn acquired(&mut self, lease_id: LeaseId, former: Option<LeaseId>) {
+        if let Some(former) = former.filter(|former| *former != lease_id) {
+            self.end(former, Ended::Taken);
+        }
+    }
+
+    pub(crate) fn given_back(&mut self, lease_id: LeaseId) {
+        self.released.insert(lease_id);
+    }
+
+    pub(crate) fn end(&mut self, lease_id: LeaseId, how: Ended) {
+        if !self.released.contains(&lease_id) {
+            self.ended.entry(lease_id).or_insert(how);
+        }
+    }
+
+    pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event) {
+        if let Event::ResumeAsked { resume, .. } = event {
+            self.moved.insert(resume.lease_id);
+        }
+        if let Event::ReleaseAnswered { request, answer: Err(failure) } = event
+            && matches!(failure, Failure::Taken | Failure::Broken | Failure::Deleted)
+        {
+            let first =
+                self.releases.iter().find(|((at, _), first)| *at == sidecar && *first == request);
+            if let Some(((_, lease_id), _)) = first {
+                if !self.repeated.contains(&(sidecar, *lease_id)) {
+                    self.refused.insert((sidecar, *lease_id));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn restarted(&mut self, sidecar: usize) {
+        self.releases.retain(|(at, _), _| *at != sidecar);
+    }
+
+    /// S13: what the store refused at the first try had ended earlier, so it is no release.
+    pub(crate) fn released(&self, sidecar: usize, caller: CallerId) -> Option<String> {
+        let lease_id = self.leases.get(&caller)?;
+        let ended = self.ended.get(lease_id)?;
+        let refused = self.refused.contains(&(sidecar, *lease_id));
+        refused.then(|| {
+            format!("S13: {caller:?} is told RELEASED though its lease was {ended:?} before")
+        })
+    }
+
+    /// S8: the store is said to have ended the lease; has it?
+    pub(crate) fn lost(&self, caller: CallerId, reason: LossReason) -> Option<String> {
+        let lease_id = self.leases.get(&caller)?;
+        let by_store =
+            matches!(reason, LossReason::Taken | LossReason::Broken | LossReason::LockDeleted);
+        let over = self.ended.contains_key(lease_id) || self.released.contains(lease_id);
+        let justified = !by_store || over || self.moved.contains(lease_id);
+        (!justified).then(|| {
+            format!("S8: {caller:?} is told LOST ({}) though its lease is ours", reason.as_str())
+        })
+    }
+}
