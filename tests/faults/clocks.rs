@@ -16,9 +16,12 @@ use crate::statistics::Statistics;
 
 const HOUR: i64 = 3_600_000;
 const HOLDS: u64 = 5;
-/// Of a lease of a minute: renewed each third of it.
+/// Renewed three or four times a minute.
 const LONG: Duration = Duration::from_secs(60);
+/// Renewed at most 14 times a minute, with the jitter of S7.
 const SHORT: Duration = Duration::from_secs(15);
+/// After so many that were refuted, a source is not heard any more.
+const SUSPICIONS: u64 = 3;
 
 type Held = (HoldGuard, UnboundedReceiver<HoldEvent>);
 
@@ -139,7 +142,7 @@ async fn s13_a_wall_clock_that_steps_frees_no_lock_of_a_holder_that_was_told_it_
 #[tokio::test]
 async fn s3_a_wall_clock_that_swings_for_a_minute_costs_a_few_renewals_and_nothing_else() {
     let stage = Stage::set("Swinging").await;
-    let mut holds = stage.holds(LONG).await;
+    let mut holds = stage.holds(SHORT).await;
     let before = stage.renewals();
     for second in 0..60 {
         let wall = if second % 2 == 0 { 2_000 } else { -2_000 };
@@ -149,8 +152,7 @@ async fn s3_a_wall_clock_that_swings_for_a_minute_costs_a_few_renewals_and_nothi
     }
     let renewals = stage.renewals() - before;
     holds.iter_mut().for_each(is_untroubled);
-    // Three or four each by the table of S9, and three suspicions before the source is not heard any more.
-    let most = HOLDS * (4 + 3);
+    let most = HOLDS * (14 + SUSPICIONS);
     assert!(renewals <= most, "{renewals} renewals in a minute; at most {most}");
     stage.clocks.step_wall(&stage.moved, 2 * HOUR).await;
 }
@@ -176,7 +178,7 @@ async fn s3_store_dates_that_differ_cost_a_few_renewals_and_nothing_else() {
     let dated = stage.statistics.sum("answer: its date was moved");
     assert!(dated >= 50, "only {dated} answers had another date");
     holds.iter_mut().for_each(is_untroubled);
-    let most = HOLDS * (4 + 3);
+    let most = HOLDS * (4 + SUSPICIONS);
     assert!(renewals <= most, "{renewals} renewals in a minute; at most {most}");
 }
 

@@ -142,6 +142,12 @@ impl Worker {
 
     /// Another process in its place; what the first one held, it holds no more.
     pub(super) fn kill_and_start(&mut self) {
+        self.kill();
+        self.child = spawn(self.folder.path(), &self.environment);
+    }
+
+    /// Kills it, and notes that its beliefs ended with that.
+    fn kill(&mut self) {
         let at = boot_nanos();
         process::kill(&mut self.child);
         // The last line may have been cut off.
@@ -150,7 +156,6 @@ impl Worker {
         let mut file = File::options().append(true).open(self.folder.path().join("log")).unwrap();
         file.set_len(whole.try_into().unwrap()).unwrap();
         writeln!(file, "{}", json!({"event": "killed", "at": at})).unwrap();
-        self.child = spawn(self.folder.path(), &self.environment);
     }
 
     /// Ends it; when it was stopped.
@@ -163,8 +168,7 @@ impl Worker {
             "{} had a problem of its own",
             self.name
         );
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.kill();
         (self.name.clone(), std::mem::take(&mut self.stops))
     }
 }

@@ -27,7 +27,8 @@ pub(super) struct Step {
 }
 
 /// Steps of wall clocks, in milliseconds: within and beyond what is suspicious, and beyond any lease.
-const STEPS: [i64; 6] = [700, 10_000, 3_600_000, -2_000, -3_600_000, 86_400_000];
+const STEPS: [i64; 6] = [700, 10_000, HOUR, -2_000, -HOUR, 24 * HOUR];
+const HOUR: i64 = 3_600_000;
 /// Milliseconds between the making of a grant and the reading of it by the job, for a busy machine.
 const READING: i64 = 600;
 /// How long a fault that has not acted yet goes on.
@@ -119,6 +120,22 @@ impl Storm {
         true
     }
 
+    /// A holder that hears nothing, while its sidecar's wall clock says that its lease is long over: nobody else gets the
+    /// lock before what the holder was told is over (S3, S13).
+    async fn stop_holder_and_step_clock(&mut self) -> bool {
+        let is_chosen = |worker: &usize| {
+            let chosen = &self.workers[*worker];
+            chosen.sidecar.is_some_and(|sidecar| self.is_whole(sidecar))
+                && !self.is_stopped(*worker)
+                && chosen.is_deaf_at_work()
+        };
+        let Some(worker) = (0..WORKERS).find(is_chosen) else { return false };
+        let Some(sidecar) = self.workers[worker].sidecar else { return false };
+        self.stop_worker(worker, 13, 13).await;
+        self.step_clock(sidecar, HOUR);
+        true
+    }
+
     /// A job elsewhere is led to another sidecar than before, and what it had there breaks.
     fn move_job(&mut self) {
         let index = usize::try_from(self.random.below(self.gates.len() as u64)).unwrap();
@@ -128,7 +145,7 @@ impl Storm {
         }
     }
 
-    fn step_clock(&mut self, sidecar: usize) {
+    fn step_clock(&mut self, sidecar: usize, by: i64) {
         let steps = &self.steps;
         let is_of_it = |what: &Passing| match what {
             Passing::Clock(step) => steps[*step].sidecar == sidecar,
@@ -137,7 +154,6 @@ impl Storm {
         if sidecar >= LOCAL || self.is_passing(is_of_it) {
             return;
         }
-        let by = STEPS[usize::try_from(self.random.below(STEPS.len() as u64)).unwrap()];
         self.clocks[sidecar].set(&Shift { wall: by, ..unmoved(sidecar) });
         self.statistics.count("fault: a wall clock was moved");
         let step = self.steps.len();
@@ -169,7 +185,10 @@ impl Storm {
                 cast::break_lock(&self.sidecars[sidecar].endpoint(), lock).await;
             }
             22..=27 => self.move_job(),
-            28..=31 => self.step_clock(sidecar % LOCAL),
+            28..=31 => {
+                let by = STEPS[usize::try_from(self.random.below(STEPS.len() as u64)).unwrap()];
+                self.step_clock(sidecar % LOCAL, by);
+            }
             _ => {}
         }
     }
@@ -232,7 +251,7 @@ impl Storm {
         let mut clock = tokio::time::interval(TICK);
         let mut next = 50;
         // In the shortest run, too.
-        let mut machine_due = 100;
+        let (mut machine_due, mut holder_due) = (100, 600);
         while self.tick < ticks {
             clock.tick().await;
             self.tick += 1;
@@ -240,6 +259,10 @@ impl Storm {
             if self.tick >= machine_due && self.stop_machine().await {
                 machine_due = self.tick + 600;
                 next = self.tick + 300;
+            }
+            if self.tick >= holder_due && self.stop_holder_and_step_clock().await {
+                self.statistics.count("fault: a holder was stopped and a clock moved");
+                holder_due = self.tick + 600;
             }
             if self.tick >= next {
                 next = self.tick + 4 + self.random.below(14);

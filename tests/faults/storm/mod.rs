@@ -175,7 +175,7 @@ impl Storm {
 }
 
 /// What must have happened, or the storm was too gentle to prove anything.
-const MUST_OCCUR: [&str; 20] = [
+const MUST_OCCUR: [&str; 21] = [
     "fault: weather Stormy",
     "fault: a sidecar was killed",
     "fault: a sidecar was stopped",
@@ -184,6 +184,7 @@ const MUST_OCCUR: [&str; 20] = [
     "fault: a job was moved",
     "fault: a wall clock was moved",
     "fault: a machine was stopped",
+    "fault: a holder was stopped and a clock moved",
     "request: cut before it was applied",
     "request: cut after it was applied",
     "request: late",
