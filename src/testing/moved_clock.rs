@@ -4,10 +4,10 @@
 //! has this clock; one that is built for use has it not.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
-use crate::time::{BootClock, BootReading, Clock, Correction, Instant, UnixMillis};
+use crate::time::{BootClock, BootReading, Clock, Instant, Suspicions, UnixMillis};
 
 /// The machine's clocks, and how far a test has moved them.
 ///
@@ -24,7 +24,6 @@ use crate::time::{BootClock, BootReading, Clock, Correction, Instant, UnixMillis
 pub struct MovedClock {
     kernel: BootClock,
     file: PathBuf,
-    correction: Mutex<Correction>,
 }
 
 /// What the file says.
@@ -48,7 +47,7 @@ impl MovedClock {
     /// The clock that `file` moves.
     #[must_use]
     pub fn new(file: PathBuf) -> Self {
-        Self { kernel: BootClock::new(), file, correction: Mutex::default() }
+        Self { kernel: BootClock::new(), file }
     }
 
     /// # Panics
@@ -88,27 +87,21 @@ fn moved(span: Duration, millis: i64) -> Duration {
 
 impl Clock for MovedClock {
     fn now(&self) -> Instant {
-        let boot = moved(self.kernel.now().since_boot(), self.shift().boot_ms);
-        let mut correction = self.correction.lock().unwrap_or_else(PoisonError::into_inner);
-        correction.now(boot, self.wall())
+        Instant::from_boot(moved(self.kernel.now().since_boot(), self.shift().boot_ms))
     }
 
     fn wall(&self) -> UnixMillis {
         UnixMillis(self.kernel.wall().0.saturating_add_signed(self.shift().wall_ms))
     }
 
-    fn observe_store_date(&self, sent: Instant, date: UnixMillis) {
-        let answered = self.now();
-        let mut correction = self.correction.lock().unwrap_or_else(PoisonError::into_inner);
-        correction.observe_store_date(sent, answered, date);
-    }
-
     fn boot_reading(&self, at: Instant) -> BootReading {
-        let correction = self.correction.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = Instant::from_boot(at.since_boot().saturating_sub(correction.missed()));
         let mut reading = self.kernel.boot_reading(at);
         reading.boot_id = self.shift().boot_id.unwrap_or(reading.boot_id);
         reading
+    }
+
+    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
+        self.kernel.suspicions()
     }
 }
 
