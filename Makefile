@@ -50,6 +50,14 @@ simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
 	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) cargo test --release --locked --test fuzz
 
+.PHONY: mutants
+mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; ROOM=lock, SHARD=1/4, DIFF=main
+	test -x $(TOOLS)/bin/cargo-mutants || cargo install cargo-mutants --version 27.1.0 --locked --root $(TOOLS)
+	$(if $(DIFF),git diff $(DIFF) -- src >$(TOOLS)/mutants.diff)
+	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000) $(TOOLS)/bin/cargo-mutants mutants \
+		--package leasehold --output $(TOOLS) --file 'src/$(or $(ROOM),{lock,hold})/**' \
+		$(if $(SHARD),--shard $(SHARD)) $(if $(DIFF),--in-diff $(TOOLS)/mutants.diff)
+
 .PHONY: storm
 storm: tools ## Run an hour of faults against real processes; MINUTES=N, SEED=N
 	LEASEHOLD_TEST_STORM_MINUTES=$(or $(MINUTES),60) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \

@@ -74,6 +74,11 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn escapes_are_read_in_either_case() {
+        assert_eq!(decode("%c3%bc%C3%BC%2f%2F"), "üü//");
+    }
+
     proptest! {
         #[test]
         fn decoding_gives_back_what_was_encoded(text in ".*") {

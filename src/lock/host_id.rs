@@ -120,6 +120,14 @@ mod tests {
     }
 
     #[test]
+    fn what_was_parsed_is_what_is_written() {
+        let host_id = HostId::parse("keeper-a").unwrap();
+        assert_eq!((host_id.as_str(), host_id.to_string().as_str()), ("keeper-a", "keeper-a"));
+        let host_type = HostType::parse("Keeper-A").unwrap();
+        assert_eq!((host_type.as_str(), host_type.to_string().as_str()), ("Keeper-A", "Keeper-A"));
+    }
+
+    #[test]
     fn s19_host_types_have_limits() {
         assert!(HostType::parse("Zürich-日本").is_ok());
         assert_eq!(HostType::parse(""), Err(HostTypeError::Empty));

@@ -67,6 +67,13 @@ mod tests {
     }
 
     #[test]
+    fn s5_a_fingerprint_is_the_beginning_of_the_ids_sha_256() {
+        let id = LeaseId::from_uuid(Uuid::from_u128(7));
+        assert_eq!(id.fingerprint(), "6bae426822df52ca");
+        assert_eq!(format!("{id:?}"), "LeaseId(#6bae426822df52ca)");
+    }
+
+    #[test]
     fn ids_are_written_in_lower_case_with_hyphens() {
         let id = LeaseId::parse("ABCDEF01-0000-4000-8000-00000000000A").unwrap();
         assert_eq!(id.to_string(), "abcdef01-0000-4000-8000-00000000000a");

@@ -34,10 +34,8 @@ fn readable(function: &str, scope: &str) -> String {
 #[test]
 fn a_path_is_container_prefix_host_id_and_name() {
     let path = path_in(Layout::Readable, "Job.Run", "", LockMode::Function).unwrap();
-    assert_eq!(
-        path.to_string(),
-        "leasehold/locks/739df1faf6c08e78a883736d006f2964/Job.Run/~/FUNCTION"
-    );
+    let expected = "leasehold/locks/739df1faf6c08e78a883736d006f2964/Job.Run/~/FUNCTION";
+    assert_eq!((path.to_string().as_str(), path.as_str()), (expected, expected));
     assert_eq!(path.container(), "leasehold");
     assert_eq!(path.to_string().parse::<LockPath>(), Ok(path));
 }

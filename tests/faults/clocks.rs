@@ -1,61 +1,215 @@
-//! Wall clocks that jump. Validity is counted on the boot clock, so nothing may come of it (S3).
+//! Clocks that are wrong: wall clocks that step and swing, dates of the store that differ, and a machine that was
+//! started anew under an embedded store. None of them ends a hold or frees a lock (S3). Each test reads the clock that it
+//! moved back through the sidecar: one that did not move proves nothing.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::time::Duration;
 
 use leasehold::testing::Azurite;
-use leasehold_client::proto::hold_lease_response::Event;
+use leasehold_client::proto::{BootTime, Grant};
+use leasehold_client::{BootInstant, HoldEvent, HoldGuard, LeaseSpec, Outcome};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::process::{Sidecar, event, patient, spec};
+use crate::moving::{Clocks, Shift, boot_through};
+use crate::process::{PATIENCE, Sidecar, patient, spec};
+use crate::proxy::Proxy;
+use crate::statistics::Statistics;
 
-/// Debian's libfaketime.
-fn library() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/install-faketime.sh");
-    let output = Command::new(script).output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "libfaketime could not be installed: {complaint}");
-    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
+const HOUR: i64 = 3_600_000;
+const HOLDS: u64 = 5;
+/// Renewed three or four times a minute.
+const LONG: Duration = Duration::from_secs(60);
+/// Renewed at most 14 times a minute, with the jitter of S7.
+const SHORT: Duration = Duration::from_secs(15);
+/// After so many that were refuted, a source is not heard any more.
+const SUSPICIONS: u64 = 3;
+
+type Held = (HoldGuard, UnboundedReceiver<HoldEvent>);
+
+/// A sidecar with clocks to move behind a proxy that counts, and one beside it that is as it should be.
+struct Stage {
+    clocks: Clocks,
+    statistics: Statistics,
+    proxy: Proxy,
+    moved: Sidecar,
+    steady: Sidecar,
 }
 
-/// The day of the log's last line.
-fn day(sidecar: &Sidecar) -> String {
-    let log = sidecar.log();
-    let line: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
-    line["timestamp"].as_str().unwrap().split_once('T').unwrap().0.to_owned()
+impl Stage {
+    async fn set(host: &str) -> Self {
+        let azurite = Azurite::shared();
+        let clocks = Clocks::new();
+        let statistics = Statistics::default();
+        let proxy = Proxy::start(azurite, 1, statistics.clone()).await;
+        let connection = proxy.connection_string(azurite);
+        let environment =
+            vec![("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection), clocks.variable()];
+        let moved = Sidecar::start(host, &[], environment).await;
+        let steady = Sidecar::on_azurite(host, &["locks.poll_cap=250ms"]).await;
+        Self { clocks, statistics, proxy, moved, steady }
+    }
+
+    async fn hold(&self, function: &str, lease: Duration) -> Held {
+        let (sender, events) = mpsc::unbounded_channel();
+        let spec = LeaseSpec::new(function, "").with_lease_duration(lease);
+        let outcome = self.moved.client().await.hold(spec).events(sender).await.unwrap();
+        let Outcome::Granted(guard) = outcome else { panic!("{function} is busy") };
+        (guard, events)
+    }
+
+    async fn holds(&self, lease: Duration) -> Vec<Held> {
+        let mut holds = Vec::new();
+        for number in 0..HOLDS {
+            holds.push(self.hold(&format!("job-{number}"), lease).await);
+        }
+        holds
+    }
+
+    fn renewals(&self) -> u64 {
+        self.statistics.sum("lease action: renew")
+    }
+}
+
+/// Waits for one more renewal; anything that endangers the hold fails.
+async fn renewed((guard, events): &mut Held, after: &str) {
+    let event = tokio::time::timeout(PATIENCE, events.recv()).await.expect("it is renewed");
+    assert!(matches!(event, Some(HoldEvent::Renewed { .. })), "{event:?} after {after}");
+    assert!(guard.is_valid(), "after {after}");
+}
+
+fn is_untroubled((guard, events): &mut Held) {
+    assert!(guard.is_valid());
+    while let Ok(event) = events.try_recv() {
+        assert!(matches!(event, HoldEvent::Renewed { .. }), "{event:?}");
+    }
+}
+
+fn since_boot(moment: &BootTime) -> Duration {
+    moment.since_boot.unwrap().try_into().unwrap()
+}
+
+fn told_until(grant: &Grant) -> Duration {
+    since_boot(grant.validity.as_ref().unwrap().valid_until.as_ref().unwrap())
 }
 
 #[tokio::test]
-async fn s3_a_wall_clock_that_jumps_ends_no_hold_and_frees_no_lock() {
-    let folder = tempfile::tempdir().unwrap();
-    let offset = folder.path().join("offset");
-    let jump = |to: &str| std::fs::write(&offset, format!("{to}\n")).unwrap();
-    jump("+0");
-    let environment = vec![
-        ("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", Azurite::shared().connection_string()),
-        ("LD_PRELOAD", library().display().to_string()),
-        ("FAKETIME_TIMESTAMP_FILE", offset.display().to_string()),
-        ("FAKETIME_NO_CACHE", "1".to_owned()),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
-    ];
-    let jumping = Sidecar::start("Jumping", &[], environment).await;
-    let steady = Sidecar::on_azurite("Jumping", &[]).await;
-    let (grant, mut stream) = jumping.hold(patient("nightly")).await;
-    let mut days = vec![day(&jumping)];
-    for to in ["+40d", "-40d", "+0"] {
-        jump(to);
-        for _ in 0..2 {
-            let renewed = event(&mut stream).await;
-            assert!(matches!(renewed, Event::Renewed(_)), "{renewed:?} after {to}");
-        }
-        let busy = steady.acquire(spec("nightly")).await;
-        assert!(busy.granted().is_none(), "taken from its holder after {to}");
-        // Another lock's grant is a line of the log.
-        jumping.granted(spec(to)).await;
-        days.push(day(&jumping));
+async fn s3_a_wall_clock_that_steps_ends_no_hold_and_frees_no_lock() {
+    let stage = Stage::set("Stepping").await;
+    let mut holds = vec![stage.hold("nightly", SHORT).await, stage.hold("hourly", SHORT).await];
+    for held in &mut holds {
+        renewed(held, "nothing").await;
     }
-    let (there, back) = (&days[1], &days[2]);
-    assert!(days[0] < *there && *back < days[0], "the clock did not jump: {days:?}");
-    drop(stream);
-    let next = steady.granted(patient("nightly")).await;
+    for step in [HOUR, -HOUR, 40 * 24 * HOUR, 0] {
+        stage.clocks.step_wall(&stage.moved, step).await;
+        let after = format!("a step to {step} ms");
+        for held in &mut holds {
+            renewed(held, &after).await;
+            renewed(held, &after).await;
+        }
+        let busy = stage.steady.acquire(spec("nightly")).await;
+        assert!(busy.granted().is_none(), "taken from its holder after {after}");
+    }
+    let token = holds[0].0.fencing_token();
+    drop(holds);
+    let next = stage.steady.granted(patient("nightly")).await;
+    assert!(next.fencing_token > token, "S5");
+}
+
+#[tokio::test]
+async fn s13_a_wall_clock_that_steps_frees_no_lock_of_a_holder_that_was_told_it_has_it() {
+    let stage = Stage::set("Silent").await;
+    // Never renewed, so that what is told with the grant is the last, and nothing else is asked of the holder.
+    let silent = LeaseSpec { auto_renew: Some(false), ..patient("nightly") };
+    let grant = stage.moved.granted(silent).await;
+    stage.clocks.step_wall(&stage.moved, 10_000).await;
+    let next = stage.steady.granted(patient("nightly")).await;
+    let now = BootInstant::now().since_boot();
+    assert!(
+        now >= told_until(&grant),
+        "granted to another {:?} before the end of what its holder was told",
+        told_until(&grant).saturating_sub(now)
+    );
     assert!(next.fencing_token > grant.fencing_token, "S5");
+}
+
+#[tokio::test]
+async fn s3_a_wall_clock_that_swings_for_a_minute_costs_a_few_renewals_and_nothing_else() {
+    let stage = Stage::set("Swinging").await;
+    let mut holds = stage.holds(SHORT).await;
+    let before = stage.renewals();
+    for second in 0..60 {
+        let wall = if second % 2 == 0 { 2_000 } else { -2_000 };
+        stage.clocks.set(&Shift { wall, ..Shift::default() });
+        // Nothing to wait for: this is how long it swings.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let renewals = stage.renewals() - before;
+    holds.iter_mut().for_each(is_untroubled);
+    let most = HOLDS * (14 + SUSPICIONS);
+    assert!(renewals <= most, "{renewals} renewals in a minute; at most {most}");
+    stage.clocks.step_wall(&stage.moved, 2 * HOUR).await;
+}
+
+#[tokio::test]
+async fn s3_store_dates_that_differ_cost_a_few_renewals_and_nothing_else() {
+    let stage = Stage::set("Front-Ends").await;
+    let mut holds = stage.holds(LONG).await;
+    let before = stage.renewals();
+    stage.proxy.set_dates(&[0, 3]);
+    let looking = async {
+        // Something to be answered, beside the renewals.
+        loop {
+            let other = spec("looked-at").key.unwrap();
+            let record = stage.moved.client().await.get_lock(other).await;
+            assert!(record.is_ok(), "{record:?}");
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+    };
+    let minute = Duration::from_secs(60);
+    assert!(tokio::time::timeout(minute, looking).await.is_err(), "it looks for a minute");
+    let renewals = stage.renewals() - before;
+    let dated = stage.statistics.sum("answer: its date was moved");
+    assert!(dated >= 50, "only {dated} answers had another date");
+    holds.iter_mut().for_each(is_untroubled);
+    let most = HOLDS * (4 + SUSPICIONS);
+    assert!(renewals <= most, "{renewals} renewals in a minute; at most {most}");
+}
+
+#[tokio::test]
+async fn a_lease_of_another_boot_of_an_embedded_store_is_not_free_while_a_remote_client_believes() {
+    let folder = tempfile::tempdir().unwrap();
+    let clocks = Clocks::new();
+    let database = format!("store.embedded.path={}", folder.path().join("locks.db").display());
+    let settings = ["store.kind=embedded", database.as_str()];
+    let mut sidecar = Sidecar::start("Rebooted", &settings, vec![clocks.variable()]).await;
+    let grant = sidecar.granted(patient("nightly")).await;
+    let (_, first_id) = boot_through(&sidecar).await;
+    sidecar.kill();
+    let other = "5b7e1a5c-0000-4000-8000-000000000000";
+    clocks.set(&Shift { boot_id: Some(other.to_owned()), ..Shift::default() });
+    sidecar.restart().await;
+    let (_, second_id) = boot_through(&sidecar).await;
+    assert_eq!((first_id == second_id, second_id.as_str()), (false, other), "the boot id is moved");
+    let next = sidecar.granted(patient("nightly")).await;
+    let now = BootInstant::now().since_boot();
+    assert!(
+        now >= told_until(&grant),
+        "granted to another {:?} before the end of what its holder was told",
+        told_until(&grant).saturating_sub(now)
+    );
+    assert!(next.fencing_token > grant.fencing_token, "S5");
+}
+
+#[tokio::test]
+async fn a_moved_boot_clock_is_seen_through_the_sidecar() {
+    let clocks = Clocks::new();
+    let connection = Azurite::shared().connection_string();
+    let environment =
+        vec![("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection), clocks.variable()];
+    let sidecar = Sidecar::start("Boot-Clock", &[], environment).await;
+    let kernels = BootInstant::now().since_boot();
+    let (near, _) = boot_through(&sidecar).await;
+    assert!(near < kernels + LONG * 5, "not moved yet: {near:?} at {kernels:?}");
+    clocks.set(&Shift { boot: HOUR, ..Shift::default() });
+    let (far, _) = boot_through(&sidecar).await;
+    assert!(far > kernels + Duration::from_secs(3_600), "moved: {far:?} at {kernels:?}");
 }

@@ -7,7 +7,7 @@ use leasehold_client::proto::{
 };
 use rustix::process::Signal;
 
-use crate::process::{BINARY, Sidecar, event, patient, send, spec, until};
+use crate::process::{BINARY, Sidecar, event, kill, patient, spec, until};
 
 #[tokio::test]
 async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
@@ -36,11 +36,10 @@ async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
         while sidecar.log().is_empty() {
             tokio::task::yield_now().await;
         }
-        send(&client, Signal::KILL);
+        kill(&mut client);
     };
     let (next, ()) = tokio::join!(sidecar.granted(waiting), kill);
     assert!(next.fencing_token > held);
-    client.wait().unwrap();
 }
 
 #[tokio::test]
@@ -48,8 +47,7 @@ async fn s6_the_lease_of_a_killed_sidecar_runs_out_and_the_next_one_has_the_lock
     let mut first = Sidecar::on_azurite("Killed-Sidecar", &[]).await;
     let second = Sidecar::on_azurite("Killed-Sidecar", &[]).await;
     let (grant, _stream) = first.hold(patient("nightly")).await;
-    first.signal(Signal::KILL);
-    first.ended().await;
+    first.kill();
     let next = second.granted(patient("nightly")).await;
     assert!(next.fencing_token > grant.fencing_token);
 }
@@ -89,8 +87,7 @@ async fn s15_a_second_signal_ends_a_sidecar_at_once() {
 async fn s16_a_client_resumes_at_a_sidecar_that_was_killed_and_started_again() {
     let mut sidecar = Sidecar::on_azurite("Restarted", &[]).await;
     let (grant, _stream) = sidecar.hold(spec("nightly")).await;
-    sidecar.signal(Signal::KILL);
-    sidecar.ended().await;
+    sidecar.kill();
     sidecar.restart().await;
     let resume = Resume {
         resume_token: grant.resume_token,
@@ -109,8 +106,7 @@ async fn s16_the_client_library_holds_on_over_a_restart_by_itself() {
     let mut sidecar = Sidecar::on_azurite("Library", &[]).await;
     let guard = sidecar.client().await.hold(spec("nightly")).await.unwrap().granted().unwrap();
     let token = guard.fencing_token();
-    sidecar.signal(Signal::KILL);
-    sidecar.ended().await;
+    sidecar.kill();
     sidecar.restart().await;
     let rpc = sidecar.client().await;
     let key = || spec("nightly").key.unwrap();

@@ -14,6 +14,8 @@ mod clocks;
 mod crashes;
 mod disks;
 mod exclusion;
+mod gate;
+mod moving;
 mod outages;
 mod pauses;
 mod process;

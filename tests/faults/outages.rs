@@ -5,10 +5,9 @@ use std::time::Duration;
 use leasehold::testing::Azurite;
 use leasehold_client::proto::LossReason;
 use leasehold_client::{HoldEvent, HoldGuard, LeaseSpec, Outcome};
-use rustix::process::Signal;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::process::{PATIENCE, Sidecar};
+use crate::process::{PATIENCE, Sidecar, number};
 use crate::proxy::{Proxy, Weather};
 use crate::statistics::Statistics;
 
@@ -31,8 +30,12 @@ async fn next(events: &mut Events) -> HoldEvent {
 }
 
 /// A sidecar behind a proxy, with holds of a minute.
-async fn holding(azurite: &Azurite, host: &str) -> (Proxy, Sidecar, Vec<(HoldGuard, Events)>) {
-    let proxy = Proxy::start(azurite, 1, Statistics::default()).await;
+async fn holding(
+    azurite: &Azurite,
+    host: &str,
+    statistics: &Statistics,
+) -> (Proxy, Sidecar, Vec<(HoldGuard, Events)>) {
+    let proxy = Proxy::start(azurite, 1, statistics.clone()).await;
     let connection = proxy.connection_string(azurite);
     let environment = vec![("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection)];
     let sidecar = Sidecar::start(host, &[], environment).await;
@@ -46,11 +49,14 @@ async fn holding(azurite: &Azurite, host: &str) -> (Proxy, Sidecar, Vec<(HoldGua
 #[tokio::test]
 async fn s9_a_store_that_is_away_for_half_a_lease_costs_nobody_a_lock() {
     let azurite = Azurite::start().unwrap();
-    let (proxy, _sidecar, holds) = holding(&azurite, "Short-Outage").await;
+    let statistics = Statistics::default();
+    let (proxy, _sidecar, holds) = holding(&azurite, "Short-Outage", &statistics).await;
     proxy.set(Weather::Gone);
     // Nothing to wait for: this is how long it is away.
     tokio::time::sleep(Duration::from_secs(30)).await;
     proxy.set(Weather::Calm);
+    let cut = statistics.sum("weather: cut");
+    assert!(cut >= HOLDS as u64, "only {cut} renewals were cut");
     for (guard, mut events) in holds {
         let told = guard.valid_until();
         while guard.valid_until() <= told {
@@ -64,7 +70,8 @@ async fn s9_a_store_that_is_away_for_half_a_lease_costs_nobody_a_lock() {
 #[tokio::test]
 async fn s4_a_store_that_is_away_for_longer_than_a_lease_ends_every_hold_once_and_in_time() {
     let azurite = Azurite::start().unwrap();
-    let (proxy, sidecar, holds) = holding(&azurite, "Long-Outage").await;
+    let statistics = Statistics::default();
+    let (proxy, sidecar, holds) = holding(&azurite, "Long-Outage", &statistics).await;
     proxy.set(Weather::Gone);
     let outage = tokio::time::sleep(Duration::from_secs(90));
     let telling = async {
@@ -89,20 +96,22 @@ async fn s4_a_store_that_is_away_for_longer_than_a_lease_ends_every_hold_once_an
     let (lost, ()) = tokio::join!(lost, outage);
     let lost = lost.expect("all were told by the end of their leases");
     proxy.set(Weather::Calm);
+    let cut = statistics.sum("weather: cut");
+    assert!(cut >= HOLDS as u64, "only {cut} renewals were cut");
     let again = LeaseSpec::new("job-0", "").with_wait(Duration::from_secs(90));
     let again = sidecar.client().await.hold(again).await.unwrap().granted();
     assert!(again.expect("free again").fencing_token() > lost[0].fencing_token(), "S5");
 }
 
+/// `LEASEHOLD_TEST_KILLS` makes it more of them.
 #[tokio::test]
-async fn s16_a_hundred_kills_of_the_sidecar_with_a_restart_in_time_lose_no_hold() {
+async fn s16_kills_of_the_sidecar_with_a_restart_in_time_lose_no_hold() {
     let mut sidecar = Sidecar::on_azurite("Killed-Often", &[]).await;
     let lease = Duration::from_secs(15);
     let (guard, mut events) = hold(&sidecar, "kept", lease).await;
     let token = guard.fencing_token();
-    for kill in 0..100 {
-        sidecar.signal(Signal::KILL);
-        sidecar.ended().await;
+    for kill in 0..number("LEASEHOLD_TEST_KILLS", 20) {
+        sidecar.kill();
         sidecar.start_again();
         loop {
             match next(&mut events).await {

@@ -1,7 +1,6 @@
 //! Processes that are stopped and go on.
 
 use leasehold_client::proto::{LossReason, hold_lease_response::Event};
-use rustix::process::Signal;
 
 use crate::process::{Sidecar, event, patient};
 
@@ -10,10 +9,10 @@ async fn s4_a_sidecar_that_was_stopped_past_its_lease_says_lost_before_anything_
     let first = Sidecar::on_azurite("Paused", &[]).await;
     let second = Sidecar::on_azurite("Paused", &[]).await;
     let (grant, mut stream) = first.hold(patient("nightly")).await;
-    first.signal(Signal::STOP);
+    first.stop().await;
     let next = second.granted(patient("nightly")).await;
     assert!(next.fencing_token > grant.fencing_token, "S5");
-    first.signal(Signal::CONT);
+    first.go_on();
     let Event::Lost(lost) = event(&mut stream).await else { panic!("something before lost") };
     assert_eq!(lost.reason(), LossReason::Expired);
     let third = first.acquire(crate::process::spec("nightly")).await;

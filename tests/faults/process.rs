@@ -1,6 +1,7 @@
 //! Sidecars as processes, and clients of them.
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -90,6 +91,21 @@ impl Sidecar {
         send(&self.child, signal);
     }
 
+    /// Stops it, and waits until it stands.
+    pub(crate) async fn stop(&self) {
+        stop(&self.child).await;
+    }
+
+    /// Lets it go on, which it did not before.
+    pub(crate) fn go_on(&self) {
+        go_on(&self.child);
+    }
+
+    /// Kills it, and proves that this is what it died of.
+    pub(crate) fn kill(&mut self) {
+        kill(&mut self.child);
+    }
+
     /// Waits until its process has ended.
     pub(crate) async fn ended(&mut self) -> ExitStatus {
         let child = &mut self.child;
@@ -158,13 +174,14 @@ fn spawn(folder: &Path, settings: &[String], environment: &Environment) -> Child
     let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
     let mut command = Command::new(BINARY);
     command.arg("serve");
-    let ours = [
-        "store.kind=azure".to_owned(),
-        "store.azure.create_container=true".to_owned(),
+    let mut ours = vec![
         "listen.tcp=".to_owned(),
         "admin.listen=".to_owned(),
         format!("listen.unix={}", socket(folder).display()),
     ];
+    if !settings.iter().any(|setting| setting.starts_with("store.")) {
+        ours.extend(["store.kind=azure", "store.azure.create_container=true"].map(str::to_owned));
+    }
     for setting in ours.iter().chain(settings) {
         command.args(["--set", setting]);
     }
@@ -177,8 +194,47 @@ fn spawn(folder: &Path, settings: &[String], environment: &Environment) -> Child
         .unwrap()
 }
 
+/// A number of the environment.
+pub(crate) fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
 pub(crate) fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Stops a process, and waits until each of its threads stands.
+pub(crate) async fn stop(child: &Child) {
+    send(child, Signal::STOP);
+    let states = || states(child.id());
+    let stands = || states().iter().all(|state| *state == 'T').then_some(());
+    until("the process stands", || format!("{:?}", states()), stands).await;
+}
+
+/// Lets a stopped process go on. It was stopped until now, and by nothing else than us.
+pub(crate) fn go_on(child: &Child) {
+    let states = states(child.id());
+    assert!(states.iter().all(|state| *state == 'T'), "it was to stand, and did not: {states:?}");
+    send(child, Signal::CONT);
+}
+
+/// Kills a process, and proves that this is what it died of.
+pub(crate) fn kill(child: &mut Child) {
+    assert_eq!(child.try_wait().unwrap(), None, "it was to live, and does not");
+    send(child, Signal::KILL);
+    let status = child.wait().unwrap();
+    assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}");
+}
+
+/// The state of each thread of a process, as `proc(5)` writes it.
+fn states(process: u32) -> Vec<char> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let state = |thread: std::io::Result<std::fs::DirEntry>| {
+        // A thread that has ended meanwhile has no state.
+        let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).ok()?;
+        stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+    };
+    threads.filter_map(state).collect()
 }
 
 pub(crate) async fn event(stream: &mut Streaming<HoldLeaseResponse>) -> hold_lease_response::Event {

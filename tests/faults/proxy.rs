@@ -1,12 +1,14 @@
 //! A proxy before the storage emulator that does to requests what networks and services do.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -50,6 +52,26 @@ struct State {
     target: String,
     http: reqwest::Client,
     statistics: Statistics,
+    dates: Dates,
+}
+
+/// What is added to the dates of answers, in seconds, in turn: front ends whose clocks differ.
+#[derive(Default)]
+struct Dates {
+    offsets: Mutex<Vec<u64>>,
+    answers: AtomicUsize,
+}
+
+impl Dates {
+    /// What to add to the next date.
+    fn next(&self) -> Duration {
+        let offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        if offsets.is_empty() {
+            return Duration::ZERO;
+        }
+        let turn = self.answers.fetch_add(1, Ordering::Relaxed) % offsets.len();
+        Duration::from_secs(offsets[turn])
+    }
 }
 
 /// Running until it is dropped.
@@ -69,7 +91,8 @@ impl Proxy {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let weather = Mutex::new((Weather::Calm, SeededRandom::new(seed)));
-        let state = Arc::new(State { weather, target, http: reqwest::Client::new(), statistics });
+        let (http, dates) = (reqwest::Client::new(), Dates::default());
+        let state = Arc::new(State { weather, target, http, statistics, dates });
         let listening = tokio::spawn(listen(listener, Arc::clone(&state)));
         Self { state, address, listening }
     }
@@ -83,6 +106,12 @@ impl Proxy {
     pub(crate) fn set(&self, weather: Weather) {
         self.state.weather.lock().unwrap_or_else(PoisonError::into_inner).0 = weather;
     }
+
+    /// Adds these seconds to the dates of the answers, in turn.
+    pub(crate) fn set_dates(&self, offsets: &[u64]) {
+        let mut dates = self.state.dates.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        *dates = offsets.to_vec();
+    }
 }
 
 impl Drop for Proxy {
@@ -94,7 +123,9 @@ impl Drop for Proxy {
 async fn listen(listener: TcpListener, state: Arc<State>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        if state.weather() != Weather::Gone {
+        if state.weather() == Weather::Gone {
+            state.statistics.count("weather: cut a connection");
+        } else {
             tokio::spawn(serve(stream, Arc::clone(&state)));
         }
     }
@@ -154,7 +185,21 @@ impl State {
         let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
         let url = format!("{}{}", self.target, parts.uri);
         let sent = Sent { method: parts.method, url, headers: parts.headers, body };
+        if let Some(action) = sent.headers.get("x-ms-lease-action") {
+            self.statistics.count(&format!("lease action: {}", action.to_str().unwrap()));
+        }
         let (weather, fault, delay) = self.choose();
+        match weather {
+            Weather::Gone => {
+                self.statistics.count("weather: cut a request");
+                return Err(cut());
+            }
+            Weather::Silent => {
+                self.statistics.count("weather: kept a request without an answer");
+                return std::future::pending().await;
+            }
+            Weather::Calm | Weather::Stormy => {}
+        }
         self.statistics.count(match fault {
             None => "request: passed on",
             Some(Fault::CutBefore) => "request: cut before it was applied",
@@ -165,11 +210,6 @@ impl State {
             Some(Fault::Refused(_)) => "request: refused before it was applied",
             Some(Fault::RefusedAfter(_)) => "request: refused after it was applied",
         });
-        match weather {
-            Weather::Gone => return Err(cut()),
-            Weather::Silent => std::future::pending().await,
-            Weather::Calm | Weather::Stormy => {}
-        }
         match fault {
             None => self.pass(sent).await,
             Some(Fault::CutBefore) => Err(cut()),
@@ -213,12 +253,28 @@ impl State {
         let answer = request.send().await.map_err(std::io::Error::other)?;
         let mut response = Response::builder().status(answer.status());
         for (name, value) in answer.headers() {
-            if !is_of_one_hop(name.as_str()) {
+            if !is_of_one_hop(name.as_str()) && name != "date" {
                 response = response.header(name, value);
             }
         }
+        if let Some(date) = answer.headers().get("date") {
+            response = response.header("date", self.dated(date));
+        }
         let body = answer.bytes().await.map_err(std::io::Error::other)?;
         response.body(Full::new(body)).map_err(std::io::Error::other)
+    }
+}
+
+impl State {
+    /// The date as the next front end has it.
+    fn dated(&self, date: &HeaderValue) -> HeaderValue {
+        let by = self.dates.next();
+        if by.is_zero() {
+            return date.clone();
+        }
+        self.statistics.count("answer: its date was moved");
+        let date = httpdate::parse_http_date(date.to_str().unwrap()).unwrap();
+        HeaderValue::try_from(httpdate::fmt_http_date(date + by)).unwrap()
     }
 }
 

@@ -34,6 +34,12 @@ if LC_ALL=C grep -q '/ld-linux\|/ld-musl' "$program"; then
     exit 1
 fi
 
+# Nobody but a test moves the program's clocks.
+if LC_ALL=C grep -q LEASEHOLD_TEST_CLOCK "$program"; then
+    echo "$0: $program was built with the feature testing" >&2
+    exit 1
+fi
+
 # The certificate authorities of Mozilla, as the package certifi has them: tests/tools/requirements.txt pins it.
 sh tests/tools/install-python.sh
 authorities=$(.tools/python/bin/python -c 'import certifi; print(certifi.where())')

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::process::{BINARY, send};
+use crate::process::{self, BINARY};
 
 /// The longest work between a look and a write.
 const WORK: Duration = Duration::from_millis(800);
@@ -79,7 +79,8 @@ impl Resource {
 /// A job in a process of its own.
 pub(super) struct Worker {
     pub(super) name: String,
-    pub(super) sidecar: usize,
+    /// Of its machine; none if it asks sidecars elsewhere.
+    pub(super) sidecar: Option<usize>,
     folder: tempfile::TempDir,
     environment: BTreeMap<&'static str, String>,
     child: Child,
@@ -89,7 +90,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn start(
         index: usize,
-        sidecar: usize,
+        sidecar: Option<usize>,
         endpoint: &str,
         resources: &str,
         locks: &[&str],
@@ -127,13 +128,13 @@ impl Worker {
         self.log().lines().last().is_some_and(|line| line.contains("\"deaf\":true"))
     }
 
-    pub(super) fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         self.stops.push((boot_nanos(), u64::MAX));
-        send(&self.child, Signal::STOP);
+        process::stop(&self.child).await;
     }
 
     pub(super) fn go_on(&mut self) {
-        send(&self.child, Signal::CONT);
+        process::go_on(&self.child);
         if let Some(stop) = self.stops.last_mut() {
             stop.1 = boot_nanos();
         }
@@ -141,9 +142,20 @@ impl Worker {
 
     /// Another process in its place; what the first one held, it holds no more.
     pub(super) fn kill_and_start(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.kill();
         self.child = spawn(self.folder.path(), &self.environment);
+    }
+
+    /// Kills it, and notes that its beliefs ended with that.
+    fn kill(&mut self) {
+        let at = boot_nanos();
+        process::kill(&mut self.child);
+        // The last line may have been cut off.
+        let log = self.log();
+        let whole = log.rfind('\n').map_or(0, |end| end + 1);
+        let mut file = File::options().append(true).open(self.folder.path().join("log")).unwrap();
+        file.set_len(whole.try_into().unwrap()).unwrap();
+        writeln!(file, "{}", json!({"event": "killed", "at": at})).unwrap();
     }
 
     /// Ends it; when it was stopped.
@@ -156,8 +168,7 @@ impl Worker {
             "{} had a problem of its own",
             self.name
         );
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.kill();
         (self.name.clone(), std::mem::take(&mut self.stops))
     }
 }

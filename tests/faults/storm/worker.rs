@@ -1,14 +1,43 @@
 //! A job of the storm: takes locks, writes to resources with its token while it believes, and logs what it believed
 //! when, on the boot clock that all processes of the machine share.
+//!
+//! # The log
+//! One JSON object a line, in the order in which things happened to this process. This is the format that the checker
+//! beside this file and the model (`tests/model`) read: keep it as it is.
+//!
+//! Every line has `at` (nanoseconds on CLOCK_BOOTTIME, read when the line was written) and `event`. Lines about a hold have
+//! `lock` (its name) and `token` (its fencing token); `until` is the end of the validity that the holder has then, in the
+//! unit of `at`. The client library counts it as S21 says, on the same kernel or elsewhere.
+//!
+//! | event | besides | meaning |
+//! | --- | --- | --- |
+//! | `granted` | `until`, `resumed`, `generation`, `wall_ahead_ms` | The hold began (`resumed` false), or went on by a resume (true). `generation` is left out where the grant has none. `wall_ahead_ms`, with `resumed` false only: by how much the sidecar's wall clock, as the grant shows it, is ahead of this process's |
+//! | `told` | `until`, `what` | A validity came: `renewed` or `recovered` |
+//! | `at_risk` | `until`, `why` | Renewals fail |
+//! | `interrupted` | `why` | The stream broke; the belief goes on |
+//! | `draining` | | The sidecar is shutting down |
+//! | `look` | `until`, `valid`, `deaf` | The holder looked whether it may act; `at` was read before. `deaf`: it writes at the end whatever it sees |
+//! | `wrote` | `status` | A write with the token was answered by a resource |
+//! | `lost` | `reason`, `why` | The hold was lost (S4); the belief had ended before |
+//! | `release_asked` | | The belief ends with this line; the release is sent after it (S13) |
+//! | `released` | `outcome`, `reason` | The release was answered; `reason` only with an outcome of ALREADY_LOST |
+//! | `release_failed` | `why`, `code` | The release was not answered with an outcome |
+//! | `busy`, `failed` | `lock`; `why`, `code` | No hold came of asking |
+//! | `killed` | | Written by the storm: the process was killed, and its beliefs with it. `at` was read before |
+//!
+//! A line that a kill cut off is removed before `killed` is written.
 #![expect(clippy::print_stderr, reason = "what goes wrong is read in the storm's output")]
 
 use std::fs::File;
 use std::io::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::testing::SeededRandom;
-use leasehold_client::{BootInstant, Client, Error, HoldGuard, LeaseSpec, Loss, Outcome};
+use leasehold::time::{BootClock, Clock as _};
+use leasehold_client::{BootInstant, Client, Error, HoldEvent, HoldGuard, LeaseSpec, Outcome};
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 type Problem = Box<dyn std::error::Error>;
 
@@ -25,33 +54,104 @@ fn setting(name: &str) -> Result<String, Problem> {
 struct Worker {
     client: Client,
     http: reqwest::Client,
-    log: File,
+    log: Log,
     random: SeededRandom,
     locks: Vec<String>,
     resources: Vec<String>,
     longest_work: Duration,
 }
 
-impl Worker {
-    fn note(&mut self, at: BootInstant, mut line: Value) -> std::io::Result<()> {
-        if let Some(line) = line.as_object_mut() {
-            let at = u64::try_from(at.since_boot().as_nanos()).unwrap_or(u64::MAX);
-            line.insert("at".to_owned(), at.into());
-        }
-        // One write a line: a killed process leaves whole lines.
-        self.log.write_all(format!("{line}\n").as_bytes())
+/// Where everything is noted.
+#[derive(Clone)]
+struct Log(Arc<File>);
+
+/// A hold, by its lock's name and its token.
+type HoldName = (String, u64);
+
+fn nanos(at: BootInstant) -> u64 {
+    u64::try_from(at.since_boot().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Log {
+    fn note(&self, line: Value) -> std::io::Result<()> {
+        self.note_at(BootInstant::now(), line)
     }
 
+    fn note_at(&self, at: BootInstant, mut line: Value) -> std::io::Result<()> {
+        if let Some(line) = line.as_object_mut() {
+            line.insert("at".to_owned(), nanos(at).into());
+        }
+        // One write a line: a killed process leaves whole lines.
+        self.0.as_ref().write_all(format!("{line}\n").as_bytes())
+    }
+
+    fn granted(&self, (lock, token): &HoldName, guard: &HoldGuard) -> std::io::Result<()> {
+        let grant = guard.grant();
+        let wall = i64::try_from(BootClock::new().wall().0).unwrap_or(i64::MAX);
+        // The one moment of a grant that is the sidecar's, and not the store's.
+        let end = grant.expires_at.unwrap_or_default();
+        let left = grant.validity.as_ref().and_then(|validity| validity.valid_for);
+        let left = left.unwrap_or_default();
+        let millis = |seconds: i64, nanos: i32| seconds * 1_000 + i64::from(nanos / 1_000_000);
+        let told = millis(end.seconds, end.nanos) - millis(left.seconds, left.nanos);
+        let mut line = json!({
+            "event": "granted", "lock": lock, "token": token, "until": nanos(guard.valid_until()),
+            "resumed": false, "wall_ahead_ms": told - wall,
+        });
+        if let (Some(line), 1..) = (line.as_object_mut(), grant.generation) {
+            line.insert("generation".to_owned(), grant.generation.into());
+        }
+        self.note(line)
+    }
+}
+
+/// Notes all that happens to a hold, until it is over.
+async fn note_events(
+    log: Log,
+    (lock, token): HoldName,
+    mut events: UnboundedReceiver<HoldEvent>,
+) -> std::io::Result<()> {
+    while let Some(event) = events.recv().await {
+        let told =
+            |what: &str, until| json!({"event": "told", "what": what, "until": nanos(until)});
+        let mut line = match event {
+            HoldEvent::Renewed { valid_until } => told("renewed", valid_until),
+            HoldEvent::Recovered { valid_until } => told("recovered", valid_until),
+            HoldEvent::Resumed { valid_until } => {
+                json!({"event": "granted", "resumed": true, "until": nanos(valid_until)})
+            }
+            HoldEvent::AtRisk { valid_until, cause, .. } => {
+                json!({"event": "at_risk", "until": nanos(valid_until), "why": cause})
+            }
+            HoldEvent::Interrupted { detail } => json!({"event": "interrupted", "why": detail}),
+            HoldEvent::Draining { .. } => json!({"event": "draining"}),
+            HoldEvent::Lost(loss) => json!({
+                "event": "lost", "reason": loss.reason.as_str_name(), "why": loss.to_string(),
+            }),
+            // Before the grant; and what later versions of the client add says nothing about the belief.
+            HoldEvent::Waiting(_) | _ => continue,
+        };
+        if let Some(line) = line.as_object_mut() {
+            line.insert("lock".to_owned(), lock.clone().into());
+            line.insert("token".to_owned(), token.into());
+        }
+        log.note(line)?;
+    }
+    Ok(())
+}
+
+impl Worker {
     /// Looks at the clock first: what is valid after it, was valid at it.
-    fn look(&mut self, lock: &str, guard: &HoldGuard, is_deaf: bool) -> std::io::Result<bool> {
+    fn look(&self, lock: &str, guard: &HoldGuard, is_deaf: bool) -> std::io::Result<bool> {
         let at = BootInstant::now();
         let is_valid = guard.is_valid();
-        let until = u64::try_from(guard.valid_until().since_boot().as_nanos()).unwrap_or(u64::MAX);
-        let line = json!({
-            "event": "look", "lock": lock, "token": guard.fencing_token(),
-            "valid": is_valid, "until": until, "deaf": is_deaf,
-        });
-        self.note(at, line)?;
+        self.log.note_at(
+            at,
+            json!({
+                "event": "look", "lock": lock, "token": guard.fencing_token(),
+                "valid": is_valid, "until": nanos(guard.valid_until()), "deaf": is_deaf,
+            }),
+        )?;
         Ok(is_valid)
     }
 
@@ -62,19 +162,18 @@ impl Worker {
         let spec = LeaseSpec::new(&lock, "")
             .with_lease_duration(LEASE)
             .with_wait(self.random.span(Duration::from_secs(20)));
-        match self.client.hold(spec).await {
+        let (sender, events) = mpsc::unbounded_channel();
+        match self.client.hold(spec).events(sender).await {
             Ok(Outcome::Granted(guard)) => {
-                let token = guard.fencing_token();
-                self.note(
-                    BootInstant::now(),
-                    json!({"event": "granted", "lock": lock, "token": token}),
-                )?;
-                self.work(&lock, guard).await
+                let hold = (lock.clone(), guard.fencing_token());
+                self.log.granted(&hold, &guard)?;
+                // Of its own, so that what is told is noted while the job works.
+                let noting = tokio::spawn(note_events(self.log.clone(), hold, events));
+                self.work(&lock, guard).await?;
+                Ok(noting.await??)
             }
-            Ok(Outcome::Busy(_)) => {
-                Ok(self.note(BootInstant::now(), json!({"event": "busy", "lock": lock}))?)
-            }
-            Err(error) => self.rest(&error).await,
+            Ok(Outcome::Busy(_)) => Ok(self.log.note(json!({"event": "busy", "lock": lock}))?),
+            Err(error) => self.rest("failed", json!({}), &error).await,
         }
     }
 
@@ -93,31 +192,31 @@ impl Worker {
                 let step = left.min(LOOK);
                 left -= step;
                 tokio::select! {
-                    loss = &mut lost, if !is_deaf => return self.note_loss(lock, token, &loss),
+                    // The loss is noted with the other events.
+                    _ = &mut lost, if !is_deaf => return Ok(()),
                     () = tokio::time::sleep(step) => {}
                 }
             }
             self.write(lock, token).await?;
         }
         if !self.look(lock, &guard, is_deaf)? {
-            return self.note_loss(lock, token, &guard.lost().await);
+            guard.lost().await;
+            return Ok(());
         }
-        self.note(BootInstant::now(), json!({"event": "ending", "lock": lock, "token": token}))?;
+        self.log.note(json!({"event": "release_asked", "lock": lock, "token": token}))?;
+        let hold = json!({"lock": lock, "token": token});
         match guard.release().await {
-            Ok(released) => {
-                let outcome = released.outcome().as_str_name();
-                let line =
-                    json!({"event": "released", "lock": lock, "token": token, "outcome": outcome});
-                Ok(self.note(BootInstant::now(), line)?)
-            }
-            Err(Error::Lost(loss)) => self.note_loss(lock, token, &loss),
-            Err(error) => self.rest(&error).await,
+            Ok(released) => Ok(self.log.note(json!({
+                "event": "released", "lock": lock, "token": token,
+                "outcome": released.outcome().as_str_name(),
+                "reason": released.loss_reason().as_str_name(),
+            }))?),
+            Err(Error::Lost(loss)) => Ok(self.log.note(json!({
+                "event": "released", "lock": lock, "token": token,
+                "outcome": "RELEASE_OUTCOME_ALREADY_LOST", "reason": loss.reason.as_str_name(),
+            }))?),
+            Err(error) => self.rest("release_failed", hold, &error).await,
         }
-    }
-
-    fn note_loss(&mut self, lock: &str, token: u64, loss: &Loss) -> Result<(), Problem> {
-        let line = json!({"event": "lost", "lock": lock, "token": token, "why": loss.to_string()});
-        Ok(self.note(BootInstant::now(), line)?)
     }
 
     /// Sends the write with its token to each resource, whether or not the lock was lost meanwhile: that is for them to
@@ -131,18 +230,19 @@ impl Worker {
                 .body(token.to_string());
             let status = request.send().await?.status().as_u16();
             let line = json!({"event": "wrote", "lock": lock, "token": token, "status": status});
-            self.note(BootInstant::now(), line)?;
+            self.log.note(line)?;
         }
         Ok(())
     }
 
     /// Notes what went wrong, and comes back a little later: the sidecar may be gone for a while.
-    async fn rest(&mut self, error: &Error) -> Result<(), Problem> {
-        let code = error.code().map(|code| format!("{code:?}"));
-        self.note(
-            BootInstant::now(),
-            json!({"event": "failed", "why": error.to_string(), "code": code}),
-        )?;
+    async fn rest(&mut self, event: &str, mut line: Value, error: &Error) -> Result<(), Problem> {
+        if let Some(line) = line.as_object_mut() {
+            line.insert("event".to_owned(), event.into());
+            line.insert("why".to_owned(), error.to_string().into());
+            line.insert("code".to_owned(), error.code().map(|code| format!("{code:?}")).into());
+        }
+        self.log.note(line)?;
         tokio::time::sleep(Duration::from_millis(200)).await;
         Ok(())
     }
@@ -168,7 +268,7 @@ async fn main() -> Result<(), Problem> {
     let mut worker = Worker {
         client: connected().await?,
         http: reqwest::Client::new(),
-        log: File::options().create(true).append(true).open(setting("WORKER_LOG")?)?,
+        log: Log(Arc::new(File::options().create(true).append(true).open(setting("WORKER_LOG")?)?)),
         random: SeededRandom::new(seed),
         locks: list(setting("WORKER_LOCKS")?),
         resources: list(setting("WORKER_RESOURCES")?),
