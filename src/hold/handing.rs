@@ -247,7 +247,7 @@ impl Hold {
             && front.terms.auto_renew;
         let sound = !held.is_unsettled(now)
             && held.settling.is_none()
-            && !held.renewal.is_at_risk()
+            && !held.renewal.is_late(now)
             && now < held.renewal.valid_until()
             && held.bounds.rests_until(now).is_none();
         let limit = self.hand_off_limit(held);

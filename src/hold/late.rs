@@ -66,6 +66,15 @@ impl Hold {
         if !succeeded || self.uses(late.lease_id) {
             return;
         }
+        if let State::Releasing(releasing) = &mut self.state
+            && releasing.lease_id == late.lease_id
+        {
+            // A renewal was done before the release that is under way; an acquire may have been done after it.
+            if late.if_match.is_some() {
+                return;
+            }
+            releasing.uncertain = true;
+        }
         let request = self.next_request();
         turn.push(Action::SendRelease {
             request,

@@ -26,6 +26,8 @@ pub(super) struct Releasing {
     pub(super) flight: Flight,
     /// An earlier try may have been done.
     pub(super) uncertain: bool,
+    /// The only release that was sent so far: its answer is definite, however late it comes.
+    pub(super) only: Option<Request>,
 }
 
 /// What is known of the hold that a lease backed.
@@ -62,6 +64,7 @@ impl Releasing {
             step: Step::Release,
             flight: Flight::Waiting { at: sent },
             uncertain: false,
+            only: None,
         }
     }
 
@@ -77,6 +80,23 @@ impl Releasing {
     pub(super) fn running_out(self) -> Self {
         let flight = Flight::Waiting { at: self.over_at };
         Self { step: Step::RunOut, flight, ..self }
+    }
+
+    /// A release is sent: whether it is the only one.
+    fn sends(&mut self, request: Request) -> Request {
+        let first = self.only.is_none() && !self.uncertain;
+        self.only = first.then_some(request);
+        request
+    }
+
+    /// Whether `request` is to be answered, or was the only one and is answered late.
+    fn awaits(&mut self, request: Request) -> bool {
+        if self.flight.is(request) {
+            return true;
+        }
+        let late = self.step == Step::Release && self.only == Some(request);
+        self.uncertain &= !late;
+        late
     }
 
     fn is_ours(&self, stored: &Stored) -> bool {
@@ -100,7 +120,7 @@ impl Hold {
         let timeout = cut_off(releasing.lease_duration);
         match releasing.step {
             Step::Release => turn.push(Action::SendRelease {
-                request,
+                request: releasing.sends(request),
                 lease_id: releasing.lease_id,
                 if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
                 timeout,
@@ -143,16 +163,19 @@ impl Hold {
         turn: &mut Turn,
     ) {
         let mut releasing = match self.take_state(turn.now) {
-            State::Releasing(releasing) if releasing.flight.is(request) => releasing,
+            State::Releasing(releasing) => releasing,
             other @ (State::Idle { .. }
             | State::Acquiring(_)
             | State::Held(_)
-            | State::Releasing(_)
             | State::Resuming(_)) => {
                 self.state = other;
                 return;
             }
         };
+        if !releasing.awaits(request) {
+            self.state = State::Releasing(releasing);
+            return;
+        }
         let (reason, detail) = match answer {
             Ok(()) => return self.released(&releasing, turn),
             // Our own late write, or another's: the record says which (S13).

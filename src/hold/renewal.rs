@@ -208,6 +208,11 @@ impl Renewal {
         Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
     }
 
+    /// Whether most of the lease has passed since the last good renewal, warned or not.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.at_risk || now >= self.at_risk_from()
+    }
+
     fn at_risk_from(&self) -> Instant {
         self.good_sent + self.lease_duration * 2 / 3
     }

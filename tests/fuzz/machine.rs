@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, LeaseGranted, Memory, Request, Settings, Stored, Terms,
-    Trouble, TroubleKind,
+    Action, CallerId, Event, Failure, Hold, LeaseGranted, Memory, Request, Resume, Settings,
+    Stored, Terms, Trouble, TroubleKind,
 };
-use leasehold::lock::{ETag, Fields, LeaseId, Record};
+use leasehold::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -20,9 +20,11 @@ enum Happens {
     Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64 },
     Leaves(u64),
     Silent(u64),
-    Releases(u64),
-    Extends(u64, u64),
-    Reports(u64),
+    Releases(u64, u64),
+    Extends(u64, u64, u64),
+    Reports(u64, u64),
+    Resumes { caller: u64, generation: u64, believes: u64 },
+    Suspects,
     Answered { kind: u8, request: u64, outcome: u8 },
     Broken,
     Drain(u64),
@@ -40,10 +42,15 @@ fn happens() -> impl Strategy<Value = Happens> {
         ),
         1 => caller().prop_map(Happens::Leaves),
         1 => caller().prop_map(Happens::Silent),
-        1 => caller().prop_map(Happens::Releases),
-        1 => (caller(), 0..60_u64).prop_map(|(caller, span)| Happens::Extends(caller, span)),
-        1 => caller().prop_map(Happens::Reports),
-        8 => (0..5_u8, 1..12_u64, 0..7_u8)
+        1 => (caller(), 0..4_u64).prop_map(|(caller, of)| Happens::Releases(caller, of)),
+        1 => (caller(), 0..4_u64, 0..60_u64)
+            .prop_map(|(caller, of, span)| Happens::Extends(caller, of, span)),
+        1 => (caller(), 0..4_u64).prop_map(|(caller, of)| Happens::Reports(caller, of)),
+        1 => (caller(), 0..4_u64, 0..60_u64).prop_map(|(caller, generation, believes)| {
+            Happens::Resumes { caller, generation, believes }
+        }),
+        1 => Just(Happens::Suspects),
+        8 => (0..5_u8, 1..12_u64, 0..8_u8)
             .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
         1 => Just(Happens::Broken),
         1 => (0..30_u64).prop_map(Happens::Drain),
@@ -60,6 +67,7 @@ fn failure(outcome: u8) -> Failure {
         3 => Failure::Changed,
         4 => Failure::Deleted,
         5 => Failure::Unknown(trouble(TroubleKind::Unavailable)),
+        6 => Failure::NotDone(trouble(TroubleKind::Throttled)),
         _ => Failure::Refused(trouble(TroubleKind::Denied)),
     }
 }
@@ -67,14 +75,14 @@ fn failure(outcome: u8) -> Failure {
 fn answered(kind: u8, request: u64, outcome: u8) -> Event {
     let request = Request(request);
     let etag = || ETag(format!("\"{outcome}\""));
-    let stored = || Stored { etag: etag(), fields: Fields::new(), free: outcome > 3 };
+    let time = UnixMillis(1_800_000_000_000);
+    let stored = || Stored { etag: etag(), fields: Fields::new(), free: outcome > 3, time };
     let refused = (outcome > 0).then(|| failure(outcome));
     fn answer<T>(refused: Option<Failure>, good: T) -> Result<T, Failure> {
         refused.map_or(Ok(good), Err)
     }
     match kind {
         0 => {
-            let time = UnixMillis(1_800_000_000_000);
             let good = LeaseGranted { etag: etag(), time, created: outcome > 3 };
             let read = (request.0.is_multiple_of(2)).then(|| Ok(stored()));
             Event::AcquireAnswered { request, answer: answer(refused, good), read }
@@ -86,29 +94,63 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
     }
 }
 
+fn terms(lease: u64, wait: u64) -> Terms {
+    Terms {
+        lease_duration: Duration::from_secs(lease),
+        wait: Duration::from_secs(wait),
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        request_id: String::new(),
+        resumable: wait % 3 > 0,
+        record: Record::default(),
+    }
+}
+
+/// The generation that a call carries, if it carries one.
+fn known(generation: u64) -> Option<u64> {
+    (generation > 0).then_some(generation)
+}
+
 fn event(happens: Happens, now: Instant) -> Event {
     let seconds = Duration::from_secs;
     match happens {
         Happens::Arrives { caller, lease, wait, max_hold, min_hold } => {
             let terms = Terms {
-                lease_duration: seconds(lease),
-                wait: seconds(wait),
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
-                progress_timeout: None,
                 auto_renew: wait % 5 > 0,
-                request_id: String::new(),
-                record: Record::default(),
+                ..terms(lease, wait)
             };
             Event::CallerArrived { caller: CallerId(caller), terms: Arc::new(terms) }
         }
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
         Happens::Silent(caller) => Event::HolderSilent { caller: CallerId(caller) },
-        Happens::Releases(caller) => Event::ReleaseAsked { caller: CallerId(caller) },
-        Happens::Extends(caller, span) => {
-            Event::ExtendAsked { caller: CallerId(caller), max_hold: seconds(span) }
+        Happens::Releases(caller, of) => {
+            Event::ReleaseAsked { caller: CallerId(caller), generation: known(of) }
         }
-        Happens::Reports(caller) => Event::ProgressReported { caller: CallerId(caller) },
+        Happens::Extends(caller, of, span) => {
+            let (caller, generation) = (CallerId(caller), known(of));
+            Event::ExtendAsked { caller, generation, max_hold: seconds(span) }
+        }
+        Happens::Reports(caller, of) => {
+            Event::ProgressReported { caller: CallerId(caller), generation: known(of) }
+        }
+        Happens::Resumes { caller, generation, believes } => {
+            let resume = Resume {
+                lease_id: LeaseId::from_uuid(Uuid::from_u64_pair(7, caller)),
+                token: FencingToken::from_u64(4_096 * (1 + believes)).unwrap(),
+                generation,
+                attempt: if generation == 2 { "again".to_owned() } else { String::new() },
+                terms: Arc::new(terms(15, 0)),
+                believed_until: now + seconds(believes),
+                acquired_at: UnixMillis(1_800_000_000_000),
+                bounds: None,
+            };
+            Event::ResumeAsked { caller: CallerId(caller), resume: Box::new(resume) }
+        }
+        Happens::Suspects => Event::PauseSuspected,
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
         Happens::Broken => Event::LeaseBroken,
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
@@ -138,6 +180,10 @@ proptest! {
                     arrived += 1;
                     Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold }
                 }
+                Happens::Resumes { generation, believes, .. } => {
+                    arrived += 1;
+                    Happens::Resumes { caller: arrived, generation, believes }
+                }
                 other => other,
             };
             let mut due = vec![event(happens, now)];
@@ -152,7 +198,7 @@ proptest! {
                 for action in hold.on(event, now) {
                     if let Action::TellGranted { grant, .. } = action {
                         prop_assert!(grant.valid_until > now, "S2");
-                        prop_assert!(grant.token.value() > token, "S5");
+                        prop_assert!(grant.token.value() > token || grant.resumed, "S5");
                         token = grant.token.value();
                     }
                 }

@@ -97,6 +97,7 @@ pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        resumable: true,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
     }
 }

@@ -236,3 +236,55 @@ fn spurious_events_do_nothing() {
         assert!(rig.sent.is_empty() && (drains || told.is_empty()), "{told:?}");
     }
 }
+
+#[test]
+fn s13_a_release_that_meets_anothers_lease_tells_a_loss() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    rig.table_mut().break_now();
+    other.grant(CAT, terms());
+    rig.release(ANN);
+    rig.serve();
+    let told = rig.told();
+    assert_eq!(loss(&told, ANN), Some(LossReason::Taken));
+    assert_eq!(released(&told, ANN), None);
+    assert!(other.hold.validity(CAT).is_some());
+}
+
+#[test]
+fn s13_the_repeat_of_a_release_whose_outcome_is_unknown_is_no_loss() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    let release = rig.request();
+    rig.do_in_store(&release);
+    rig.pass_served(secs(4));
+    let told = rig.told();
+    assert_eq!((released(&told, ANN), loss(&told, ANN)), (Some(None), None));
+}
+
+#[test]
+fn s13_a_late_answer_to_the_only_release_is_definite() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    rig.table_mut().break_now();
+    other.grant(CAT, terms());
+    rig.release(ANN);
+    let release = rig.request();
+    let answer = rig.do_in_store(&release);
+    rig.pause(secs(3));
+    rig.on(answer);
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
+}
+
+#[test]
+fn s13_a_late_renewal_beside_a_release_is_not_released_again() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_600));
+    let renewal = rig.request();
+    let renewed = rig.do_in_store(&renewal);
+    rig.release(ANN);
+    rig.on(renewed);
+    assert_eq!(rig.sent.len(), 1, "{:?}", rig.sent);
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+}

@@ -281,6 +281,17 @@ fn s10_nothing_is_handed_on_that_is_at_risk() {
 }
 
 #[test]
+fn s10_what_is_left_of_a_lease_that_nobody_renews_is_not_handed_on() {
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
+    rig.pass(secs(13));
+    rig.arrive(BOB, terms());
+    rig.release(ANN);
+    assert!(!is_granted(&rig.told(), BOB));
+    rig.serve();
+    assert!(rig.granted(BOB).valid_until - rig.at() > secs(14));
+}
+
+#[test]
 fn s5_when_the_hand_offs_of_an_epoch_are_used_up_the_next_is_written_under_the_same_lease() {
     let (mut rig, first) = Rig::with_holder(CallerId(0), terms());
     for caller in 1..=4_095 {
