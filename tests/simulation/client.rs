@@ -96,6 +96,7 @@ pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
         min_hold: Duration::ZERO,
         progress_timeout: None,
         auto_renew: true,
+        resumable: true,
         request_id: String::new(),
         resumable: true,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },

@@ -276,10 +276,10 @@ impl State {
                     }
                 }
                 Action::TellRenewed { caller, valid_until }
-                | Action::TellRecovered { caller, valid_until } => {
-                    if self.client(caller).is_some_and(|client| client.until.is_some()) {
-                        self.believe(caller, valid_until)?;
-                    }
+                | Action::TellRecovered { caller, valid_until }
+                    if self.client(caller).is_some_and(|client| client.until.is_some()) =>
+                {
+                    self.believe(caller, valid_until)?;
                 }
                 Action::TellLost { caller, .. } => {
                     if let Some(client) = self.client(caller) {

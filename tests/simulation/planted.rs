@@ -216,35 +216,6 @@ impl Machine {
                 self.arrivals += 1;
                 if self.arrivals.is_multiple_of(3) { Event::Wakeup } else { event }
             }
-            (
-                Bug::UnreadableIsNone,
-                Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
-            ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
-            (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
-                Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
-            }
-            (
-                Bug::EpochInSeconds,
-                Event::AcquireAnswered { request, answer: Ok(mut granted), read },
-            ) => {
-                granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
-                Event::AcquireAnswered { request, answer: Ok(granted), read }
-            }
-            (
-                Bug::UnknownIsStored,
-                Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
-            ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
-            (
-                Bug::RefusalIsLoss,
-                Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
-            ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
-            (
-                Bug::TakenIsReleased,
-                Event::ReleaseAnswered {
-                    request,
-                    answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
-                },
-            ) => Event::ReleaseAnswered { request, answer: Ok(()) },
             (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::Wakeup,
             (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
             (Bug::CancelEndsResumed, Event::CallerLeft { caller })
@@ -266,7 +237,7 @@ impl Machine {
                 event
             }
             (Bug::IgnoresGeneration, event) => without_generation(event),
-            (_, event) => event,
+            (bug, event) => misread(bug, event),
         }
     }
 
@@ -339,6 +310,42 @@ enum Behind {
     Action(Action),
     /// It is answered without being done.
     Event(Event),
+}
+
+/// What the bug makes of an answer of the store.
+fn misread(bug: Bug, event: Event) -> Event {
+    match (bug, event) {
+        (
+            Bug::UnreadableIsNone,
+            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
+        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
+        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
+            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
+        }
+        (
+            Bug::EpochInSeconds,
+            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
+        ) => {
+            granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
+            Event::AcquireAnswered { request, answer: Ok(granted), read }
+        }
+        (
+            Bug::UnknownIsStored,
+            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
+        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
+        (
+            Bug::RefusalIsLoss,
+            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
+        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
+        (
+            Bug::TakenIsReleased,
+            Event::ReleaseAnswered {
+                request,
+                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
+            },
+        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
+        (_, event) => event,
+    }
 }
 
 /// 2020-01-01 UTC.

@@ -74,10 +74,10 @@ impl Truth {
         {
             let first =
                 self.releases.iter().find(|((at, _), first)| *at == sidecar && *first == request);
-            if let Some(((_, lease_id), _)) = first {
-                if !self.repeated.contains(&(sidecar, *lease_id)) {
-                    self.refused.insert((sidecar, *lease_id));
-                }
+            if let Some(((_, lease_id), _)) = first
+                && !self.repeated.contains(&(sidecar, *lease_id))
+            {
+                self.refused.insert((sidecar, *lease_id));
             }
         }
     }
