@@ -147,11 +147,11 @@ async fn a_release_takes_one_request() {
 #[tokio::test(start_paused = true)]
 async fn s10_a_local_hand_off_takes_no_request() {
     let sidecar = Account::new().sidecar();
-    let (first, _) = sidecar.hold(&request("nightly")).await;
+    let (_first, grant) = sidecar.hold(&request("nightly")).await;
     let mut second = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
     settle().await;
     sidecar.counts();
-    drop(first);
+    sidecar.release(&grant).await;
     granted(&mut second).await;
     assert_eq!(sidecar.counts().total(), 0);
 }

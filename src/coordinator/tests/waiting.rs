@@ -10,7 +10,7 @@ use crate::time::Instant;
 async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens() {
     let account = Account::new();
     let sidecar = account.sidecar();
-    let (first, grant) = sidecar.hold(&request("nightly")).await;
+    let (_first, grant) = sidecar.hold(&request("nightly")).await;
     let mut streams = Vec::new();
     for place in 1..=5 {
         let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
@@ -22,7 +22,7 @@ async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens()
     }
     // One in the middle goes away.
     drop(streams.remove(2));
-    drop(first);
+    sidecar.release(&grant).await;
     let mut tokens = vec![grant.token];
     let lock = LockSelector::Path(super::rig::path("nightly"));
     for mut stream in streams {
@@ -34,6 +34,7 @@ async fn s10_the_lock_is_handed_on_in_the_order_of_arrival_with_growing_tokens()
         let (status, newest) = sidecar.coordinator.check_token(&lock, tokens[0]).await.unwrap();
         assert_eq!((status, newest), (TokenStatus::Stale, Some(grant.token)));
         tokens.push(grant.token);
+        sidecar.release(&grant).await;
     }
     assert_eq!(tokens.len(), 5);
     settle().await;

@@ -291,12 +291,14 @@ async fn s18_a_container_that_was_seen_and_is_made_again_grants_nothing_for_a_mi
 async fn s18_a_renewal_that_finds_the_container_gone_starts_the_minute() {
     let own = ("x-ms-lease-id", ID);
     for (status, code) in [(404, "ContainerNotFound"), (409, "ContainerBeingDeleted")] {
-        let replies = vec![service(201, &[own]), refusal(status, code), service(201, &[own])];
+        let made = service(201, &[]);
+        let replies = vec![service(201, &[own]), refusal(status, code), made, service(201, &[own])];
         let (store, fake, clock) = store_on(replies).await;
         store.acquire(&path(), acquire()).await.unwrap();
         store.renew(&path(), lease_id(), None).await.unwrap_err();
         let error = store.acquire(&path(), acquire()).await.unwrap_err();
-        assert_eq!((error.kind(), fake.asked().len()), ("recreated", 2), "{error:?}");
+        assert_eq!((error.kind(), fake.asked().len()), ("recreated", 3), "{error:?}");
+        assert!(fake.asked()[2].target.contains("restype=container"), "it is made again at once");
         clock.advance(std::time::Duration::from_secs(60));
         store.acquire(&path(), acquire()).await.unwrap();
     }

@@ -80,16 +80,21 @@ mod tests {
             service(201, &[version]),
             service(202, &[("x-ms-delete-type-permanent", "false")]),
             denied(),
+            denied(),
         ])
         .await;
         let expected = BlobHistory { versions: true, deleted: Some(true), deleted_days: None };
         assert_eq!(found, expected);
         let blob = "/account/leasehold/leasehold-breaks%2Fdoctor";
         let settings = "GET /account?comp=properties&restype=service";
-        assert_eq!(asked, [format!("PUT {blob}"), format!("DELETE {blob}"), settings.to_owned()]);
+        // What is refused is tried once more, with a fresh credential where there is one.
+        let settings = settings.to_owned();
+        let expected =
+            [format!("PUT {blob}"), format!("DELETE {blob}"), settings.clone(), settings];
+        assert_eq!(asked, expected);
 
         let permanent = ("x-ms-delete-type-permanent", "true");
-        let replies = vec![service(201, &[]), service(202, &[permanent]), denied()];
+        let replies = vec![service(201, &[]), service(202, &[permanent]), denied(), denied()];
         let expected = BlobHistory { versions: false, deleted: Some(false), deleted_days: None };
         assert_eq!(history(replies).await.0, expected);
     }
