@@ -18,6 +18,7 @@ mod registry;
 mod repeats;
 mod request;
 mod resume_token;
+mod suspicion;
 mod task;
 mod tell;
 #[cfg(test)]
@@ -348,17 +349,6 @@ impl Coordinator {
 impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has every hold renewed at once if another clock shows a pause that ours did not count (S3).
-    fn look_for_pauses(&self) {
-        if self.clock.suspects_pause() {
-            tracing::warn!(
-                "another clock shows a pause that the boot clock did not count: every hold is renewed at once"
-            );
-            self.observer.observe(&Observation::PauseSuspected);
-            self.registry().send_to_all(|| Command::SuspectPause);
-        }
     }
 
     fn observe_refusal(&self, result: AcquireResult) {

@@ -1,8 +1,6 @@
 //! Tells callers and the operator what the machine wants told: answers, events, one log line a grant, loss and
 //! release.
 
-use std::time::Duration;
-
 use super::caller::Caller;
 use super::observe::{AcquireResult, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
@@ -214,38 +212,6 @@ impl Task {
 
     pub(super) fn resume_token(&self, caller: &Caller) -> String {
         resume_token::make(&self.path, caller, self.shared.clock.as_ref())
-    }
-
-    /// What a renewal says of a pause that is suspected (S3).
-    fn weigh_suspicion(&self, failure: Option<RenewalFailure>, latency: Option<Duration>) {
-        let clock = &self.shared.clock;
-        let now = clock.now();
-        match (failure, latency) {
-            (None, Some(latency)) => {
-                let sent = now.saturating_sub(latency);
-                let source = clock.suspicions().refute(sent, now);
-                if let Some(source) = source {
-                    tracing::warn!(
-                        clock = source.as_str(),
-                        "a clock has shown three pauses that were none: it is not heard for an hour"
-                    );
-                    self.shared.observer.observe(&Observation::ClockNotHeard { source });
-                }
-            }
-            (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {
-                clock.suspicions().confirm();
-            }
-            (
-                Some(
-                    RenewalFailure::Broken
-                    | RenewalFailure::Contended
-                    | RenewalFailure::Changed
-                    | RenewalFailure::Failed(_),
-                )
-                | None,
-                _,
-            ) => {}
-        }
     }
 
     fn tell_validity(

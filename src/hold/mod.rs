@@ -32,9 +32,12 @@ mod held;
 mod jitter;
 mod known;
 mod late;
+mod memory;
 mod polling;
 mod releasing;
 mod renewal;
+mod renewing;
+mod resume;
 mod resuming;
 mod tenure;
 #[cfg(test)]
@@ -56,6 +59,7 @@ pub use event::{
 };
 pub use held::Holding;
 pub use known::Known;
+pub use memory::{Memory, Rest};
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
 
@@ -70,7 +74,7 @@ use resuming::Resuming;
 use turn::Turn;
 use waiters::Waiters;
 
-use crate::lock::{ETag, FencingToken, LeaseId};
+use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -106,34 +110,6 @@ pub struct Settings {
     pub poll_cap: Duration,
     /// How long a lock is handed on between callers of one sidecar, at most D/2 (S10).
     pub hand_off: Duration,
-}
-
-/// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
-/// is checked (S5).
-#[derive(Clone, Debug, Default)]
-pub struct Memory {
-    /// The record as last read or written.
-    pub known: Option<Known>,
-    /// The greatest token seen or granted.
-    pub highest: Option<FencingToken>,
-    /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody may
-    /// still believe in a hold (S13).
-    pub not_before: Option<Instant>,
-    /// The rest that its record has promised, if it was seen (S11).
-    pub rest: Option<Box<Rest>>,
-    /// When the record was last seen to have changed: how eagerly the lock is polled depends on it (S10).
-    pub changed_at: Option<Instant>,
-    /// How long this sidecar has had the lock again and again (S10).
-    pub tenure: Tenure,
-    /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
-    pub stands_back_until: Option<Instant>,
-}
-
-/// A rest that a record has promised, on our own clock (S11): a wall clock that goes back makes no more of it.
-#[derive(Clone, Debug)]
-pub struct Rest {
-    etag: ETag,
-    until: Instant,
 }
 
 #[derive(Clone, Debug)]

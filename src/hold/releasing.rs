@@ -90,7 +90,7 @@ impl Releasing {
     }
 
     /// Whether `request` is to be answered, or was the only one and is answered late.
-    fn awaits(&mut self, request: Request) -> bool {
+    fn expects(&mut self, request: Request) -> bool {
         if self.flight.is(request) {
             return true;
         }
@@ -172,7 +172,7 @@ impl Hold {
                 return;
             }
         };
-        if !releasing.awaits(request) {
+        if !releasing.expects(request) {
             self.state = State::Releasing(releasing);
             return;
         }

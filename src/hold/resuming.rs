@@ -5,14 +5,15 @@ use std::sync::Arc;
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::callers::shutting_down;
-use super::event::{CallerId, Failure, Request, Resume, Stored, Terms, Trouble, TroubleKind};
+use super::event::{CallerId, Failure, Request, Resume, Stored, Trouble, TroubleKind};
 use super::held::{BROKEN, DELETED, Fading, Phase, StoreClock};
 use super::releasing::{Released, Releasing, TAKEN};
+use super::resume::next_generation;
 use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
-use crate::time::{Instant, UnixMillis};
+use crate::time::Instant;
 
 /// A hold that is being taken up again.
 #[derive(Clone, Debug)]
@@ -57,10 +58,7 @@ impl Hold {
         if self.draining {
             return turn.push(Action::TellFailed { caller, trouble: shutting_down() });
         }
-        let resume = match self.resume_here(caller, resume, turn) {
-            Some(resume) => resume,
-            None => return,
-        };
+        let Some(resume) = self.resume_here(caller, resume, turn) else { return };
         match self.may_resume(&resume) {
             Verdict::GoOn => {}
             Verdict::Ended => {
@@ -350,55 +348,6 @@ impl Hold {
         turn.push(Action::TellLost { caller: resuming.caller, reason, detail });
         let not_before = resuming.believed_until.max(turn.now);
         self.state = State::Idle { not_before, effort: None };
-    }
-}
-
-/// The record with the next generation of its hold (S16).
-fn next_generation(fields: Fields, resume: &Resume) -> Fields {
-    let record = Record::from_fields(&fields);
-    let generation = record.generation.max(1) + 1;
-    Record { generation, attempt: resume.attempt.clone(), ..record }.into_fields(fields)
-}
-
-impl Resume {
-    /// Takes the bounds from the store's clock: the machine's own wall clock may be wrong (S3).
-    fn bound(&mut self, time: UnixMillis) {
-        let Some(bounds) = self.bounds.take() else { return };
-        let mut terms = Terms::clone(&self.terms);
-        if let Some(ends) = bounds.max_hold_ends {
-            let left = ends.saturating_since(time);
-            terms.max_hold = Some(terms.max_hold.map_or(left, |most| most.min(left)));
-        }
-        terms.min_hold = terms.min_hold.min(bounds.min_hold_ends.saturating_since(time));
-        self.terms = Arc::new(terms);
-    }
-
-    /// Whether the record is still that of the client's hold (S16); why not.
-    fn check(&self, record: &Record) -> Result<(), &'static str> {
-        let same_epoch = record.token.is_some_and(|token| token.epoch() == self.token.epoch());
-        if !same_epoch || record.lease != Some(self.lease_id.fingerprint()) {
-            return Err("the lock has been granted to another since");
-        }
-        let repeated = !self.attempt.is_empty() && record.attempt == self.attempt;
-        if record.generation.max(1) != self.generation && !repeated {
-            return Err("the hold went on from another of its grants: this one is old");
-        }
-        Ok(())
-    }
-
-    /// Fills in what the client did not bring and the record has. The key is the lock's; the labels are those of the
-    /// grant that was stored, so after a hand-off (S10) they are another's.
-    fn remember(&mut self, stored: Record) {
-        let mut terms = Terms::clone(&self.terms);
-        let own = stored.token == Some(self.token);
-        terms.record = Record {
-            function: stored.function,
-            scope: stored.scope,
-            mode: stored.mode,
-            labels: if own { stored.labels } else { terms.record.labels },
-            ..terms.record
-        };
-        self.terms = Arc::new(terms);
     }
 }
 

@@ -81,7 +81,8 @@ impl Hold {
         }
         let handed = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
         let lasted = self.memory.tenure.has_lasted(now);
-        if !handed && !(self.memory.tenure.is_repeated() && lasted >= limit) {
+        let looped = self.memory.tenure.is_repeated() && lasted >= limit;
+        if !handed && !looped {
             return None;
         }
         self.handing_since = None;

@@ -83,7 +83,7 @@ pub struct Rejected {
     /// Which event of the lock, from 0.
     pub index: usize,
     /// The event.
-    pub event: TraceEvent,
+    pub event: Box<TraceEvent>,
 }
 
 /// Tokens of one epoch differ below this (S5).
@@ -162,7 +162,7 @@ impl Monitor {
                 Ok(())
             }
         };
-        checked.map_err(|(rule, why)| Rejected { rule, why, index, event: event.clone() })
+        checked.map_err(|(rule, why)| Rejected { rule, why, index, event: Box::new(event.clone()) })
     }
 
     /// S1: whoever else may believe at that moment.

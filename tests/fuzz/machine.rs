@@ -103,7 +103,7 @@ fn terms(lease: u64, wait: u64) -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
-        resumable: wait % 3 > 0,
+        resumable: !wait.is_multiple_of(3),
         record: Record::default(),
     }
 }

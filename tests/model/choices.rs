@@ -75,6 +75,12 @@ fn of_a_sidecar(world: &World, rules: &Rules, at: usize, found: &mut Vec<Action>
         (None, Phase::Acquiring | Phase::Held) => found.push(Action::Send(at)),
         (None, Phase::Storing | Phase::Ending { .. } | Phase::Renewing | Phase::Resuming) => {}
     }
+    ends_of_a_sidecar(world, rules, at, found);
+}
+
+/// How what a sidecar has may end, from the outside and by time.
+fn ends_of_a_sidecar(world: &World, rules: &Rules, at: usize, found: &mut Vec<Action>) {
+    let (sidecar, budget) = (&world.sidecars[at], &world.budget);
     if has_no_stream(world, at) {
         found.push(Action::Notice(at));
         if world.clients[MOVER].stage == Stage::Ended {

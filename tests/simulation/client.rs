@@ -98,7 +98,6 @@ pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
         auto_renew: true,
         resumable: true,
         request_id: String::new(),
-        resumable: true,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
     }
 }

@@ -1,8 +1,7 @@
 //! Every order in which a bounded set of things can happen to two sidecars and one lock, not only those that chance picks.
 //!
-//! Time goes in steps, since only the order of what happens matters, and where a clock's reading matters, the steps are
-//! fine enough to fall before and after. What is bounded: callers, duplicates, losses, freezes, false alarms of a clock,
-//! moves of clients, depth.
+//! Time goes in steps, fine enough to fall before and after what a clock's reading matters for. Bounded are callers,
+//! duplicates, losses, freezes, false alarms of a clock, moves of clients, and the depth.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,7 +18,6 @@ use uuid::Uuid;
 use crate::client::plain_terms;
 use crate::storage::{Storage, failed, unknown};
 use crate::truth::Truth;
-
 /// What is left of each kind of thing that may go wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -34,8 +32,7 @@ pub(crate) struct Bounds {
 
 /// States after which a run in the test command stops, breadth first.
 pub(crate) const STATES: u64 = 20_000;
-
-/// A step of time: validity ends between two of them, and so does the lease.
+/// Validity ends between two of these, and so does the lease.
 const STEP: Duration = Duration::from_millis(7_400);
 
 #[derive(Clone, Debug)]
@@ -49,7 +46,7 @@ struct Sidecar {
 /// A client, and its belief in its hold, by a clock that all share here: what drifts is the simulator's business.
 #[derive(Clone, Debug)]
 struct Client {
-    /// The sidecar that it calls, and the one that it has left.
+    /// The sidecar that it calls, and the one it left.
     at: usize,
     former: Option<(usize, CallerId)>,
     caller: CallerId,

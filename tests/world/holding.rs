@@ -257,8 +257,7 @@ impl Client {
             to = self.world.sidecar(holding.sidecar.index);
         }
         let Holding { sidecar, stream, path, token, resume_token, told, renews, .. } = holding;
-        let Some(stream) = stream else { return None };
-        stream.breaks(millis(random, 0, 15_000));
+        stream?.breaks(millis(random, 0, 15_000));
         let same_machine = self.home == Some(to.index);
         let told_valid_until = told.clone().filter(|_| same_machine);
         let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));

@@ -33,9 +33,7 @@ pub(crate) fn judge(
     now: Duration,
 ) -> Option<String> {
     let before = state.checks.told.get(&stream).cloned();
-    let told = |state: &mut State, next: Told| {
-        state.checks.told.insert(stream, next);
-    };
+    let told = |state: &mut State, next| state.checks.told.insert(stream, next);
     let wrong = || Some(format!("S4: stream {stream} is told {event:?} after {before:?}"));
     match (&before, event) {
         (Some(Told::Over), _) => wrong(),
@@ -60,9 +58,10 @@ pub(crate) fn judge(
             | HoldEvent::AtRisk { validity, .. }
             | HoldEvent::Recovered(validity),
         ) => {
-            let warns = matches!(event, HoldEvent::AtRisk { .. });
-            told(state, Told::Held { token: *token, until: until(validity), at_risk: warns });
-            if warns && *at_risk { wrong() } else { None }
+            let warned = *at_risk;
+            let at_risk = matches!(event, HoldEvent::AtRisk { .. });
+            told(state, Told::Held { token: *token, until: until(validity), at_risk });
+            (at_risk && warned).then(wrong).flatten()
         }
         (Some(Told::Held { .. }), HoldEvent::Draining { .. }) => None,
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {

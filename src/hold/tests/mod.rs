@@ -1,6 +1,7 @@
 mod acquiring;
 mod bounds;
 mod ending;
+mod fairness;
 mod renewing;
 mod resuming;
 mod rig;

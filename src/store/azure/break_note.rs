@@ -3,9 +3,13 @@
 
 use std::collections::HashMap;
 
+use azure_core::http::RequestContent;
+use azure_storage_blob::models::BlockBlobClientUploadOptions;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 
+use super::AzureStore;
+use super::error::{Failure, Request};
 use crate::lock::{FencingToken, Fields, LockPath, header_safe};
 use crate::store::{BreakNote, StoreError};
 use crate::time::UnixMillis;
@@ -91,6 +95,34 @@ fn encoded(text: &str, limit: usize) -> String {
         encoded.push_str(&next);
     }
     encoded
+}
+
+impl AzureStore {
+    pub(super) async fn write_note(
+        &self,
+        path: &LockPath,
+        note: &BreakNote,
+    ) -> Result<(), StoreError> {
+        let options = BlockBlobClientUploadOptions {
+            metadata: Some(to_metadata(note)),
+            ..BlockBlobClientUploadOptions::default()
+        };
+        let name = note_name(path.name());
+        let blob = self.clients.admin.blob_client(path.container(), &name).block_blob_client();
+        let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await;
+        written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
+    }
+
+    /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
+    pub(super) async fn delete_note(&self, path: &LockPath) {
+        let name = note_name(path.name());
+        let deleted = self.clients.lease.blob_client(path.container(), &name).delete(None).await;
+        if let Err(failure) = deleted.map_err(Failure::from)
+            && !matches!(failure.code(), "BlobNotFound" | "ContainerNotFound")
+        {
+            tracing::warn!(%path, %failure, "could not delete the note of a break");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::denial;
+use super::error::{Failure, Request};
+use super::{AzureStore, denial};
 use crate::store::{GRACE_AFTER_LOSS, StoreError};
 use crate::time::Instant;
 
@@ -104,6 +105,24 @@ pub(super) fn missing(container: &str) -> StoreError {
              identity with the role {:?} on the account",
             denial::ROLE
         ),
+    }
+}
+
+impl AzureStore {
+    /// Makes the container, unless it is there.
+    pub(super) async fn make_container(&self, container: &str) -> Result<(), StoreError> {
+        if !self.create_container {
+            return Err(missing(container));
+        }
+        let client = self.clients.lease.blob_container_client(container);
+        let Err(failure) = client.create(None).await else { return Ok(()) };
+        let failure = Failure::from(failure);
+        if failure.code() == "ContainerAlreadyExists" {
+            return Ok(());
+        }
+        let error = self.error(Request::CreateContainer, failure);
+        let denied = matches!(error, StoreError::Denied { .. });
+        Err(if denied { missing(container) } else { error })
     }
 }
 

@@ -174,43 +174,6 @@ impl AzureStore {
             }
         }
     }
-
-    async fn make_container(&self, container: &str) -> Result<(), StoreError> {
-        if !self.create_container {
-            return Err(containers::missing(container));
-        }
-        let client = self.clients.lease.blob_container_client(container);
-        let Err(failure) = client.create(None).await else { return Ok(()) };
-        let failure = Failure::from(failure);
-        if failure.code() == "ContainerAlreadyExists" {
-            return Ok(());
-        }
-        let error = self.error(Request::CreateContainer, failure);
-        let denied = matches!(error, StoreError::Denied { .. });
-        Err(if denied { containers::missing(container) } else { error })
-    }
-
-    async fn write_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), StoreError> {
-        let options = BlockBlobClientUploadOptions {
-            metadata: Some(break_note::to_metadata(note)),
-            ..BlockBlobClientUploadOptions::default()
-        };
-        let name = break_note::note_name(path.name());
-        let blob = self.clients.admin.blob_client(path.container(), &name).block_blob_client();
-        let written = blob.upload(RequestContent::from(Vec::new()), Some(options)).await;
-        written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
-    }
-
-    /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
-    async fn delete_note(&self, path: &LockPath) {
-        let name = break_note::note_name(path.name());
-        let deleted = self.clients.lease.blob_client(path.container(), &name).delete(None).await;
-        if let Err(failure) = deleted.map_err(Failure::from)
-            && !matches!(failure.code(), "BlobNotFound" | "ContainerNotFound")
-        {
-            tracing::warn!(%path, %failure, "could not delete the note of a break");
-        }
-    }
 }
 
 #[async_trait]

@@ -125,13 +125,11 @@ async fn s16_later_calls_carry_the_newest_generation_and_the_newest_token_resume
 }
 
 fn resumed(generation: u64) -> Event {
-    match grant(validity(OURS, 1_058, 58)) {
-        Event::Granted(grant) => {
-            let resume_token = format!("resume-{generation}");
-            Event::Granted(crate::proto::Grant { generation, resume_token, ..grant })
-        }
-        other => other,
-    }
+    let Event::Granted(grant) = grant(validity(OURS, 1_058, 58)) else {
+        panic!("a grant is a grant")
+    };
+    let resume_token = format!("resume-{generation}");
+    Event::Granted(crate::proto::Grant { generation, resume_token, ..grant })
 }
 
 #[tokio::test]

@@ -1,0 +1,58 @@
+//! Pauses that the boot clock may not have counted: every hold is renewed, and the answers decide (S3).
+
+use std::time::Duration;
+
+use super::Shared;
+use super::observe::{Observation, RenewalFailure};
+use super::task::{Command, Task};
+
+impl Shared {
+    /// Has every hold renewed at once if another clock shows a pause that ours did not count (S3).
+    pub(super) fn look_for_pauses(&self) {
+        if self.clock.suspects_pause() {
+            tracing::warn!(
+                "another clock shows a pause that the boot clock did not count: every hold is renewed at once"
+            );
+            self.observer.observe(&Observation::PauseSuspected);
+            self.registry().send_to_all(|| Command::SuspectPause);
+        }
+    }
+}
+
+impl Task {
+    /// What a renewal says of a pause that is suspected (S3).
+    pub(super) fn weigh_suspicion(
+        &self,
+        failure: Option<RenewalFailure>,
+        latency: Option<Duration>,
+    ) {
+        let clock = &self.shared.clock;
+        let now = clock.now();
+        match (failure, latency) {
+            (None, Some(latency)) => {
+                let sent = now.saturating_sub(latency);
+                let source = clock.suspicions().refute(sent, now);
+                if let Some(source) = source {
+                    tracing::warn!(
+                        clock = source.as_str(),
+                        "a clock has shown three pauses that were none: it is not heard for an hour"
+                    );
+                    self.shared.observer.observe(&Observation::ClockNotHeard { source });
+                }
+            }
+            (Some(RenewalFailure::Taken | RenewalFailure::Deleted), _) => {
+                clock.suspicions().confirm();
+            }
+            (
+                Some(
+                    RenewalFailure::Broken
+                    | RenewalFailure::Contended
+                    | RenewalFailure::Changed
+                    | RenewalFailure::Failed(_),
+                )
+                | None,
+                _,
+            ) => {}
+        }
+    }
+}

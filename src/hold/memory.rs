@@ -1,0 +1,33 @@
+//! What is remembered of a lock while nobody here wants it (S5, S10, S11, S13).
+
+use super::{Known, Tenure};
+use crate::lock::{ETag, FencingToken};
+use crate::time::Instant;
+
+/// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
+/// is checked (S5).
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// The record as last read or written.
+    pub known: Option<Known>,
+    /// The greatest token seen or granted.
+    pub highest: Option<FencingToken>,
+    /// When the next acquisition may begin: this sidecar stands back (S10), the lock rests (S11), or somebody may
+    /// still believe in a hold (S13).
+    pub not_before: Option<Instant>,
+    /// The rest that its record has promised, if it was seen (S11).
+    pub rest: Option<Box<Rest>>,
+    /// When the record was last seen to have changed: how eagerly the lock is polled depends on it (S10).
+    pub changed_at: Option<Instant>,
+    /// How long this sidecar has had the lock again and again (S10).
+    pub tenure: Tenure,
+    /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
+    pub stands_back_until: Option<Instant>,
+}
+
+/// A rest that a record has promised, on our own clock (S11): a wall clock that goes back makes no more of it.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    pub(super) etag: ETag,
+    pub(super) until: Instant,
+}

@@ -1,0 +1,182 @@
+//! Renewals of a hold, and what their answers end (S3, S7 to S9, S16).
+
+use super::action::{Action, LossReason};
+use super::event::{Failure, Request, Stored, Trouble};
+use super::held::{BROKEN, DELETED, Held, Phase};
+use super::releasing::TAKEN;
+use super::renewal::Answered;
+use super::turn::Turn;
+use super::validity::cut_off;
+use super::{Hold, State};
+use crate::lock::Record;
+
+impl Hold {
+    pub(super) fn renew(&mut self, held: &mut Held, turn: &mut Turn) {
+        if let Some(missed) = held.renewal.cut_off_overdue(turn.now, &mut self.jitter) {
+            turn.push(Action::ReportRenewal {
+                latency: None,
+                lateness: missed.lateness,
+                failure: Some(Failure::Unknown(Trouble::unanswered("renewal"))),
+            });
+        }
+        if held.renewal.is_due(turn.now) {
+            let request = self.next_request();
+            held.renewal.sent(request, turn.now);
+            let timeout = cut_off(held.renewal.lease_duration());
+            let if_match = self.memory.known.as_ref().map(|known| known.etag().clone());
+            turn.push(Action::SendRenew { request, lease_id: held.lease_id, if_match, timeout });
+        }
+        if let Some((kind, detail)) = held.renewal.warn(turn.now)
+            && held.phase == Phase::Active
+        {
+            let (caller, valid_until) = (held.caller, held.tell_validity(turn.now));
+            turn.push(Action::TellAtRisk { caller, valid_until, kind, detail });
+        }
+    }
+
+    pub(super) fn renew_answered(
+        &mut self,
+        request: Request,
+        answer: Result<(), Failure>,
+        turn: &mut Turn,
+    ) {
+        match self.take_state(turn.now) {
+            State::Held(mut held) => match held.renewal.answered(request) {
+                Some(answered) => self.renewal_answered(held, answered, answer, turn),
+                None => {
+                    self.state = State::Held(held);
+                    self.late_answer(request, answer.is_ok(), turn);
+                }
+            },
+            State::Resuming(resuming) => {
+                self.resume_renew_answered(resuming, request, answer, turn);
+            }
+            other @ (State::Idle { .. } | State::Acquiring(_) | State::Releasing(_)) => {
+                self.state = other;
+                // S4: a renewal that succeeds after the hold was lost is released, not kept.
+                self.late_answer(request, answer.is_ok(), turn);
+            }
+        }
+    }
+
+    fn renewal_answered(
+        &mut self,
+        mut held: Box<Held>,
+        answered: Answered,
+        answer: Result<(), Failure>,
+        turn: &mut Turn,
+    ) {
+        // A try that was cut off has been reported and repeated: of its answer only the definite counts.
+        if !answered.cut_off || answer.is_ok() {
+            turn.push(Action::ReportRenewal {
+                latency: Some(turn.now.saturating_since(answered.sent)),
+                lateness: answered.lateness,
+                failure: answer.as_ref().err().cloned(),
+            });
+        }
+        let (reason, detail) = match answer {
+            Ok(()) => {
+                let recovered = held.renewal.succeeded(answered.sent);
+                tell_renewed(&mut held, recovered, turn);
+                self.state = State::Held(held);
+                return;
+            }
+            Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
+            Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
+            Err(Failure::Deleted) => (LossReason::LockDeleted, DELETED.to_owned()),
+            Err(
+                failure @ (Failure::Contended
+                | Failure::Changed
+                | Failure::Unknown(_)
+                | Failure::NotDone(_)
+                | Failure::Refused(_)),
+            ) => {
+                if !answered.cut_off {
+                    held.renewal.failed(&failure, turn.now, &mut self.jitter);
+                }
+                if failure == Failure::Changed {
+                    self.settle(&mut held, turn);
+                }
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        self.lose_lease(held, reason, detail, turn);
+    }
+
+    /// Somebody has written the record since: it went on elsewhere, or it was a late write of ours (S16).
+    fn settle(&mut self, held: &mut Held, turn: &mut Turn) {
+        let request = self.next_request();
+        let timeout = cut_off(held.renewal.lease_duration());
+        held.settling = Some(request);
+        turn.push(Action::SendRead { request, timeout });
+    }
+
+    /// The record was read because a renewal met another version than ours. An unknown outcome needs no repeat: the
+    /// next renewal meets the change again.
+    pub(super) fn settle_answered(
+        &mut self,
+        mut held: Box<Held>,
+        request: Request,
+        answer: Result<Stored, Failure>,
+        turn: &mut Turn,
+    ) {
+        if held.settling != Some(request) {
+            self.state = State::Held(held);
+            return;
+        }
+        held.settling = None;
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(Failure::Deleted) => {
+                let detail = DELETED.to_owned();
+                return self.lose_lease(held, LossReason::LockDeleted, detail, turn);
+            }
+            Err(
+                Failure::Contended
+                | Failure::Taken
+                | Failure::Broken
+                | Failure::Changed
+                | Failure::Unknown(_)
+                | Failure::NotDone(_)
+                | Failure::Refused(_),
+            ) => {
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        let record = Record::from_fields(&stored.fields);
+        let ours = record.lease == Some(held.lease_id.fingerprint())
+            && record.generation == held.generation;
+        self.learn(stored, turn.now);
+        if ours {
+            held.renewal.renew_now(turn.now);
+            self.state = State::Held(held);
+        } else {
+            let detail = "the hold went on at another sidecar, or another has the lock".to_owned();
+            self.lose_lease(held, LossReason::Taken, detail, turn);
+        }
+    }
+
+    /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
+    pub(super) fn suspect_pause(&mut self, turn: &Turn) {
+        if let State::Held(held) = &mut self.state
+            && held.is_renewed()
+        {
+            held.renewal.suspect(turn.now, &mut self.jitter);
+        }
+    }
+}
+
+/// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
+fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
+    if held.phase != Phase::Active {
+        return;
+    }
+    let (caller, valid_until) = (held.caller, held.tell_validity(turn.now));
+    turn.push(if recovered {
+        Action::TellRecovered { caller, valid_until }
+    } else {
+        Action::TellRenewed { caller, valid_until }
+    });
+}
