@@ -58,7 +58,7 @@ pub(super) fn send(
             spawn(inbox, async move {
                 let renewing = shared.store.renew(&path, lease_id, if_match);
                 let answer = shared.limited(urgency, timeout, renewing).await;
-                let answer = shared.answer(gone(answer)).map(|_renewed| ());
+                let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
                 if answer == Err(Failure::Broken)
                     && let Some(note) = shared.break_note(&path).await
                 {

@@ -98,8 +98,8 @@ pub enum Event {
     RenewAnswered {
         /// Which.
         request: Request,
-        /// Whether it was renewed.
-        answer: Result<(), Failure>,
+        /// The store's clock, if it was renewed.
+        answer: Result<UnixMillis, Failure>,
     },
     /// The store answered a release.
     ReleaseAnswered {

@@ -1,14 +1,20 @@
 //! Renewals of a hold, and what their answers end (S3, S7 to S9, S16).
 
+use std::time::Duration;
+
 use super::action::{Action, LossReason};
 use super::event::{Failure, Request, Stored, Trouble};
-use super::held::{BROKEN, DELETED, Held, Phase};
+use super::held::{BROKEN, DELETED, Held, Phase, StoreClock};
 use super::releasing::TAKEN;
 use super::renewal::Answered;
 use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Hold, State};
 use crate::lock::Record;
+use crate::time::UnixMillis;
+
+/// A round trip within which the store's clock is read well enough.
+const PROMPT: Duration = Duration::from_secs(2);
 
 impl Hold {
     pub(super) fn renew(&mut self, held: &mut Held, turn: &mut Turn) {
@@ -37,7 +43,7 @@ impl Hold {
     pub(super) fn renew_answered(
         &mut self,
         request: Request,
-        answer: Result<(), Failure>,
+        answer: Result<UnixMillis, Failure>,
         turn: &mut Turn,
     ) {
         match self.take_state(turn.now) {
@@ -63,7 +69,7 @@ impl Hold {
         &mut self,
         mut held: Box<Held>,
         answered: Answered,
-        answer: Result<(), Failure>,
+        answer: Result<UnixMillis, Failure>,
         turn: &mut Turn,
     ) {
         // A try that was cut off has been reported and repeated: of its answer only the definite counts.
@@ -75,7 +81,11 @@ impl Hold {
             });
         }
         let (reason, detail) = match answer {
-            Ok(()) => {
+            Ok(time) => {
+                // An answer that was long under way tells the time of long ago.
+                if turn.now.saturating_since(answered.sent) <= PROMPT {
+                    held.store_clock = StoreClock { read_at: answered.sent, time };
+                }
                 let recovered = held.renewal.succeeded(answered.sent);
                 tell_renewed(&mut held, recovered, turn);
                 self.state = State::Held(held);

@@ -13,7 +13,7 @@ use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
-use crate::time::Instant;
+use crate::time::{Instant, UnixMillis};
 
 /// A hold that is being taken up again.
 #[derive(Clone, Debug)]
@@ -202,12 +202,13 @@ impl Hold {
         &mut self,
         mut resuming: Box<Resuming>,
         request: Request,
-        answer: Result<(), Failure>,
+        answer: Result<UnixMillis, Failure>,
         turn: &mut Turn,
     ) {
         match resuming.step {
             Step::Renew { sent } if resuming.flight.is(request) => match answer {
-                Ok(()) => {
+                Ok(time) => {
+                    resuming.store_clock = StoreClock { read_at: turn.now, time };
                     resuming.step = Step::Read { renewed: sent };
                     self.send_resume(resuming, turn);
                 }

@@ -89,7 +89,7 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
         }
         1 => Event::ReadAnswered { request, answer: answer(refused, stored()) },
         2 => Event::WriteAnswered { request, answer: answer(refused, etag()) },
-        3 => Event::RenewAnswered { request, answer: answer(refused, ()) },
+        3 => Event::RenewAnswered { request, answer: answer(refused, time) },
         _ => Event::ReleaseAnswered { request, answer: answer(refused, ()) },
     }
 }

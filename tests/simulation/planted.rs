@@ -7,7 +7,7 @@ use leasehold::hold::{
     Action, CallerId, Event, Failure, Hold, Memory, Request, Settings, Stored, margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
-use leasehold::time::Instant;
+use leasehold::time::{Instant, UnixMillis};
 
 use crate::storage::GARBAGE;
 
@@ -190,22 +190,22 @@ impl Machine {
             (
                 Bug::CountsFromAnswer,
                 event @ (Event::AcquireAnswered { request, answer: Ok(_), .. }
-                | Event::RenewAnswered { request, answer: Ok(()) }),
+                | Event::RenewAnswered { request, answer: Ok(_) }),
             ) => {
                 let sent = self.sent.get(&request).copied().unwrap_or(now);
                 self.shift = now.saturating_since(sent);
                 event
             }
-            (Bug::MatchesNewestSend, Event::RenewAnswered { request, answer: Ok(()) }) => {
+            (Bug::MatchesNewestSend, Event::RenewAnswered { request, answer: Ok(time) }) => {
                 let request = self.newest.unwrap_or(request);
-                Event::RenewAnswered { request, answer: Ok(()) }
+                Event::RenewAnswered { request, answer: Ok(time) }
             }
             (Bug::AcquiresToRenew, Event::AcquireAnswered { request, answer, read: None })
                 if self.renewals.contains_key(&request) =>
             {
-                Event::RenewAnswered { request, answer: answer.map(drop) }
+                Event::RenewAnswered { request, answer: answer.map(|granted| granted.time) }
             }
-            (Bug::LateRenewalRevives, event @ Event::RenewAnswered { answer: Ok(()), .. }) => {
+            (Bug::LateRenewalRevives, event @ Event::RenewAnswered { answer: Ok(_), .. }) => {
                 if let Some(caller) = self.lost {
                     let valid_until = now + Duration::from_secs(10);
                     told.push(Action::TellRenewed { caller, valid_until });
@@ -265,7 +265,8 @@ impl Machine {
                 *valid_until = *valid_until + self.shift;
             }
             (Bug::AssumesRenewed, Action::SendRenew { request, .. }) => {
-                return Behind::Event(Event::RenewAnswered { request: *request, answer: Ok(()) });
+                let answer = Ok(UnixMillis(1_800_000_000_000));
+                return Behind::Event(Event::RenewAnswered { request: *request, answer });
             }
             (Bug::TokenNotStored, Action::SendWrite { request, if_match, .. }) => {
                 let answer = Ok(ETag(if_match.0.clone()));

@@ -102,7 +102,7 @@ impl Storage {
             Action::SendRenew { request, lease_id, if_match, .. } => {
                 let if_match = if_match.as_ref();
                 let answer = self.locks.renew(&self.path, *lease_id, if_match, at, time);
-                let answer = answer.map(drop).map_err(|error| failure(&error));
+                let answer = answer.map(|renewed| renewed.time).map_err(|error| failure(&error));
                 Event::RenewAnswered { request: *request, answer }
             }
             Action::SendRelease { request, lease_id, if_match, .. } => {

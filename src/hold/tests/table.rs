@@ -68,7 +68,8 @@ impl Table {
                 Event::WriteAnswered { request: *request, answer }
             }
             Action::SendRenew { request, lease_id, if_match, .. } => {
-                let answer = self.renew(*lease_id, if_match.as_ref(), now);
+                let answer =
+                    self.renew(*lease_id, if_match.as_ref(), now).map(|()| Self::time(now));
                 Event::RenewAnswered { request: *request, answer }
             }
             Action::SendRelease { request, lease_id, if_match, .. } => {
