@@ -160,6 +160,14 @@ impl Sidecar {
         answer.result.unwrap().outcome()
     }
 
+    /// Releases as clients do, with the generation: so the lock is handed on here (S10, S16).
+    pub(crate) async fn release_of(&self, grant: &Grant) -> ReleaseOutcome {
+        let (lease_id, generation) = (grant.lease_id.clone(), grant.generation);
+        let request = ReleaseLeaseRequest { lease_id, generation };
+        let answer = self.client.clone().release_lease(request).await.unwrap().into_inner();
+        answer.result.unwrap().outcome()
+    }
+
     pub(crate) async fn record(&self, function: &str) -> LockRecord {
         let request = GetLockRequest { lock: by_key(function) };
         self.client.clone().get_lock(request).await.unwrap().into_inner().record.unwrap()

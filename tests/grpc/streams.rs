@@ -49,10 +49,10 @@ async fn s10_waiters_are_told_their_place_and_served_in_their_order() {
     let mut third = sidecar.hold(patient).await;
     let Event::Waiting(waiting) = next(&mut third).await else { panic!() };
     assert_eq!(waiting.position, 2);
-    drop(first);
+    sidecar.release_of(&held).await;
     let second_grant = skip_waiting(&mut second).await;
     assert_eq!(second_grant.fencing_token, held.fencing_token + 1, "handed on, S5");
-    sidecar.release(&second_grant.lease_id).await;
+    sidecar.release_of(&second_grant).await;
     let Event::Released(released) = next(&mut second).await else { panic!() };
     assert_eq!(released.result.unwrap().outcome(), ReleaseOutcome::Released);
     assert!(second.message().await.unwrap().is_none(), "the stream ends with OK");

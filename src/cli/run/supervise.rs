@@ -185,7 +185,7 @@ impl Watch<'_> {
         }
     }
 
-    /// The corrected clock runs ahead of the one that validities are told on, if at all: on the safe side.
+    /// The very clock that validities are told on (S3).
     fn now(&self) -> BootInstant {
         BootInstant::from_boot(self.clock.now().since_boot())
     }
