@@ -1,0 +1,36 @@
+//! What happens at the same time: calls, resumes, rests and late answers that cross each other (S11 to S16).
+
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, secs, terms, trouble,
+};
+use crate::hold::{Action, Event, LossReason, StoreBounds, Terms};
+
+/// A stream broke at its client, which goes on elsewhere before this sidecar has noticed; then a rest is over here.
+#[test]
+fn s16_s11_a_hold_that_rests_is_handed_on_only_if_it_was_released_with_its_generation() {
+    for end in 0..3 {
+        let (mut former, mut rig) = Rig::pair();
+        let bound = Terms { resumable: true, min_hold: secs(2), ..terms() };
+        let grant = former.grant(ANN, bound);
+        former.arrive(CAT, terms());
+        if end < 2 {
+            rig.resume(BOB, &grant, terms(), secs(10));
+            rig.serve();
+            rig.granted(BOB);
+        }
+        match end {
+            0 => former.leave(ANN),
+            1 => former.release(ANN),
+            _ => former.release_of(ANN, &grant),
+        }
+        // The rest ends before the next renewal would find out.
+        former.pass(millis(2_100));
+        assert_eq!(is_granted(&former.told(), CAT), end == 2, "{end}");
+        former.pass_served(secs(5));
+        if end < 2 {
+            assert!(!is_granted(&former.told(), CAT));
+            rig.pass_served(secs(7));
+            assert!(rig.hold.validity(BOB).is_some());
+        }
+    }
+}
