@@ -285,11 +285,22 @@ impl Hold {
     /// The caller of a resume went away. It may be trying elsewhere and still believe in its hold: the lease is
     /// left to run out.
     pub(super) fn resume_left(&mut self, caller: CallerId, turn: &Turn) -> bool {
-        let left = matches!(&self.state, State::Resuming(resuming) if resuming.caller == caller);
-        if left {
-            self.state = State::Idle { not_before: turn.now, effort: None };
-        }
-        left
+        let lease_id = match &self.state {
+            State::Resuming(resuming) if resuming.caller == caller => resuming.lease_id(),
+            State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_) => return false,
+        };
+        self.leave_to_run_out(lease_id, turn);
+        true
+    }
+
+    /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease (S13, S16).
+    fn leave_to_run_out(&mut self, lease_id: LeaseId, turn: &Turn) {
+        self.late.forget(lease_id);
+        self.state = State::Idle { not_before: turn.now, effort: None };
     }
 
     /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
@@ -310,7 +321,7 @@ impl Hold {
     pub(super) fn drain_resume(&mut self, turn: &mut Turn) {
         if let State::Resuming(resuming) = &self.state {
             turn.push(Action::TellFailed { caller: resuming.caller, trouble: shutting_down() });
-            self.state = State::Idle { not_before: turn.now, effort: None };
+            self.leave_to_run_out(lease_id, turn);
         }
     }
 
@@ -319,6 +330,7 @@ impl Hold {
             Failure::Unknown(_)
             | Failure::NotDone(_)
             | Failure::Refused(_)
+            let lease_id = resuming.lease_id();
             | Failure::Contended
             | Failure::Changed => {
                 return self.resume_later(resuming, turn);

@@ -34,3 +34,29 @@ fn s16_s11_a_hold_that_rests_is_handed_on_only_if_it_was_released_with_its_gener
         }
     }
 }
+
+#[test]
+fn s16_s13_a_late_renewal_does_not_release_a_hold_whose_resume_was_given_up() {
+    for end in 0..3 {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.arrive(CAT, terms());
+        rig.pass(secs(6));
+        let renewal = rig.request();
+        assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+        let late = rig.do_in_store(&renewal);
+        // The stream broke; the client comes back, and that call breaks too, before its write is done.
+        rig.resume(BOB, &grant, terms(), secs(8));
+        assert!(matches!(rig.request(), Action::SendWrite { .. }));
+        match end {
+            0 => rig.leave(BOB),
+            1 => rig.silent(BOB),
+            _ => rig.on(Event::DrainStarted { ends: rig.at() + secs(20) }),
+        }
+        rig.sent.clear();
+        rig.on(late);
+        rig.serve();
+        assert!(rig.is_leased(), "{end}: the client may still believe, and go on elsewhere");
+        rig.pass_served(secs(7));
+        assert!(!is_granted(&rig.told(), CAT), "{end}: the client believes until 14.2 s");
+    }
+}
