@@ -22,8 +22,8 @@ pub(super) struct Resuming {
     resume: Resume,
     step: Step,
     flight: Flight,
-    /// The bounds of the hold where this sidecar had it: newer than what the resume token says (S11).
-    bounds: Option<Bounds>,
+    /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
+    bounds: Bounds,
     /// Until when the client may believe, also by a slow clock (S13).
     believed_until: Instant,
     store_clock: StoreClock,
@@ -87,8 +87,10 @@ impl Hold {
         let believed_until = resume.believed_until;
         // Until the store has answered.
         let store_clock = StoreClock { read_at: turn.now, time: resume.acquired_at };
+        // What is left of them is counted from when the resume was asked for, however long it takes.
+        let bounds = Bounds::new(&resume.terms, turn.now);
         let resuming =
-            Resuming { caller, resume, step, flight, bounds: None, believed_until, store_clock };
+            Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), turn);
     }
 
@@ -132,7 +134,7 @@ impl Hold {
         let store_clock = held.store_clock;
         resume.terms = Arc::clone(&held.terms);
         resume.acquired_at = held.acquired_at;
-        let bounds = Some(held.bounds.clone());
+        let bounds = held.bounds.clone();
         let lease_duration = held.renewal.lease_duration();
         for request in held.renewal.unanswered().collect::<Vec<_>>() {
             self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
@@ -236,7 +238,9 @@ impl Hold {
         };
         match answer {
             Ok(Stored { etag, fields, time, .. }) => {
-                resuming.resume.bound(time);
+                if let Some(bounds) = resuming.resume.bounds.take() {
+                    resuming.bounds.cut(bounds, time, turn.now);
+                }
                 resuming.store_clock = StoreClock { read_at: turn.now, time };
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
                     let detail = detail.to_owned();
@@ -326,11 +330,11 @@ impl Hold {
     }
 
     fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, turn: &mut Turn) {
+            let lease_id = resuming.lease_id();
         let (reason, detail) = match failure {
             Failure::Unknown(_)
             | Failure::NotDone(_)
             | Failure::Refused(_)
-            let lease_id = resuming.lease_id();
             | Failure::Contended
             | Failure::Changed => {
                 return self.resume_later(resuming, turn);

@@ -60,3 +60,24 @@ fn s16_s13_a_late_renewal_does_not_release_a_hold_whose_resume_was_given_up() {
         assert!(!is_granted(&rig.told(), CAT), "{end}: the client believes until 14.2 s");
     }
 }
+
+#[test]
+fn s11_s16_a_slow_resume_makes_no_more_of_the_bounds() {
+    for by_store in [false, true] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.restart();
+        let asked = rig.at();
+        let time = super::table::Table::time(rig.now);
+        let bounds = by_store.then(|| StoreBounds {
+            max_hold_ends: Some(time + secs(20)),
+            min_hold_ends: time + secs(12),
+        });
+        let left = Terms { max_hold: Some(secs(20)), min_hold: secs(12), ..terms() };
+        rig.resume_bounded(BOB, &grant, left, bounds);
+        rig.pass_failing(secs(6));
+        rig.pass_served(secs(1));
+        let resumed = rig.granted(BOB);
+        assert_eq!(resumed.max_hold_ends, Some(asked + secs(20)), "{by_store}");
+        assert_eq!(resumed.min_hold_ends, asked + secs(12), "{by_store}");
+    }
+}
