@@ -10,7 +10,7 @@ use super::held::{BROKEN, DELETED, Fading, Phase, StoreClock};
 use super::releasing::{Released, Releasing, TAKEN};
 use super::resume::next_generation;
 use super::turn::Turn;
-use super::validity::cut_off;
+use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
 use crate::time::Instant;
@@ -269,6 +269,12 @@ impl Hold {
             }
         };
         match answer {
+            // S2: after any wait the validity is checked again.
+            Ok(_) if turn.now >= resuming.valid_until(renewed) => {
+                let reason = resuming.bounds.passed(turn.now).unwrap_or(LossReason::Expired);
+                let detail = "the resume took longer than the validity that it renewed".to_owned();
+                self.resume_lost(&resuming, reason, detail, turn);
+            }
             Ok(etag) => {
                 let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
@@ -324,13 +330,13 @@ impl Hold {
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
     pub(super) fn drain_resume(&mut self, turn: &mut Turn) {
         if let State::Resuming(resuming) = &self.state {
+            let lease_id = resuming.lease_id();
             turn.push(Action::TellFailed { caller: resuming.caller, trouble: shutting_down() });
             self.leave_to_run_out(lease_id, turn);
         }
     }
 
     fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, turn: &mut Turn) {
-            let lease_id = resuming.lease_id();
         let (reason, detail) = match failure {
             Failure::Unknown(_)
             | Failure::NotDone(_)
@@ -375,6 +381,10 @@ impl Resuming {
 
     pub(super) const fn lease_id(&self) -> LeaseId {
         self.resume.lease_id
+    }
+
+    fn valid_until(&self, renewed: Instant) -> Instant {
+        self.bounds.limit(valid_until(renewed, self.resume.terms.lease_duration))
     }
 
     pub(super) fn next_wakeup(&self) -> Instant {

@@ -81,3 +81,22 @@ fn s11_s16_a_slow_resume_makes_no_more_of_the_bounds() {
         assert_eq!(resumed.min_hold_ends, asked + secs(12), "{by_store}");
     }
 }
+
+#[test]
+fn s2_a_resume_whose_validity_is_over_is_not_granted() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    // A client elsewhere, whose clock does not compare: it may believe for a whole lease.
+    rig.resume(BOB, &grant, terms(), secs(15));
+    for _ in 0..2 {
+        let action = rig.request();
+        rig.serve_one(&action);
+    }
+    rig.pass_failing(millis(14_000));
+    rig.pass(millis(400));
+    let write = rig.sent.pop_back().expect("it is still tried");
+    rig.serve_one(&write);
+    let told = rig.told();
+    assert!(!is_granted(&told, BOB), "{told:?}");
+    assert_eq!(loss(&told, BOB), Some(LossReason::Expired));
+}
