@@ -83,6 +83,33 @@ fn s11_s16_a_slow_resume_makes_no_more_of_the_bounds() {
 }
 
 #[test]
+fn s12_one_try_is_answered_while_a_lease_runs_out() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.serve();
+    rig.granted(BOB);
+    rig.leave(BOB);
+    rig.arrive(CAT, one_try());
+    rig.pass_served(secs(1));
+    assert!(is_busy(&rig.told(), CAT));
+}
+
+#[test]
+fn s12_a_repeated_call_that_waits_no_longer_is_answered_at_once() {
+    let named = |terms: Terms| Terms { request_id: "r".to_owned(), ..terms };
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, named(terms()));
+    rig.arrive(CAT, named(one_try()));
+    rig.pass_served(secs(1));
+    let told = rig.told();
+    assert!(told.contains(&Action::TellSuperseded { caller: BOB, by: CAT }));
+    assert!(is_busy(&told, CAT), "{told:?}");
+    assert_eq!(rig.hold.waiting(), 0);
+    assert_eq!(trouble(&told, CAT), None);
+}
+
+#[test]
 fn s2_a_resume_whose_validity_is_over_is_not_granted() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
