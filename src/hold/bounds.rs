@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::action::LossReason;
-use super::event::Terms;
-use crate::time::Instant;
+use super::event::{StoreBounds, Terms};
+use crate::time::{Instant, UnixMillis};
 
 /// When a hold must be over, and when it may be.
 #[derive(Clone, Debug)]
@@ -29,6 +29,16 @@ impl Bounds {
                 .progress_timeout
                 .map(|timeout| Progress { timeout, ends: now + timeout }),
         }
+    }
+
+    /// Takes the bounds from the store's clock, which shows `time` now, where they end earlier by that (S3, S11).
+    pub(super) fn cut(&mut self, bounds: StoreBounds, time: UnixMillis, now: Instant) {
+        let ends = |at: UnixMillis| now + at.saturating_since(time);
+        if let Some(at) = bounds.max_hold_ends {
+            let ends = ends(at);
+            self.max_hold_ends = Some(self.max_hold_ends.map_or(ends, |most| most.min(ends)));
+        }
+        self.min_hold_ends = self.min_hold_ends.min(ends(bounds.min_hold_ends));
     }
 
     /// `valid_until`, but not past a bound: so the lock is free the moment the bound passes.

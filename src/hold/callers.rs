@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::action::{Action, Busy};
 use super::event::{CallerId, Terms, Trouble, TroubleKind};
+use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
 use super::turn::Turn;
 use super::waiters::Waiter;
@@ -25,6 +26,9 @@ impl Hold {
         let waiter = match self.waiters.replace(waiter) {
             Ok((superseded, _)) => {
                 turn.push(Action::TellSuperseded { caller: superseded, by: caller });
+                if self.is_answer_known(turn.now) {
+                    self.refuse_one_tries(turn);
+                }
                 return self.tell_untold(turn);
             }
             Err(waiter) => waiter,
@@ -78,7 +82,16 @@ impl Hold {
             State::Idle { not_before, .. } => {
                 now < *not_before && self.memory.stands_back_until != Some(*not_before)
             }
-            State::Acquiring(_) | State::Releasing(_) => false,
+            // Nothing is asked before the lease has run out.
+            State::Releasing(releasing) => releasing.step == Step::RunOut,
+            State::Acquiring(_) => false,
+        }
+    }
+
+    /// A call that was repeated may be one try, though the first was not.
+    fn refuse_one_tries(&mut self, turn: &mut Turn) {
+        while let Some(waiter) = self.waiters.pop_one_try() {
+            turn.push(self.refusal(waiter.caller, turn.now));
         }
     }
 

@@ -65,6 +65,11 @@ impl Hold {
     /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
     fn end_hold(&mut self, mut held: Box<Held>, released: bool, turn: &mut Turn) {
         match held.phase {
+            // The end of a rest is in the record, so the lease is not needed to keep it (S11).
+            Phase::Active if !released && held.terms.resumable => {
+                let reply = Some(held.caller);
+                self.give_back(*held, reply, turn);
+            }
             Phase::Active => match held.bounds.rests_until(turn.now) {
                 Some(until) if !self.draining => {
                     held.phase = Phase::Resting { until };
@@ -72,11 +77,7 @@ impl Hold {
                 }
                 Some(_) | None => {
                     let reply = Some(held.caller);
-                    if released || !held.terms.resumable {
-                        self.hand_on_or_give_back(*held, reply, turn);
-                    } else {
-                        self.give_back(*held, reply, turn);
-                    }
+                    self.hand_on_or_give_back(*held, reply, turn);
                 }
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere

@@ -260,7 +260,7 @@ impl Hold {
     pub(super) fn grant_resumed(
         &mut self,
         caller: CallerId,
-        (resume, bounds, store_clock): (Resume, Option<Bounds>, StoreClock),
+        (resume, bounds, store_clock): (Resume, Bounds, StoreClock),
         renewed: Instant,
         turn: &mut Turn,
     ) {
@@ -277,7 +277,7 @@ impl Hold {
             written_at: turn.now,
             settling: None,
             caller,
-            bounds: bounds.unwrap_or_else(|| Bounds::new(&resume.terms, turn.now)),
+            bounds,
             terms: resume.terms,
             acquired_at: resume.acquired_at,
             granted_at: turn.now,

@@ -38,7 +38,7 @@ impl LateRequests {
         self.0.push(Late { request, lease_id, if_match, lease_duration });
     }
 
-    /// The lease was granted to a holder: whoever ends that hold ends the lease.
+    /// The lease was granted to a holder, so whoever ends that hold ends the lease; or it is left to run out.
     pub(super) fn forget(&mut self, lease_id: LeaseId) {
         self.0.retain(|late| late.lease_id != lease_id);
         if self.0.is_empty() {

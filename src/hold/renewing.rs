@@ -1,5 +1,6 @@
 //! Renewals of a hold, and what their answers end (S3, S7 to S9, S16).
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::action::{Action, LossReason};
@@ -156,15 +157,18 @@ impl Hold {
             }
         };
         let record = Record::from_fields(&stored.fields);
-        let ours = record.lease == Some(held.lease_id.fingerprint())
-            && record.generation == held.generation;
+        let same_lease = record.lease == Some(held.lease_id.fingerprint());
         self.learn(stored, turn.now);
-        if ours {
-            held.renewal.renew_now(turn.now);
-            self.state = State::Held(held);
-        } else {
-            let detail = "the hold went on at another sidecar, or another has the lock".to_owned();
-            self.lose_lease(held, LossReason::Taken, detail, turn);
+        match record.generation.cmp(&held.generation) {
+            Ordering::Equal if same_lease => {
+                held.renewal.renew_now(turn.now);
+                self.state = State::Held(held);
+            }
+            // S16: it went on elsewhere, so it is not lost.
+            Ordering::Greater if same_lease => self.moved_on(&held, turn),
+            Ordering::Less | Ordering::Equal | Ordering::Greater => {
+                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), turn);
+            }
         }
     }
 

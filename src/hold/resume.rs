@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::event::{Resume, Terms};
 use crate::lock::{Fields, Record};
-use crate::time::UnixMillis;
 
 /// The record with the next generation of its hold (S16).
 pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
@@ -14,18 +13,6 @@ pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
 }
 
 impl Resume {
-    /// Takes the bounds from the store's clock: the machine's own wall clock may be wrong (S3).
-    pub(super) fn bound(&mut self, time: UnixMillis) {
-        let Some(bounds) = self.bounds.take() else { return };
-        let mut terms = Terms::clone(&self.terms);
-        if let Some(ends) = bounds.max_hold_ends {
-            let left = ends.saturating_since(time);
-            terms.max_hold = Some(terms.max_hold.map_or(left, |most| most.min(left)));
-        }
-        terms.min_hold = terms.min_hold.min(bounds.min_hold_ends.saturating_since(time));
-        self.terms = Arc::new(terms);
-    }
-
     /// Whether the record is still that of the client's hold (S16); why not.
     pub(super) fn check(&self, record: &Record) -> Result<(), &'static str> {
         let same_epoch = record.token.is_some_and(|token| token.epoch() == self.token.epoch());

@@ -10,7 +10,7 @@ use super::held::{BROKEN, DELETED, Fading, Phase, StoreClock};
 use super::releasing::{Released, Releasing, TAKEN};
 use super::resume::next_generation;
 use super::turn::Turn;
-use super::validity::cut_off;
+use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
@@ -22,8 +22,8 @@ pub(super) struct Resuming {
     resume: Resume,
     step: Step,
     flight: Flight,
-    /// The bounds of the hold where this sidecar had it: newer than what the resume token says (S11).
-    bounds: Option<Bounds>,
+    /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
+    bounds: Bounds,
     /// Until when the client may believe, also by a slow clock (S13).
     believed_until: Instant,
     store_clock: StoreClock,
@@ -87,8 +87,10 @@ impl Hold {
         let believed_until = resume.believed_until;
         // Until the store has answered.
         let store_clock = StoreClock { read_at: turn.now, time: resume.acquired_at };
+        // What is left of them is counted from when the resume was asked for, however long it takes.
+        let bounds = Bounds::new(&resume.terms, turn.now);
         let resuming =
-            Resuming { caller, resume, step, flight, bounds: None, believed_until, store_clock };
+            Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), turn);
     }
 
@@ -132,7 +134,7 @@ impl Hold {
         let store_clock = held.store_clock;
         resume.terms = Arc::clone(&held.terms);
         resume.acquired_at = held.acquired_at;
-        let bounds = Some(held.bounds.clone());
+        let bounds = held.bounds.clone();
         let lease_duration = held.renewal.lease_duration();
         for request in held.renewal.unanswered().collect::<Vec<_>>() {
             self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
@@ -237,7 +239,9 @@ impl Hold {
         };
         match answer {
             Ok(Stored { etag, fields, time, .. }) => {
-                resuming.resume.bound(time);
+                if let Some(bounds) = resuming.resume.bounds.take() {
+                    resuming.bounds.cut(bounds, time, turn.now);
+                }
                 resuming.store_clock = StoreClock { read_at: turn.now, time };
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
                     let detail = detail.to_owned();
@@ -266,6 +270,12 @@ impl Hold {
             }
         };
         match answer {
+            // S2: after any wait the validity is checked again.
+            Ok(_) if turn.now >= resuming.valid_until(renewed) => {
+                let reason = resuming.bounds.passed(turn.now).unwrap_or(LossReason::Expired);
+                let detail = "the resume took longer than the validity that it renewed".to_owned();
+                self.resume_lost(&resuming, reason, detail, turn);
+            }
             Ok(etag) => {
                 let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
@@ -286,11 +296,22 @@ impl Hold {
     /// The caller of a resume went away. It may be trying elsewhere and still believe in its hold: the lease is
     /// left to run out.
     pub(super) fn resume_left(&mut self, caller: CallerId, turn: &Turn) -> bool {
-        let left = matches!(&self.state, State::Resuming(resuming) if resuming.caller == caller);
-        if left {
-            self.state = State::Idle { not_before: turn.now, effort: None };
-        }
-        left
+        let lease_id = match &self.state {
+            State::Resuming(resuming) if resuming.caller == caller => resuming.lease_id(),
+            State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_) => return false,
+        };
+        self.leave_to_run_out(lease_id, turn);
+        true
+    }
+
+    /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease (S13, S16).
+    fn leave_to_run_out(&mut self, lease_id: LeaseId, turn: &Turn) {
+        self.late.forget(lease_id);
+        self.state = State::Idle { not_before: turn.now, effort: None };
     }
 
     /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
@@ -310,8 +331,9 @@ impl Hold {
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
     pub(super) fn drain_resume(&mut self, turn: &mut Turn) {
         if let State::Resuming(resuming) = &self.state {
+            let lease_id = resuming.lease_id();
             turn.push(Action::TellFailed { caller: resuming.caller, trouble: shutting_down() });
-            self.state = State::Idle { not_before: turn.now, effort: None };
+            self.leave_to_run_out(lease_id, turn);
         }
     }
 
@@ -360,6 +382,10 @@ impl Resuming {
 
     pub(super) const fn lease_id(&self) -> LeaseId {
         self.resume.lease_id
+    }
+
+    fn valid_until(&self, renewed: Instant) -> Instant {
+        self.bounds.limit(valid_until(renewed, self.resume.terms.lease_duration))
     }
 
     pub(super) fn next_wakeup(&self) -> Instant {

@@ -1,5 +1,6 @@
 mod acquiring;
 mod bounds;
+mod crossing;
 mod ending;
 mod fairness;
 mod renewing;

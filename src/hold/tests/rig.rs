@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::table::{Table, failed};
 use crate::hold::{
-    Action, CallerId, Event, Failure, Granted, Hold, LossReason, Memory, Resume, Settings, Terms,
-    Trouble, TroubleKind,
+    Action, CallerId, Event, Failure, Granted, Hold, LossReason, Memory, Resume, Settings,
+    StoreBounds, Terms, Trouble, TroubleKind,
 };
 use crate::lock::{LeaseId, Record};
 use crate::time::Instant;
@@ -181,6 +181,27 @@ impl Rig {
             believed_until: self.at() + secs(13),
             acquired_at: grant.acquired_at,
             bounds: None,
+        };
+        self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
+    }
+
+    /// The same by a client elsewhere, whose bounds go by the store's clock if they are given (S11).
+    pub(super) fn resume_bounded(
+        &mut self,
+        caller: CallerId,
+        grant: &Granted,
+        terms: Terms,
+        bounds: Option<StoreBounds>,
+    ) {
+        let resume = Resume {
+            lease_id: grant.lease_id,
+            token: grant.token,
+            generation: grant.generation,
+            attempt: String::new(),
+            terms: Arc::new(terms),
+            believed_until: self.at() + secs(13),
+            acquired_at: grant.acquired_at,
+            bounds,
         };
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
     }
