@@ -115,7 +115,7 @@ impl Checks {
         let other = beliefs.iter().find(|belief| belief.client != client).cloned();
         beliefs.retain(|belief| belief.client != client);
         beliefs.push(Belief { client, token, until });
-        let excused = self.excused.get(&path.to_string()).is_some_and(|until| now < *until);
+        let excused = self.is_excused(path, now);
         let other = other.filter(|_| now < until && !excused)?;
         Some(format!(
             "S1: client {client} believes in {path} with {token} beside client {} with {} until {:?}",
@@ -137,6 +137,10 @@ impl Checks {
     /// Who believes in this lock now, or is about to, may be one of two (S17, S18).
     pub(crate) fn excuse(&mut self, path: &str, until: Duration) {
         self.excused.insert(path.to_owned(), until);
+    }
+
+    pub(crate) fn is_excused(&self, path: &LockPath, now: Duration) -> bool {
+        self.excused.get(&path.to_string()).is_some_and(|until| now < *until)
     }
 
     /// A write at the protected resource, which refuses older tokens than it has seen.

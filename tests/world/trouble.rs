@@ -127,7 +127,6 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
             let far = one_of(random, &[300, 5_000, 90_000, 3_600_000]);
             let back = random.chance(500);
             let mut state = world.state();
-            state.stepped = true;
             state.wall_offsets[place] += if back { -far } else { far };
         }
         Kind::Throttled

@@ -52,12 +52,12 @@ pub(crate) struct State {
     pub(crate) made_again: Vec<Option<Duration>>,
     /// A lock or the container was deleted.
     pub(crate) deleted: bool,
-    /// A wall clock was set.
-    pub(crate) stepped: bool,
     /// Holds that were released by call.
     pub(crate) released: BTreeSet<Key>,
     /// Holds that went on elsewhere.
     pub(crate) moved: BTreeSet<Key>,
+    /// How often holds went on at another machine, where their bounds go by the store's dates.
+    pub(crate) dated: BTreeMap<Key, u32>,
     counters: BTreeMap<(About, usize), u64>,
 }
 
@@ -78,9 +78,9 @@ impl World {
             seen: vec![false; plan.sidecars],
             made_again: vec![None; plan.sidecars],
             deleted: false,
-            stepped: false,
             released: BTreeSet::new(),
             moved: BTreeSet::new(),
+            dated: BTreeMap::new(),
             counters: BTreeMap::new(),
             chance,
             story,
