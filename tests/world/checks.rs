@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use leasehold::lock::LockPath;
 
+use crate::sidecar::POLL_CAP;
+
 /// The most requests of one sidecar for one path, within ten seconds and within a minute.
 const MOST_IN_TEN_SECONDS: usize = 60;
 const MOST_IN_A_MINUTE: usize = 240;
@@ -15,6 +17,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const MOST_QUIET_POLLS: usize = 20;
 /// A record that says "handed on" and does not change is polled often for 5 s + D; a window counts for ten more.
 const QUIET: Duration = Duration::from_secs(5 + 10);
+/// Who polls at all polls oftener than this.
+const PAUSE: Duration = Duration::from_secs(POLL_CAP.as_secs() + 1);
 /// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
 const MADE_AT_ONCE: Duration = Duration::from_secs(12);
 
@@ -176,6 +180,11 @@ impl Checks {
         })
     }
 
+    /// A sidecar began anew: what it polls, it looks at for the first time.
+    pub(crate) fn began_anew(&mut self, sidecar: usize) {
+        self.polls.retain(|(of, _), _| *of != sidecar);
+    }
+
     /// S10: what is not handed on any more is polled as at any other time. The lease after the last write of the record
     /// is over at `quiet_from`.
     pub(crate) fn polled(
@@ -186,7 +195,7 @@ impl Checks {
     ) -> Option<String> {
         let spell = self.polls.entry((sidecar, path.to_owned())).or_default();
         let last = spell.sent.back().copied().unwrap_or_default();
-        if last + TEN_SECONDS < now {
+        if last + PAUSE < now {
             // It looks at the record for the first time, or anew.
             *spell = Spell { from: now, sent: VecDeque::new() };
         }

@@ -14,6 +14,8 @@ const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);
 const TICK: Duration = Duration::from_millis(100);
 /// How long ago what stands against renewals may be.
 const MEMORY: Duration = Duration::from_secs(90);
+/// How soon after a token another is fetched, by any clock and with its way.
+const FETCHED_AGAIN: Duration = Duration::from_millis(1_200);
 /// How long a request may be under way to its sidecar's knowledge (S7).
 const UNDER_WAY: Duration = Duration::from_secs(6);
 /// How long a sidecar grants nothing in a container that it had to make again (S18), by any clock.
@@ -42,7 +44,9 @@ pub(crate) fn judge(
         (None, HoldEvent::Waiting { .. } | HoldEvent::Draining { .. }) => None,
         (None, HoldEvent::Granted(grant)) => {
             let token = grant.token.value();
-            told(state, Told::Held { token, until: until(&grant.validity), at_risk: false });
+            // A bound may have come while it was resumed: then it is told lost right after.
+            let until = until(&grant.validity).max(now);
+            told(state, Told::Held { token, until, at_risk: false });
             granted(state, (sidecar, path), (token, resumes), now)
         }
         (None, HoldEvent::Busy(_)) => {
@@ -51,7 +55,9 @@ pub(crate) fn judge(
         }
         (None, HoldEvent::Failed(error)) => {
             told(state, Told::Over);
-            failed(state, sidecar, error, now)
+            // S13: it must wait while somebody may still believe in an earlier hold, and may ask again.
+            let waits = resumes.is_some() && is_unavailable(error);
+            if waits { None } else { failed(state, sidecar, error, now) }
         }
         (
             Some(Told::Held { token, at_risk, .. }),
@@ -132,6 +138,16 @@ fn was_disturbed(state: &State, sidecar: usize, now: Duration) -> bool {
     state.disturbed[sidecar].is_some_and(|at| now < at + MEMORY)
 }
 
+fn is_unavailable(error: &CallError) -> bool {
+    matches!(error, CallError::Trouble(trouble) if trouble.kind == TroubleKind::Unavailable)
+}
+
+/// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest.
+fn is_signed_in_vain(state: &State, sidecar: usize) -> bool {
+    let since = state.service.rotated.checked_sub(state.signed_in[sidecar]);
+    since.is_some_and(|since| since < FETCHED_AGAIN)
+}
+
 /// Why a waiter may be refused.
 pub(crate) fn failed(
     state: &State,
@@ -145,7 +161,10 @@ pub(crate) fn failed(
     let disturbed = made || was_disturbed(state, sidecar, now);
     let CallError::Trouble(trouble) = error else { return None };
     let justified = match trouble.kind {
-        TroubleKind::Denied => state.service.denied_until.is_some_and(|until| now < until + MEMORY),
+        TroubleKind::Denied => {
+            state.service.denied_until.is_some_and(|until| now < until + MEMORY)
+                || is_signed_in_vain(state, sidecar)
+        }
         TroubleKind::StoreFailed => state.service.policy.is_some() || disturbed,
         TroubleKind::TokenNotGrowing => state.deleted,
         TroubleKind::TokenUnreadable => false,

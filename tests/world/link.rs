@@ -293,11 +293,18 @@ impl Link {
         let mut state = self.world.state();
         let state = &mut *state;
         let answer = state.service.handle(now, asked);
+        if asked.target.contains("oauth2") {
+            state.signed_in[self.sidecar] = now;
+        }
         if asked.target.contains("restype=container")
             && answer.status == 201
             && state.seen[self.sidecar]
         {
             state.made_again[self.sidecar] = Some(now);
+        }
+        // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
+        if state.deleted && answer.code.starts_with("Container") {
+            state.disturb(self.sidecar, now);
         }
         if let Some(blob) = refused_by_policy(&answer, asked) {
             self.watch_refused(blob, asked);

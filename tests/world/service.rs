@@ -54,6 +54,7 @@ pub(crate) struct Service {
     version: u64,
     /// Sign-in tokens before this number are refused.
     valid_from: u64,
+    pub(crate) rotated: Duration,
     issued: u64,
     /// The identity endpoint gives its first token again and again.
     pub(crate) stuck: bool,
@@ -72,6 +73,7 @@ impl Service {
             blobs: BTreeMap::new(),
             version: 0,
             valid_from: 0,
+            rotated: Duration::ZERO,
             issued: 0,
             stuck,
             policy: None,
@@ -85,7 +87,8 @@ impl Service {
     }
 
     /// All tokens that were given so far are refused from now on.
-    pub(crate) fn rotate(&mut self) {
+    pub(crate) fn rotate(&mut self, now: Duration) {
+        self.rotated = now;
         self.valid_from = self.issued + 1;
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct State {
     /// Whether each sidecar has seen the container, and when it made it again (S18).
     pub(crate) seen: Vec<bool>,
     pub(crate) made_again: Vec<Option<Duration>>,
+    /// When each sidecar was given its token to sign in with.
+    pub(crate) signed_in: Vec<Duration>,
     /// A lock or the container was deleted.
     pub(crate) deleted: bool,
     /// Holds that were released by call.
@@ -77,6 +79,7 @@ impl World {
             disturbed: vec![None; plan.sidecars],
             seen: vec![false; plan.sidecars],
             made_again: vec![None; plan.sidecars],
+            signed_in: vec![Duration::ZERO; plan.sidecars],
             deleted: false,
             released: BTreeSet::new(),
             moved: BTreeSet::new(),
@@ -128,6 +131,7 @@ impl World {
             let mut state = self.state();
             state.seen[index] = false;
             state.made_again[index] = None;
+            state.checks.began_anew(index);
         }
         let sidecar = Sidecar::start(self, index, before.life + 1);
         self.0.sidecars.lock().unwrap()[index] = sidecar;
