@@ -11,7 +11,7 @@ use crate::sidecar::POLL_CAP;
 const MOST_IN_TEN_SECONDS: usize = 60;
 const MOST_IN_A_MINUTE: usize = 240;
 const TEN_SECONDS: Duration = Duration::from_secs(10);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The most polls of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12).
 const MOST_QUIET_POLLS: usize = 20;
@@ -55,6 +55,8 @@ pub(crate) struct Checks {
     accepted: BTreeMap<LockPath, u64>,
     requests: BTreeMap<(usize, String), VecDeque<Duration>>,
     polls: BTreeMap<(usize, String), Spell>,
+    /// What each sidecar saw of a record: when it was written, and when it was looked at first.
+    looked: BTreeMap<(usize, String), (Duration, Duration)>,
     pub(crate) most_requests: [usize; 2],
     /// The end that a hold cannot have by `max_hold` before: by lock and token.
     pub(crate) bounds: BTreeMap<Key, Duration>,
@@ -183,6 +185,26 @@ impl Checks {
     /// A sidecar began anew: what it polls, it looks at for the first time.
     pub(crate) fn began_anew(&mut self, sidecar: usize) {
         self.polls.retain(|(of, _), _| *of != sidecar);
+        self.looked.retain(|(of, _), _| *of != sidecar);
+    }
+
+    /// When this sidecar looked first at what was written last; now, if it has not yet.
+    pub(crate) fn looked(
+        &mut self,
+        (sidecar, path): (usize, &str),
+        looks: bool,
+        (written, now): (Duration, Duration),
+    ) -> Duration {
+        let key = (sidecar, path.to_owned());
+        match self.looked.get(&key) {
+            Some((of, at)) if *of == written => *at,
+            _ => {
+                if looks {
+                    self.looked.insert(key, (written, now));
+                }
+                now
+            }
+        }
     }
 
     /// S10: what is not handed on any more is polled as at any other time. The lease after the last write of the record

@@ -325,7 +325,8 @@ impl Service {
             token: None,
             ended: None,
             refused: None,
-            release_asked: false,
+            // A request that arrives once more after the release brings back what nobody knows of.
+            release_asked: self.given(name, &id).is_some_and(|before| before.release_asked),
         };
         if self.given(name, &id).is_none_or(|before| before.ended.is_some()) {
             self.leases.push(given);
