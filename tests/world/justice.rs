@@ -1,5 +1,6 @@
 //! What a stream is told: whether it may be told that, and told so then.
 
+use std::ops::Bound;
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, Extended, HoldEvent, LossReason, TroubleKind, Validity};
@@ -80,6 +81,14 @@ pub(crate) fn judge(
             let released = state.released.contains(&key);
             if now > until + TICK && !released {
                 return Some(format!("S4: stream {stream} is told {:?} late", now - until));
+            }
+            // S16: what it had went on by a later stream, which may have extended it; nobody listens here.
+            let later = (Bound::Excluded(stream), Bound::Unbounded);
+            let mut later = state.checks.told.range(later);
+            let went_on = later
+                .any(|(_, told)| matches!(told, Told::Held { token: other, .. } if other == token));
+            if went_on && *reason == LossReason::MaxHoldReached {
+                return None;
             }
             lost(state, (sidecar, path), (*token, *reason), now)
         }
