@@ -93,8 +93,11 @@ impl Mistake {
 }
 
 /// The worlds that are too large to be explored in full while the test command waits; mistakes are found in them.
-pub(crate) const LARGE: [&str; 3] =
-    ["moving with unknown outcomes", "moving twice", "unknown resumes"];
+pub(crate) const LARGE: [&str; 4] =
+    ["repeated resumes", "moving with unknown outcomes", "moving twice", "unknown resumes"];
+
+/// Those of them in which mistakes are looked for only when asked: they hide deep.
+pub(crate) const DEEP: [&str; 3] = ["repeated resumes", "moving twice", "unknown resumes"];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {

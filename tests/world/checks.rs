@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use leasehold::lock::LockPath;
 
+use crate::sidecar::POLL_CAP;
+
 /// The most requests of one sidecar for one path, within ten seconds and within a minute.
 const MOST_IN_TEN_SECONDS: usize = 60;
 const MOST_IN_A_MINUTE: usize = 240;
 const TEN_SECONDS: Duration = Duration::from_secs(10);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The most polls of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12).
 const MOST_QUIET_POLLS: usize = 20;
 /// A record that says "handed on" and does not change is polled often for 5 s + D; a window counts for ten more.
 const QUIET: Duration = Duration::from_secs(5 + 10);
+/// Who polls at all polls oftener than this.
+const PAUSE: Duration = Duration::from_secs(POLL_CAP.as_secs() + 1);
 /// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
 const MADE_AT_ONCE: Duration = Duration::from_secs(12);
 
@@ -51,6 +55,8 @@ pub(crate) struct Checks {
     accepted: BTreeMap<LockPath, u64>,
     requests: BTreeMap<(usize, String), VecDeque<Duration>>,
     polls: BTreeMap<(usize, String), Spell>,
+    /// What each sidecar saw of a record: when it was written, and when it was looked at first.
+    looked: BTreeMap<(usize, String), (Duration, Duration)>,
     pub(crate) most_requests: [usize; 2],
     /// The end that a hold cannot have by `max_hold` before: by lock and token.
     pub(crate) bounds: BTreeMap<Key, Duration>,
@@ -115,7 +121,7 @@ impl Checks {
         let other = beliefs.iter().find(|belief| belief.client != client).cloned();
         beliefs.retain(|belief| belief.client != client);
         beliefs.push(Belief { client, token, until });
-        let excused = self.excused.get(&path.to_string()).is_some_and(|until| now < *until);
+        let excused = self.is_excused(path, now);
         let other = other.filter(|_| now < until && !excused)?;
         Some(format!(
             "S1: client {client} believes in {path} with {token} beside client {} with {} until {:?}",
@@ -137,6 +143,10 @@ impl Checks {
     /// Who believes in this lock now, or is about to, may be one of two (S17, S18).
     pub(crate) fn excuse(&mut self, path: &str, until: Duration) {
         self.excused.insert(path.to_owned(), until);
+    }
+
+    pub(crate) fn is_excused(&self, path: &LockPath, now: Duration) -> bool {
+        self.excused.get(&path.to_string()).is_some_and(|until| now < *until)
     }
 
     /// A write at the protected resource, which refuses older tokens than it has seen.
@@ -172,6 +182,31 @@ impl Checks {
         })
     }
 
+    /// A sidecar began anew: what it polls, it looks at for the first time.
+    pub(crate) fn began_anew(&mut self, sidecar: usize) {
+        self.polls.retain(|(of, _), _| *of != sidecar);
+        self.looked.retain(|(of, _), _| *of != sidecar);
+    }
+
+    /// When this sidecar looked first at what was written last; now, if it has not yet.
+    pub(crate) fn looked(
+        &mut self,
+        (sidecar, path): (usize, &str),
+        looks: bool,
+        (written, now): (Duration, Duration),
+    ) -> Duration {
+        let key = (sidecar, path.to_owned());
+        match self.looked.get(&key) {
+            Some((of, at)) if *of == written => *at,
+            _ => {
+                if looks {
+                    self.looked.insert(key, (written, now));
+                }
+                now
+            }
+        }
+    }
+
     /// S10: what is not handed on any more is polled as at any other time. The lease after the last write of the record
     /// is over at `quiet_from`.
     pub(crate) fn polled(
@@ -182,7 +217,7 @@ impl Checks {
     ) -> Option<String> {
         let spell = self.polls.entry((sidecar, path.to_owned())).or_default();
         let last = spell.sent.back().copied().unwrap_or_default();
-        if last + TEN_SECONDS < now {
+        if last + PAUSE < now {
             // It looks at the record for the first time, or anew.
             *spell = Spell { from: now, sent: VecDeque::new() };
         }

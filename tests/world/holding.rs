@@ -136,6 +136,12 @@ impl Client {
         let asked = self.world.now();
         let sidecar = holding.sidecar.clone();
         let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
+        if let Some(span) = extend.filter(|_| holding.renews) {
+            // From now on it may have been done, and be felt before the answer comes.
+            let mut state = self.world.state();
+            let bound = state.checks.bounds.entry(holding.key()).or_default();
+            *bound = (*bound).min(asked + span);
+        }
         let work = async {
             let answer = match extend {
                 Some(span) => sidecar.coordinator.extend(lease_id, generation, span).await,
@@ -154,16 +160,10 @@ impl Client {
         let answer = tokio::time::timeout(PATIENCE, sidecar.call(self.index, work)).await;
         let answer = answer.ok().flatten();
         if let Some(span) = extend.filter(|_| holding.renews) {
-            let mut state = self.world.state();
-            let bound = state.checks.bounds.get(&holding.key()).copied();
             let new = asked + span;
-            let new = match &answer {
-                Some(Ok(_)) => new,
-                // It may have been done.
-                _ => bound.unwrap_or_default().min(new),
-            };
-            state.checks.bounds.insert(holding.key(), new);
-            drop(state);
+            if let Some(Ok(_)) = &answer {
+                self.world.state().checks.bounds.insert(holding.key(), new);
+            }
             self.note(|| format!("extends {} to {new:?}: {}", holding.token, answer.is_some()));
         }
         let Some(Ok(Extended { validity, resume_token })) = answer else { return false };
@@ -265,6 +265,9 @@ impl Client {
         let moves = to.index != sidecar.index || to.life != sidecar.life;
         if moves && sidecar.is_alive() {
             self.world.state().moved.insert((path.clone(), token));
+        }
+        if to.index != sidecar.index {
+            *self.world.state().dated.entry((path.clone(), token)).or_default() += 1;
         }
         let asked = self.world.now();
         self.note(|| format!("resumes {token} at {}", to.index));

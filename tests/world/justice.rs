@@ -1,5 +1,6 @@
 //! What a stream is told: whether it may be told that, and told so then.
 
+use std::ops::Bound;
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, Extended, HoldEvent, LossReason, TroubleKind, Validity};
@@ -8,10 +9,14 @@ use leasehold::lock::{FencingToken, LockPath};
 use crate::lease::{End, Given, State as LeaseState};
 use crate::world::State;
 
+/// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
+const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);
 /// Timers are as fine as a millisecond, and messages have a way to go.
 const TICK: Duration = Duration::from_millis(100);
 /// How long ago what stands against renewals may be.
 const MEMORY: Duration = Duration::from_secs(90);
+/// How soon after a token another is fetched, by any clock and with its way.
+const FETCHED_AGAIN: Duration = Duration::from_millis(1_200);
 /// How long a request may be under way to its sidecar's knowledge (S7).
 const UNDER_WAY: Duration = Duration::from_secs(6);
 /// How long a sidecar grants nothing in a container that it had to make again (S18), by any clock.
@@ -40,7 +45,9 @@ pub(crate) fn judge(
         (None, HoldEvent::Waiting { .. } | HoldEvent::Draining { .. }) => None,
         (None, HoldEvent::Granted(grant)) => {
             let token = grant.token.value();
-            told(state, Told::Held { token, until: until(&grant.validity), at_risk: false });
+            // A bound may have come while it was resumed: then it is told lost right after.
+            let until = until(&grant.validity).max(now);
+            told(state, Told::Held { token, until, at_risk: false });
             granted(state, (sidecar, path), (token, resumes), now)
         }
         (None, HoldEvent::Busy(_)) => {
@@ -49,7 +56,9 @@ pub(crate) fn judge(
         }
         (None, HoldEvent::Failed(error)) => {
             told(state, Told::Over);
-            failed(state, sidecar, error, now)
+            // S13: it must wait while somebody may still believe in an earlier hold, and may ask again.
+            let waits = resumes.is_some() && is_unavailable(error);
+            if waits { None } else { failed(state, sidecar, error, now) }
         }
         (
             Some(Told::Held { token, at_risk, .. }),
@@ -72,6 +81,14 @@ pub(crate) fn judge(
             let released = state.released.contains(&key);
             if now > until + TICK && !released {
                 return Some(format!("S4: stream {stream} is told {:?} late", now - until));
+            }
+            // S16: what it had went on by a later stream, which may have extended it; nobody listens here.
+            let later = (Bound::Excluded(stream), Bound::Unbounded);
+            let mut later = state.checks.told.range(later);
+            let went_on = later
+                .any(|(_, told)| matches!(told, Told::Held { token: other, .. } if other == token));
+            if went_on && *reason == LossReason::MaxHoldReached {
+                return None;
             }
             lost(state, (sidecar, path), (*token, *reason), now)
         }
@@ -130,6 +147,16 @@ fn was_disturbed(state: &State, sidecar: usize, now: Duration) -> bool {
     state.disturbed[sidecar].is_some_and(|at| now < at + MEMORY)
 }
 
+fn is_unavailable(error: &CallError) -> bool {
+    matches!(error, CallError::Trouble(trouble) if trouble.kind == TroubleKind::Unavailable)
+}
+
+/// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest.
+fn is_signed_in_vain(state: &State, sidecar: usize) -> bool {
+    let since = state.service.rotated.checked_sub(state.signed_in[sidecar]);
+    since.is_some_and(|since| since < FETCHED_AGAIN)
+}
+
 /// Why a waiter may be refused.
 pub(crate) fn failed(
     state: &State,
@@ -143,7 +170,10 @@ pub(crate) fn failed(
     let disturbed = made || was_disturbed(state, sidecar, now);
     let CallError::Trouble(trouble) = error else { return None };
     let justified = match trouble.kind {
-        TroubleKind::Denied => state.service.denied_until.is_some_and(|until| now < until + MEMORY),
+        TroubleKind::Denied => {
+            state.service.denied_until.is_some_and(|until| now < until + MEMORY)
+                || is_signed_in_vain(state, sidecar)
+        }
         TroubleKind::StoreFailed => state.service.policy.is_some() || disturbed,
         TroubleKind::TokenNotGrowing => state.deleted,
         TroubleKind::TokenUnreadable => false,
@@ -195,7 +225,8 @@ fn lost(
             let bound =
                 state.checks.bounds.get(&(path.clone(), token)).copied().unwrap_or_default();
             // Clocks differ by a hundredth at most.
-            let early = !state.stepped && now + TICK + bound / 100 < bound;
+            let moves = state.dated.get(&(path.clone(), token)).copied().unwrap_or_default();
+            let early = now + TICK + DATES_DIFFER * moves + bound / 100 < bound;
             if early { unjust("S11") } else { None }
         }
         LossReason::Expired | LossReason::NoProgress | LossReason::Shutdown => None,
@@ -203,7 +234,8 @@ fn lost(
 }
 
 /// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far as the
-/// store could be asked.
+/// store could be asked. A hand-off does not ask it: it goes by the validity, which a deletion or a break at once ends
+/// before anybody here can know.
 pub(crate) fn released(
     state: &State,
     (sidecar, path): (usize, &LockPath),
@@ -214,7 +246,8 @@ pub(crate) fn released(
     let (at, how) = given.ended?;
     let answered = state.disturbed[sidecar].is_none_or(|at| at + UNDER_WAY < asked);
     let lost = answered && at < asked && how != End::Released;
-    (lost && !state.moved.contains(&(path.clone(), token))).then(|| {
+    let handed_on = !given.release_asked && state.checks.is_excused(path, asked);
+    (lost && !handed_on && !state.moved.contains(&(path.clone(), token))).then(|| {
         format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")
     })
 }

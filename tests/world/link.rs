@@ -11,6 +11,7 @@ use leasehold::testing::{Asked, Carried, SeededRandom, Wire};
 use leasehold::time::UnixMillis;
 
 use crate::chance::{About, millis, one_of};
+use crate::checks::MINUTE;
 use crate::lease::State as LeaseState;
 use crate::service::{Answer, blob_name};
 use crate::world::World;
@@ -240,9 +241,13 @@ impl Link {
         }
         let is_acquire = asked.header("x-ms-lease-action") == Some("acquire");
         let written = state.service.blob(name).map_or(now, |blob| blob.written);
-        let quiet_from = written + Duration::from_secs(self.world.plan().lease);
+        // It counts from when this sidecar learned of the write: nothing may have kept that from it.
+        let calm = state.disturbed[self.sidecar].is_none_or(|at| at + MINUTE < now);
+        let looked =
+            state.checks.looked((self.sidecar, name), asked.method == "HEAD", (written, now));
+        let quiet_from = looked + Duration::from_secs(self.world.plan().lease);
         let wrong = state.checks.requested(self.sidecar, name, now);
-        let polled = match is_acquire {
+        let polled = match is_acquire && calm {
             true => state.checks.polled((self.sidecar, name), quiet_from, now),
             false => None,
         };
@@ -293,11 +298,18 @@ impl Link {
         let mut state = self.world.state();
         let state = &mut *state;
         let answer = state.service.handle(now, asked);
+        if asked.target.contains("oauth2") {
+            state.signed_in[self.sidecar] = now;
+        }
         if asked.target.contains("restype=container")
             && answer.status == 201
             && state.seen[self.sidecar]
         {
             state.made_again[self.sidecar] = Some(now);
+        }
+        // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
+        if state.deleted && answer.code.starts_with("Container") {
+            state.disturb(self.sidecar, now);
         }
         if let Some(blob) = refused_by_policy(&answer, asked) {
             self.watch_refused(blob, asked);

@@ -41,7 +41,7 @@ use planted::Bug;
 use run::{quietly, run, run_many, shrink};
 
 /// Schedules of a run in the test command.
-const SCHEDULES: u64 = 1_000;
+const SCHEDULES: u64 = 500;
 /// Schedules within which a planted bug must be found.
 const BUG_SCHEDULES: u64 = 10_000;
 

@@ -54,6 +54,7 @@ pub(crate) struct Service {
     version: u64,
     /// Sign-in tokens before this number are refused.
     valid_from: u64,
+    pub(crate) rotated: Duration,
     issued: u64,
     /// The identity endpoint gives its first token again and again.
     pub(crate) stuck: bool,
@@ -72,6 +73,7 @@ impl Service {
             blobs: BTreeMap::new(),
             version: 0,
             valid_from: 0,
+            rotated: Duration::ZERO,
             issued: 0,
             stuck,
             policy: None,
@@ -85,7 +87,8 @@ impl Service {
     }
 
     /// All tokens that were given so far are refused from now on.
-    pub(crate) fn rotate(&mut self) {
+    pub(crate) fn rotate(&mut self, now: Duration) {
+        self.rotated = now;
         self.valid_from = self.issued + 1;
     }
 
@@ -322,7 +325,8 @@ impl Service {
             token: None,
             ended: None,
             refused: None,
-            release_asked: false,
+            // A request that arrives once more after the release brings back what nobody knows of.
+            release_asked: self.given(name, &id).is_some_and(|before| before.release_asked),
         };
         if self.given(name, &id).is_none_or(|before| before.ended.is_some()) {
             self.leases.push(given);

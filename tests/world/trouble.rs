@@ -127,7 +127,6 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
             let far = one_of(random, &[300, 5_000, 90_000, 3_600_000]);
             let back = random.chance(500);
             let mut state = world.state();
-            state.stepped = true;
             state.wall_offsets[place] += if back { -far } else { far };
         }
         Kind::Throttled
@@ -157,7 +156,7 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
             state.service.denied_until = Some(until);
             state.disturb_all(until);
         }
-        Kind::Rotation => world.state().service.rotate(),
+        Kind::Rotation => world.state().service.rotate(now),
         Kind::Policy => {
             let until = now + millis(random, 5_000, 60_000);
             let code = one_of(random, &["BlobArchived", "BlobImmutableDueToPolicy"]);

@@ -50,14 +50,16 @@ pub(crate) struct State {
     /// Whether each sidecar has seen the container, and when it made it again (S18).
     pub(crate) seen: Vec<bool>,
     pub(crate) made_again: Vec<Option<Duration>>,
+    /// When each sidecar was given its token to sign in with.
+    pub(crate) signed_in: Vec<Duration>,
     /// A lock or the container was deleted.
     pub(crate) deleted: bool,
-    /// A wall clock was set.
-    pub(crate) stepped: bool,
     /// Holds that were released by call.
     pub(crate) released: BTreeSet<Key>,
     /// Holds that went on elsewhere.
     pub(crate) moved: BTreeSet<Key>,
+    /// How often holds went on at another machine, where their bounds go by the store's dates.
+    pub(crate) dated: BTreeMap<Key, u32>,
     counters: BTreeMap<(About, usize), u64>,
 }
 
@@ -77,10 +79,11 @@ impl World {
             disturbed: vec![None; plan.sidecars],
             seen: vec![false; plan.sidecars],
             made_again: vec![None; plan.sidecars],
+            signed_in: vec![Duration::ZERO; plan.sidecars],
             deleted: false,
-            stepped: false,
             released: BTreeSet::new(),
             moved: BTreeSet::new(),
+            dated: BTreeMap::new(),
             counters: BTreeMap::new(),
             chance,
             story,
@@ -128,6 +131,7 @@ impl World {
             let mut state = self.state();
             state.seen[index] = false;
             state.made_again[index] = None;
+            state.checks.began_anew(index);
         }
         let sidecar = Sidecar::start(self, index, before.life + 1);
         self.0.sidecars.lock().unwrap()[index] = sidecar;
