@@ -15,8 +15,9 @@ use crate::long::Loop;
 use crate::planted::Bug;
 use crate::world::{Mode, World};
 
-/// The latest that a grant is read, for the bounds that run from it.
-const LATEST_NEWS: Duration = Duration::from_secs(45);
+/// The latest that a grant is read, for the bounds that run from it: it is under way for up to 45 s, and its client frozen for
+/// up to 90 s.
+const LATEST_NEWS: Duration = Duration::from_secs(140);
 
 /// What a client reads.
 #[derive(Clone, Debug)]
