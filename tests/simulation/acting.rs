@@ -59,6 +59,8 @@ impl World {
             2 | 3 if self.plan.mode == Mode::Everything => self.cut_off(index, random),
             4 => {
                 let max_hold = millis(random, 0, 40_000);
+                let ends = self.now + max_hold;
+                self.clients[index].asked.push(ends);
                 self.send_event(index, Event::ExtendAsked { caller, generation, max_hold });
             }
             5 if moved => {

@@ -82,6 +82,8 @@ pub(crate) struct Client {
     pub(crate) former: Vec<(usize, CallerId)>,
     /// When its `max_hold` may end, as far as it knows: true times.
     pub(crate) bounds: Vec<Duration>,
+    /// What it has asked for instead, whether or not it knows an answer.
+    pub(crate) asked: Vec<Duration>,
     /// It acts by a script.
     pub(crate) loops: Option<Loop>,
     pub(crate) first_granted: Option<Duration>,
@@ -155,6 +157,7 @@ impl World {
             generation: None,
             former: Vec::new(),
             bounds: Vec::new(),
+            asked: Vec::new(),
             loops: None,
             first_granted: None,
             paused_until: Duration::ZERO,

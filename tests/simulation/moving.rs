@@ -142,7 +142,7 @@ impl World {
         if lease.is_some_and(|lease| self.checks.broken.contains(&lease)) {
             return;
         }
-        let least = client.bounds.iter().min().copied();
+        let least = client.bounds.iter().chain(&client.asked).min().copied();
         let too_early = least.is_some_and(|ends| self.now + EARLY < ends);
         if too_early && client.terms.auto_renew {
             let text = format!(
