@@ -74,23 +74,7 @@ pub(crate) fn judge(
         }
         (Some(Told::Held { .. }), HoldEvent::Draining { .. }) => None,
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {
-            told(state, Told::Over);
-            let key = (path.clone(), *token);
-            let until = state.checks.told_until(&key, *until);
-            // Who released it does not believe in it: its end is told when the store has answered (S13).
-            let released = state.released.contains(&key);
-            if now > until + TICK && !released {
-                return Some(format!("S4: stream {stream} is told {:?} late", now - until));
-            }
-            // S16: what it had went on by a later stream, which may have extended it; nobody listens here.
-            let later = (Bound::Excluded(stream), Bound::Unbounded);
-            let mut later = state.checks.told.range(later);
-            let went_on = later
-                .any(|(_, told)| matches!(told, Told::Held { token: other, .. } if other == token));
-            if went_on && *reason == LossReason::MaxHoldReached {
-                return None;
-            }
-            lost(state, (sidecar, path), (*token, *reason), now)
+            ended(state, (stream, sidecar, path), (*token, *until, *reason), now)
         }
         (None, HoldEvent::Lost { .. } | HoldEvent::Released(_)) if resumes.is_some() => {
             told(state, Told::Over);
@@ -120,6 +104,32 @@ pub(crate) fn judge(
             | HoldEvent::Released(_),
         ) => wrong(),
     }
+}
+
+/// A holder is told that its hold is lost.
+fn ended(
+    state: &mut State,
+    (stream, sidecar, path): (u64, usize, &LockPath),
+    (token, until, reason): (u64, Duration, LossReason),
+    now: Duration,
+) -> Option<String> {
+    state.checks.told.insert(stream, Told::Over);
+    let key = (path.clone(), token);
+    let until = state.checks.told_until(&key, until);
+    // Who released it does not believe in it: its end is told when the store has answered (S13).
+    let released = state.released.contains(&key);
+    if now > until + TICK && !released {
+        return Some(format!("S4: stream {stream} is told {:?} late", now - until));
+    }
+    // S16: what it had went on by a later stream, which may have extended it; nobody listens here.
+    let later = (Bound::Excluded(stream), Bound::Unbounded);
+    let mut later = state.checks.told.range(later);
+    let went_on =
+        later.any(|(_, told)| matches!(told, Told::Held { token: other, .. } if *other == token));
+    if went_on && reason == LossReason::MaxHoldReached {
+        return None;
+    }
+    lost(state, (sidecar, path), (token, reason), now)
 }
 
 /// A grant is told, by stream or by call.
