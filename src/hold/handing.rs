@@ -101,9 +101,7 @@ impl Hold {
     /// S16: a call carries a newer generation: the hold goes on elsewhere, and nothing of it is left here. The record has
     /// been written over by then, so there is nothing to release either.
     pub(super) fn moved_on(&mut self, held: &Held, turn: &mut Turn) {
-        for request in held.renewal.unanswered() {
-            self.late.forget_request(request);
-        }
+        self.late.forget(held.lease_id);
         self.memory.known = None;
         self.state = State::Idle { not_before: turn.now, effort: None };
         turn.push(Action::TellMoved { caller: held.caller });

@@ -38,17 +38,12 @@ impl LateRequests {
         self.0.push(Late { request, lease_id, if_match, lease_duration });
     }
 
-    /// The lease was granted to a holder, so whoever ends that hold ends the lease; or it is left to run out.
+    /// The lease was granted to a holder, so whoever ends that hold ends the lease; or it is left to run out, or went on elsewhere.
     pub(super) fn forget(&mut self, lease_id: LeaseId) {
         self.0.retain(|late| late.lease_id != lease_id);
         if self.0.is_empty() {
             self.0 = Vec::new();
         }
-    }
-
-    /// The lease of this request went on elsewhere: it is not ours to release.
-    pub(super) fn forget_request(&mut self, request: Request) {
-        self.0.retain(|late| late.request != request);
     }
 
     fn take(&mut self, request: Request) -> Option<Late> {
