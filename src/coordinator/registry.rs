@@ -103,13 +103,13 @@ impl Registry {
         self.holds.insert(lease_id, entry);
     }
 
-    /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now (S16).
+    /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a resume that is
+    /// refused says nothing of a hold that went on elsewhere or ended before (S16).
     pub(super) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, ended: Ended) {
-        if self.holds.get(&lease_id).is_some_and(|entry| entry.caller != caller) {
-            return;
+        if self.holds.get(&lease_id).is_some_and(|entry| entry.caller == caller) {
+            self.holds.remove(&lease_id);
+            self.ended.put(lease_id, ended, MAX_ENDED);
         }
-        self.holds.remove(&lease_id);
-        self.ended.put(lease_id, ended, MAX_ENDED);
     }
 
     /// `caller`'s hold goes on at another sidecar: nothing is known of it here any more (S16).
@@ -254,6 +254,18 @@ mod tests {
         }
         assert_eq!(remembered.get(&998), Some(&998));
         assert_eq!(remembered.get(&1), None);
+    }
+
+    #[test]
+    fn s16_a_resume_that_is_refused_changes_nothing_of_how_a_hold_ended() {
+        let mut registry = Registry::default();
+        let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(1));
+        let lost = Ended::Lost(LossReason::Taken);
+        registry.end_hold(lease_id, CallerId(1), lost);
+        assert_eq!(registry.ended(lease_id), None, "nothing was known of it here");
+        registry.ended.put(lease_id, Ended::Released, MAX_ENDED);
+        registry.end_hold(lease_id, CallerId(2), lost);
+        assert_eq!(registry.ended(lease_id), Some(Ended::Released));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::action::{Action, LossReason};
 use super::event::{CallerId, Failure, Request, Stored, Trouble};
 use super::held::Held;
 use super::turn::Turn;
-use super::validity::{cut_off, over_at};
+use super::validity::{cut_off, margin, over_at};
 use super::{Flight, Hold, State};
 use crate::lock::{ETag, LeaseId, Record};
 use crate::time::Instant;
@@ -73,7 +73,10 @@ impl Releasing {
         let lease_duration = held.renewal.lease_duration();
         let sent = held.renewal.last_sent();
         let unused = Self::unused(held.lease_id, lease_duration, sent);
-        Self { hold: Some(released), not_before, ..unused }
+        // A renewal that was sent elsewhere, or here, before a resume wrote the record may have come until then (S16).
+        let settled = held.settled_at.map(|at| at + margin(lease_duration));
+        let over_at = unused.over_at.max(settled.unwrap_or(unused.over_at));
+        Self { hold: Some(released), not_before, over_at, ..unused }
     }
 
     /// The lease is left to run out; who asked for its release is told then (S13, S16).

@@ -47,8 +47,8 @@ pub struct Suspicions {
     store: StoreDates,
     wall_trust: Trust,
     store_trust: Trust,
-    /// Not decided yet.
-    open: Option<Open>,
+    /// Not decided yet, the oldest first.
+    open: VecDeque<Open>,
     /// Raised, and not asked for yet.
     raised: bool,
 }
@@ -89,9 +89,11 @@ impl Suspicions {
     pub fn observe_store_date(&mut self, now: Instant, date: UnixMillis) {
         // The store read its clock before the answer came, and cut up to a second off: it is ahead by this at least.
         let difference = i128::from(date.seconds()) * 1_000 - millis(now);
-        if difference > self.store.normal(difference, now) + STORE_LEAD
-            && self.store_trust.is_heard(now)
-        {
+        // What a front end has shown is not news before it is decided.
+        let shown = self.open.iter().filter(|open| open.source == SignSource::StoreDate);
+        let shown = shown.map(|open| open.difference).fold(i128::MIN, i128::max);
+        let normal = self.store.normal(difference, now).max(shown);
+        if difference > normal.saturating_add(STORE_LEAD) && self.store_trust.is_heard(now) {
             self.raise(Open { source: SignSource::StoreDate, since: now, difference });
         }
     }
@@ -101,30 +103,38 @@ impl Suspicions {
         std::mem::replace(&mut self.raised, false)
     }
 
-    /// A renewal that was sent at `sent` has succeeded: a suspicion from before is refuted. The source, if it is not heard
-    /// any more after that.
+    /// A renewal that was sent at `sent` has succeeded: the suspicions from before are refuted. The source, if it is not
+    /// heard any more after that.
     pub fn refute(&mut self, sent: Instant, now: Instant) -> Option<SignSource> {
-        let open = self.open.take_if(|open| sent >= open.since)?;
-        let trust = match open.source {
-            SignSource::WallClock => &mut self.wall_trust,
-            SignSource::StoreDate => {
-                self.store.refuted.push_back((now, open.difference));
-                &mut self.store_trust
+        let mut muted = None;
+        while let Some(open) = self.open.front().copied().filter(|open| sent >= open.since) {
+            self.open.pop_front();
+            let trust = match open.source {
+                SignSource::WallClock => &mut self.wall_trust,
+                SignSource::StoreDate => {
+                    self.store.refuted.push_back((now, open.difference));
+                    &mut self.store_trust
+                }
+            };
+            if trust.refute(now) {
+                muted = Some(open.source);
             }
-        };
-        trust.refute(now).then_some(open.source)
+        }
+        muted
     }
 
-    /// A lease was found to be lost: the suspicion, if there is one, was right.
-    pub const fn confirm(&mut self) {
-        self.open = None;
+    /// A lease was found to be lost: the suspicions, if there are any, were right.
+    pub fn confirm(&mut self) {
+        self.open.clear();
     }
 
+    /// A pause may follow on another before the first is decided, and a renewal that was sent between the two says nothing
+    /// of the second: each is asked about. More than the refutations that silence a source are not kept.
     fn raise(&mut self, sign: Open) {
-        // One at a time: its renewals decide about what shows meanwhile too.
-        let waits = self.open.is_some_and(|open| sign.since.saturating_since(open.since) < WINDOW);
-        if !waits {
-            self.open = Some(sign);
+        self.open.retain(|open| sign.since.saturating_since(open.since) < WINDOW);
+        let undecided = self.open.iter().filter(|open| open.source == sign.source).count();
+        if undecided < REFUTATIONS {
+            self.open.push_back(sign);
             self.raised = true;
         }
     }
@@ -196,10 +206,34 @@ mod tests {
         signs.observe_wall(at(102), wall(3_702));
         assert!(!signs.take_raised(), "a step counts once");
         assert_eq!(signs.refute(at(100), at(103)), None, "what was sent before decides nothing");
-        signs.observe_store_date(at(103), wall(3_703));
-        assert!(!signs.take_raised(), "one at a time");
         assert_eq!(signs.refute(at(102), at(103)), None);
-        assert!(signs.open.is_none());
+        assert!(signs.open.is_empty());
+    }
+
+    #[test]
+    fn s3_a_second_pause_before_the_first_is_decided_is_suspected_too() {
+        let mut signs = started();
+        signs.observe_wall(at(101), wall(131));
+        assert!(signs.take_raised());
+        signs.observe_wall(at(103), wall(163));
+        assert!(signs.take_raised(), "what was sent at 102 says nothing of it");
+        signs.refute(at(102), at(104));
+        assert_eq!(signs.open.len(), 1);
+        signs.refute(at(104), at(105));
+        assert!(signs.open.is_empty());
+    }
+
+    #[test]
+    fn s3_a_date_that_was_seen_is_not_suspected_again_before_it_is_decided() {
+        let mut signs = started();
+        for _ in 0..100 {
+            signs.observe_store_date(at(102), wall(132));
+        }
+        assert!(signs.take_raised());
+        signs.observe_store_date(at(103), wall(133));
+        assert!(!signs.take_raised());
+        signs.observe_store_date(at(104), wall(164));
+        assert!(signs.take_raised(), "a pause more");
     }
 
     #[test]
@@ -236,7 +270,7 @@ mod tests {
         signs.observe_store_date(at(102), wall(132));
         assert!(signs.take_raised());
         signs.confirm();
-        assert!(signs.open.is_none());
+        assert!(signs.open.is_empty());
     }
 
     #[test]
@@ -259,13 +293,15 @@ mod tests {
     }
 
     #[test]
-    fn s3_a_suspicion_that_nothing_decides_does_not_stay() {
+    fn s3_suspicions_that_nothing_decides_do_not_stay() {
         let mut signs = started();
-        signs.observe_wall(at(101), wall(201));
-        assert!(signs.take_raised());
-        signs.observe_wall(at(110), wall(310));
-        assert!(!signs.take_raised());
-        signs.observe_wall(at(170), wall(570));
+        for second in 101..104 {
+            signs.observe_wall(at(second), wall(second * 100));
+            assert!(signs.take_raised());
+        }
+        signs.observe_wall(at(110), wall(11_000));
+        assert!(!signs.take_raised(), "three are being asked about");
+        signs.observe_wall(at(170), wall(17_000));
         assert!(signs.take_raised());
     }
 }

@@ -1,7 +1,7 @@
 //! What happens at the same time: calls, resumes, rests and late answers that cross each other (S11 to S16).
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, secs, terms, trouble,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, released, secs, terms, trouble,
 };
 use crate::hold::{Action, Event, LossReason, StoreBounds, Terms};
 
@@ -80,6 +80,23 @@ fn s11_s16_a_slow_resume_makes_no_more_of_the_bounds() {
         assert_eq!(resumed.max_hold_ends, Some(asked + secs(20)), "{by_store}");
         assert_eq!(resumed.min_hold_ends, asked + secs(12), "{by_store}");
     }
+}
+
+#[test]
+fn s13_a_lease_has_run_out_only_when_no_renewal_from_before_a_resume_keeps_it() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+    rig.do_in_store(&renewal);
+    rig.resume(BOB, &grant, terms(), secs(8));
+    rig.serve();
+    rig.granted(BOB);
+    rig.release(BOB);
+    while released(&rig.told(), BOB).is_none() {
+        rig.pass(millis(100));
+    }
+    assert!(!rig.is_leased(), "it is told that the lease is over: {:?}", rig.at());
 }
 
 #[test]
