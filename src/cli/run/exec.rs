@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
+use super::terminal;
 use crate::cli::exit::Exit;
 use crate::cli::output;
 
@@ -27,10 +28,11 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<Exit> {
     // The kernel keeps this over the exec, unless the program is set-user-ID.
     set_parent_process_death_signal(Some(Signal::KILL))
         .context("cannot tie the command to its parent")?;
-    if getppid() != Pid::from_raw(args.parent) {
+    let Some(parent) = getppid().filter(|parent| Some(*parent) == Pid::from_raw(args.parent)) else {
         // It had died before the line above; nobody would be told.
         return Ok(Exit::by_signal(Signal::KILL.as_raw()));
-    }
+    };
+    terminal::take_from(parent);
     let mut words = args.command.into_iter();
     let program = words.next().context("no command is given")?;
     let error = Command::new(&program).args(words).exec();
