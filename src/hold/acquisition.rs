@@ -229,7 +229,7 @@ impl Hold {
     fn is_handed_on(&self, lease_duration: Duration, now: Instant) -> bool {
         let changed = self.memory.changed_at;
         changed.is_some_and(|at| now.saturating_since(at) < eager_span(lease_duration))
-            && self.memory.known.as_ref().is_some_and(|known| known.record().handed_on)
+            && self.memory.known.as_ref().is_some_and(Known::is_handed_on)
     }
 
     /// The record changed since we knew it: read it beside another acquire (S5).

@@ -67,9 +67,9 @@ impl Hold {
 
     fn newest_token(&self) -> Option<FencingToken> {
         match &self.state {
-            State::Held(held) => held.record().token,
+            State::Held(held) => Some(held.token),
             State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                self.memory.known.as_ref()?.record().token
+                self.memory.known.as_ref()?.token()
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
-use crate::lock::{ETag, Fields, Record};
+use crate::lock::{ETag, FencingToken, Fields, Record, is_handed_on, token_of};
 
 /// A record as it was at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +36,32 @@ impl Known {
     /// All its fields, those of others included.
     #[must_use]
     pub fn fields(&self) -> Fields {
-        let mut parts = self.packed.split_terminator(END).map(str::to_owned);
-        std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()
+        self.pairs().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
 
     /// The fields that are ours.
     #[must_use]
     pub fn record(&self) -> Record {
-        Record::from_fields(&self.fields())
+        Record::from_lookup(|name| self.field(name))
+    }
+
+    /// The token alone: it is asked for at every turn while somebody waits.
+    pub(super) fn token(&self) -> Option<FencingToken> {
+        token_of(&|name: &str| self.field(name))
+    }
+
+    /// Whether its holder's sidecar hands the lock on (S10).
+    pub(super) fn is_handed_on(&self) -> bool {
+        is_handed_on(&|name: &str| self.field(name))
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        self.pairs().find_map(|(field, value)| (field == name).then_some(value))
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut parts = self.packed.split_terminator(END);
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
 }
 
@@ -58,7 +76,17 @@ mod tests {
         fn fields_are_kept_as_they_are(
             fields in prop::collection::btree_map("[A-Za-z_]{1,9}", "[ -~]{0,20}", 0..9),
         ) {
-            prop_assert_eq!(Known::new(ETag(String::new()), &fields).fields(), fields);
+            let known = Known::new(ETag(String::new()), &fields);
+            prop_assert_eq!(known.record(), Record::from_fields(&fields));
+            prop_assert_eq!(known.fields(), fields);
+        }
+
+        #[test]
+        fn the_parts_are_those_of_the_record(token: Option<u32>, handed_on: bool) {
+            let token = token.and_then(|token| FencingToken::from_u64(u64::from(token)));
+            let record = Record { token, handed_on, ..Record::default() };
+            let known = Known::new(ETag(String::new()), &record.into_fields(Fields::new()));
+            prop_assert_eq!((known.token(), known.is_handed_on()), (token, handed_on));
         }
     }
 }

@@ -18,4 +18,5 @@ pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};
 pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use record::{ETag, Fields, HOLDER_FIELD, Labels, LabelsError, Record};
+pub(crate) use record::{is_handed_on, token_of};
 pub use token::FencingToken;

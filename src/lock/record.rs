@@ -169,17 +169,22 @@ impl Record {
     /// Reads the fields that are ours; those that are missing or unreadable are empty.
     #[must_use]
     pub fn from_fields(fields: &Fields) -> Self {
-        let text = |name: &str| fields.get(name).map(|value| decode(value)).unwrap_or_default();
-        let number = |name: &str| fields.get(name).and_then(|value| value.parse::<u64>().ok());
-        let token = number(TOKEN).and_then(FencingToken::from_u64);
+        Self::from_lookup(|name| fields.get(name).map(String::as_str))
+    }
+
+    /// As [`Record::from_fields`], from whatever finds a field by its name.
+    pub fn from_lookup<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Self {
+        let text = |name: &str| field(name).map(decode).unwrap_or_default();
+        let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
+        let token = token_of(&field);
         // S36: what is about one grant counts only with the lease that it was written under.
         let of_grant = |name: &str| {
-            let (lease, value) = fields.get(name)?.split_once('.')?;
-            (fields.get(LEASE).map(String::as_str) == Some(lease)).then_some(value)
+            let (lease, value) = field(name)?.split_once('.')?;
+            (field(LEASE) == Some(lease)).then_some(value)
         };
         Self {
             token,
-            token_is_unreadable: token.is_none() && fields.contains_key(TOKEN),
+            token_is_unreadable: token.is_none() && field(TOKEN).is_some(),
             holder: text(HOLDER_FIELD),
             host_type: text(HOST_TYPE),
             function: text(FUNCTION),
@@ -188,11 +193,11 @@ impl Record {
             acquired_at: number(ACQUIRED).map(UnixMillis),
             resting_until: number(RESTING).map(UnixMillis),
             resting_for: number(RESTING_FOR).map(Duration::from_millis),
-            handed_on: fields.contains_key(HANDED_ON),
-            lease: fields.get(LEASE).cloned(),
+            handed_on: is_handed_on(&field),
+            lease: field(LEASE).map(str::to_owned),
             generation: of_grant(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
-            labels: Labels(fields.get(LABELS).map(|value| labels_from(value)).unwrap_or_default()),
+            labels: Labels(field(LABELS).map(labels_from).unwrap_or_default()),
         }
     }
 
@@ -228,6 +233,16 @@ impl Record {
         put(LABELS, labels_to(&self.labels.0));
         fields
     }
+}
+
+/// The stored token alone, from what finds a field by its name; none also for one that cannot be read.
+pub(crate) fn token_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Option<FencingToken> {
+    field(TOKEN)?.parse().ok().and_then(FencingToken::from_u64)
+}
+
+/// [`Record::handed_on`] alone, from what finds a field by its name.
+pub(crate) fn is_handed_on<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> bool {
+    field(HANDED_ON).is_some()
 }
 
 fn stored_name(name: &str) -> String {

@@ -79,13 +79,15 @@ async fn the_command_can_ask_questions_and_so_can_the_shell_after_it() {
 #[tokio::test]
 async fn ctrl_c_reaches_the_command_and_ctrl_z_does_not_suspend_it() {
     let home = Home::new();
+    // It waits without starting processes: one that is being started when it is stopped cannot be seen to be.
     let script = "$RUN sh -c 'trap \"echo caught; exit 5\" INT; echo ready; \
-                  while :; do sleep 0.05; done'";
+                  while :; do read -r line; done'";
     let mut terminal = Terminal::start(&home, script);
     terminal.shows("ready").await;
     terminal.types("\u{1a}").await;
     terminal.shows("cannot be suspended").await;
-    terminal.types("\u{3}").await;
+    // The line ends a read that the shell began just after it had been interrupted.
+    terminal.types("\u{3}\n").await;
     terminal.shows("caught").await;
     assert_eq!(terminal.ends().await, 5);
 }

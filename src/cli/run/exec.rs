@@ -28,7 +28,8 @@ pub(in crate::cli) fn run(args: Args) -> anyhow::Result<Exit> {
     // The kernel keeps this over the exec, unless the program is set-user-ID.
     set_parent_process_death_signal(Some(Signal::KILL))
         .context("cannot tie the command to its parent")?;
-    let Some(parent) = getppid().filter(|parent| Some(*parent) == Pid::from_raw(args.parent)) else {
+    let Some(parent) = getppid().filter(|parent| Some(*parent) == Pid::from_raw(args.parent))
+    else {
         // It had died before the line above; nobody would be told.
         return Ok(Exit::by_signal(Signal::KILL.as_raw()));
     };

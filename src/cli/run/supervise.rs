@@ -63,6 +63,8 @@ pub(super) async fn supervise(
         told_unkillable: false,
     };
     let mut children = tokio::signal::unix::signal(SignalKind::child()).ok();
+    // It may have been stopped before that was heard.
+    watch.group.undo_stop();
     loop {
         if let Some(ended) = watch.look() {
             return ended;

@@ -23,9 +23,8 @@ impl Foreground {
         if foreground != ours && foreground != group {
             return None;
         }
-        tcsetpgrp(&terminal, group).ok()?;
-        // It may have asked for input before it was in the foreground, and been stopped for that.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::CONT);
+        // It is not waked here: a person may have stopped it by now, and is to be told.
+        set_foreground(&terminal, group);
         Some(Self { terminal, ours })
     }
 }
