@@ -101,15 +101,17 @@ impl Mistake {
 }
 
 /// The mistakes that make two clients believe within their worlds; the others are found by what only the store sees.
-const TWO_BELIEVE: [Mistake; 4] = [
+const TWO_BELIEVE: [Mistake; 5] = [
     Mistake::SilenceIsLeaving,
     Mistake::HandsOnLeft,
     Mistake::FailedResumeReleases,
+    Mistake::SettledByGeneration,
     Mistake::BoundHandsOn,
 ];
 
 /// The worlds that are too large to be explored in full while the test command waits; mistakes are found in them.
-pub(crate) const LARGE: [&str; 2] = ["moving twice", "unknown resumes"];
+pub(crate) const LARGE: [&str; 3] =
+    ["two rounds with unknown outcomes", "moving twice", "unknown resumes"];
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -149,15 +151,16 @@ pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
         ("breaks at once", Budget { breaks_now: 1, ..none }, 3),
         ("bounds", Budget { bounds: 1, ..moving }, 2),
         ("doubled requests", Budget { doubled: 1, ..none }, 3),
-        ("two rounds", Budget { leases: 2, ..none }, 2),
+        ("two rounds", Budget { leases: 2, ..moving }, 2),
         ("unknown outcomes", Budget { unknown: 1, ..none }, 3),
         ("crashes", Budget { crashes: 1, ..moving }, 2),
         ("breaks", Budget { breaks: 1, ..moving }, 2),
         ("repeated calls", Budget { repeated: 1, ..moving }, 2),
         ("repeated resumes", Budget { resumes: 2, ..moving }, 2),
         ("moving with unknown outcomes", Budget { unknown: 1, ..moving }, 2),
+        ("two rounds with unknown outcomes", Budget { unknown: 1, leases: 2, ..moving }, 2),
         ("moving twice", Budget { cuts: 2, resumes: 2, repeated: 1, ..none }, 2),
-        ("unknown resumes", Budget { unknown: 1, resumes: 2, ..moving }, 2),
+        ("unknown resumes", Budget { unknown: 1, resumes: 2, leases: 2, ..moving }, 2),
     ];
     let rules = |budget, duration: Ticks| Rules {
         duration: duration + longer,

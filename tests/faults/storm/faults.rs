@@ -209,9 +209,9 @@ impl Storm {
         let sidecar = usize::try_from(self.random.below(SIDECARS as u64)).unwrap();
         let worker = usize::try_from(self.random.below(WORKERS as u64)).unwrap();
         match self.random.below(32) {
-            0..=4 => drop(self.weather(Weather::Stormy, 5, 15)),
-            5 => drop(self.weather(Weather::Gone, 1, 12)),
-            6 => drop(self.weather(Weather::Silent, 1, 12)),
+            0..=4 => _ = self.weather(Weather::Stormy, 5, 15),
+            5 => _ = self.weather(Weather::Gone, 1, 12),
+            6 => _ = self.weather(Weather::Silent, 1, 12),
             7..=9 if self.is_whole(sidecar) => {
                 self.sidecars[sidecar].kill();
                 self.statistics.count("fault: a sidecar was killed");
