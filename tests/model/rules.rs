@@ -100,12 +100,12 @@ impl Mistake {
     }
 }
 
-/// The mistakes that make two clients believe within their worlds; the others are found by what only the store sees.
-const TWO_BELIEVE: [Mistake; 5] = [
+/// The mistakes that make two clients believe within their worlds; the others are found by what only the store sees, since
+/// nobody is left there to take the lock. (With two leases each, `SettledByGeneration` does so; that world is not visited in full.)
+const TWO_BELIEVE: [Mistake; 4] = [
     Mistake::SilenceIsLeaving,
     Mistake::HandsOnLeft,
     Mistake::FailedResumeReleases,
-    Mistake::SettledByGeneration,
     Mistake::BoundHandsOn,
 ];
 
@@ -160,7 +160,7 @@ pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
         ("moving with unknown outcomes", Budget { unknown: 1, ..moving }, 2),
         ("two rounds with unknown outcomes", Budget { unknown: 1, leases: 2, ..moving }, 2),
         ("moving twice", Budget { cuts: 2, resumes: 2, repeated: 1, ..none }, 2),
-        ("unknown resumes", Budget { unknown: 1, resumes: 2, leases: 2, ..moving }, 2),
+        ("unknown resumes", Budget { unknown: 1, resumes: 2, ..moving }, 2),
     ];
     let rules = |budget, duration: Ticks| Rules {
         duration: duration + longer,
