@@ -101,7 +101,7 @@ impl Mistake {
 }
 
 /// The mistakes that make two clients believe within their worlds; the others are found by what only the store sees, since
-/// nobody is left there to take the lock. (With two leases each, `SettledByGeneration` does so; that world is not visited in full.)
+/// nobody is left there to take the lock. (With two leases each, `SettledByGeneration` does so; that world is too large.)
 const TWO_BELIEVE: [Mistake; 4] = [
     Mistake::SilenceIsLeaving,
     Mistake::HandsOnLeft,
@@ -131,8 +131,8 @@ impl Rules {
     }
 }
 
-/// The worlds that are explored: each allows some kinds of faults together, as many as can be explored in full while the
-/// test command waits. `longer` makes each lease so many ticks longer.
+/// The worlds that are explored in full: each allows some kinds of faults together. `longer` makes each lease so many ticks
+/// longer.
 pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
     let none = Budget {
         unknown: 0,
