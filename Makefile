@@ -63,6 +63,11 @@ storm: tools ## Run an hour of faults against real processes; MINUTES=N, SEED=N
 	LEASEHOLD_TEST_STORM_MINUTES=$(or $(MINUTES),60) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
 		cargo test --release --workspace --locked --test faults -- --nocapture storm
 
+.PHONY: storms
+storms: tools ## Run short storms until the model has accepted 100 traces of locks, eight of each; COUNT=N, SEED=N
+	LEASEHOLD_TEST_STORM_COUNT=$(or $(COUNT),13) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
+		cargo test --workspace --locked --test faults -- --nocapture storm
+
 .PHONY: soak
 soak: ## Put an hour of load on a sidecar; MINUTES=N
 	cargo run --release --locked -- bench --clients 2000 --locks 1000 --hold 10s --duration $(or $(MINUTES),60)m

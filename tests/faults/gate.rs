@@ -36,6 +36,11 @@ impl Gate {
         format!("http://{}", self.address)
     }
 
+    /// Where it leads.
+    pub(crate) fn target(&self) -> SocketAddr {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).target
+    }
+
     /// Leads to `target` from now on, and cuts what led elsewhere: how many connections that were.
     pub(crate) fn move_to(&self, target: SocketAddr) -> usize {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -26,6 +26,8 @@ pub(crate) enum Weather {
     Stormy,
     /// Closes every connection at once.
     Gone,
+    /// The same, and who would come again does not find its address: the storm sees to that.
+    Nameless,
     /// Takes in connections, and nothing passes.
     Silent,
 }
@@ -123,7 +125,7 @@ impl Drop for Proxy {
 async fn listen(listener: TcpListener, state: Arc<State>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        if state.weather() == Weather::Gone {
+        if matches!(state.weather(), Weather::Gone | Weather::Nameless) {
             state.statistics.count("weather: cut a connection");
         } else {
             tokio::spawn(serve(stream, Arc::clone(&state)));
@@ -190,7 +192,7 @@ impl State {
         }
         let (weather, fault, delay) = self.choose();
         match weather {
-            Weather::Gone => {
+            Weather::Gone | Weather::Nameless => {
                 self.statistics.count("weather: cut a request");
                 return Err(cut());
             }

@@ -65,6 +65,14 @@ pub(crate) fn start(rules: &Rules) -> World {
     }
 }
 
+impl World {
+    /// The clients that believe, but for those whose lease an operator ended at once (S17).
+    pub(crate) fn believers(&self) -> impl Iterator<Item = &Client> {
+        let is_honoured = |client: &Client| self.ended_at_once & (1 << client.lease) == 0;
+        self.clients.iter().filter(move |client| client.until > 0 && is_honoured(client))
+    }
+}
+
 fn lease_of(world: &World, at: usize) -> Lease {
     u8::try_from(at + 1).unwrap() + 2 * world.used[at]
 }
@@ -76,6 +84,13 @@ impl Run<'_> {
 
     /// False where nothing comes of it.
     pub(crate) fn step(&mut self, action: Action) -> bool {
+        let done = self.step_as_it_is(action);
+        self.world.normalize();
+        done
+    }
+
+    /// One step that forgets nothing.
+    pub(crate) fn step_as_it_is(&mut self, action: Action) -> bool {
         let done = self.act(action);
         for at in SIDECARS {
             self.go_on(at);
@@ -167,6 +182,11 @@ impl Run<'_> {
             && before.attempt != record.attempt
         {
             self.breach(Breach::ForeignGeneration);
+        }
+        if let (Operation::Release { .. }, Reply::Done(_)) = (request.operation, reply)
+            && self.world.believers().any(|client| client.lease == request.lease)
+        {
+            self.breach(Breach::ReleasedUnder);
         }
         reply
     }

@@ -307,7 +307,6 @@ impl Run<'_> {
         let Some(exchange) = self.world.sidecars[at].exchange.take() else { return };
         if exchange.reply.is_none() && arrives {
             self.world.late.push((at, exchange.request));
-            self.world.late.sort_by_key(|(at, request)| (*at, format!("{request:?}")));
         }
         let is_write = matches!(exchange.request.operation, Operation::Write { .. });
         let is_release = matches!(exchange.request.operation, Operation::Release { .. });
@@ -330,17 +329,19 @@ impl Run<'_> {
         }
     }
 
-    /// A resume is given up without an answer. What this sidecar had of the hold itself, it keeps as a silent one.
+    /// A resume is given up without an answer. What this sidecar had of the hold itself, it keeps as a silent one; but not
+    /// once the next generation is on its way to the store: what that takes over may be believed in elsewhere, and runs out.
     pub(crate) fn drop_resume(&mut self, at: usize) {
         if self.world.mover.awaiting == Some(at) {
             self.world.mover.awaiting = None;
         }
         let releases = self.rules.has(Mistake::FailedResumeReleases);
+        let keeps = self.rules.has(Mistake::DroppedResumeKept);
         let sidecar = &mut self.world.sidecars[at];
         sidecar.unsettled |= sidecar.phase == Phase::Resuming;
         if releases {
             sidecar.phase = Phase::Ending { asked: false };
-        } else if sidecar.own {
+        } else if sidecar.own && (keeps || sidecar.phase == Phase::Renewing) {
             sidecar.phase = Phase::Silent;
         } else {
             self.forget(at);

@@ -26,7 +26,7 @@ pub(crate) enum LeaseState {
 }
 
 /// What stands with the lock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Record {
     /// The ETag: another one after each write.
     pub(crate) version: u8,
@@ -50,7 +50,7 @@ pub(crate) struct Store {
     pub(crate) released: u8,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Operation {
     Acquire,
     /// With the version that it expects; `claimed` is the generation that the resume came with.
@@ -68,7 +68,7 @@ pub(crate) enum Operation {
     Read,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Request {
     pub(crate) lease: Lease,
     pub(crate) operation: Operation,
@@ -238,6 +238,8 @@ pub(crate) enum Breach {
     RenewedOver,
     /// S13, S16: released over somebody else's write.
     ReleasedOver,
+    /// S13: a lease was given back while a client believed in it.
+    ReleasedUnder,
 }
 
 /// One state of the world.

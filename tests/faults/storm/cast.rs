@@ -128,6 +128,13 @@ impl Worker {
         self.log().lines().last().is_some_and(|line| line.contains("\"deaf\":true"))
     }
 
+    /// Whether it has just looked, and believed.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.log().lines().last().is_some_and(|line| {
+            line.contains("\"event\":\"look\"") && line.contains("\"valid\":true")
+        })
+    }
+
     pub(super) async fn stop(&mut self) {
         self.stops.push((boot_nanos(), u64::MAX));
         process::stop(&self.child).await;

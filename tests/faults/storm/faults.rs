@@ -1,6 +1,11 @@
 //! What the storm does, when it ends, and how it shows that it acted.
 
-use super::{LOCAL, LOCKS, REMOTE, SIDECARS, Storm, TICK, TICKS_A_SECOND, WORKERS, cast, unmoved};
+use std::net::SocketAddr;
+
+use super::cast::Resource;
+use super::{
+    LOCAL, LOCKS, MOVING, REMOTE, SIDECARS, Storm, TICK, TICKS_A_SECOND, WORKERS, cast, unmoved,
+};
 use crate::moving::Shift;
 use crate::proxy::Weather;
 
@@ -33,6 +38,8 @@ const HOUR: i64 = 3_600_000;
 const READING: i64 = 600;
 /// How long a fault that has not acted yet goes on.
 const MORE: u64 = TICKS_A_SECOND;
+/// How much longer than asked for a storm lasts that was too gentle.
+const LONGEST_MORE: u64 = 300 * TICKS_A_SECOND;
 /// One that has not acted after so many ticks never will.
 const NEVER: u64 = 120 * TICKS_A_SECOND;
 
@@ -68,17 +75,35 @@ impl Storm {
                 self.statistics.sum("request: ") - self.statistics.sum("request: passed on")
             }
             Weather::Gone => self.statistics.sum("weather: cut"),
+            Weather::Nameless => self.names.refused(),
             Weather::Silent => self.statistics.sum("weather: kept"),
         }
     }
 
-    fn weather(&mut self, weather: Weather, least: u64, most: u64) {
-        if !self.is_passing(|what| matches!(what, Passing::Weather(..))) {
+    fn set_weather(&self, weather: Weather) {
+        match weather {
+            Weather::Nameless => self.names.lose(),
+            Weather::Calm | Weather::Stormy | Weather::Gone | Weather::Silent => {
+                self.names.find_again();
+            }
+        }
+        self.proxy.set(weather);
+    }
+
+    fn is_calm(&self) -> bool {
+        !self.is_passing(|what| matches!(what, Passing::Weather(..)))
+    }
+
+    /// False while there is another weather.
+    fn weather(&mut self, weather: Weather, least: u64, most: u64) -> bool {
+        let is_calm = self.is_calm();
+        if is_calm {
             self.statistics.count(&format!("fault: weather {weather:?}"));
             let before = self.effects(weather);
-            self.proxy.set(weather);
+            self.set_weather(weather);
             self.last(Passing::Weather(weather, before), least, most);
         }
+        is_calm
     }
 
     async fn stop_sidecar(&mut self, sidecar: usize, least: u64, most: u64) {
@@ -109,7 +134,7 @@ impl Storm {
         let chosen = whole.max_by_key(holding).filter(|machine| holding(machine) > 0);
         let Some(machine) = chosen else { return false };
         self.passing.retain(|(_, what)| !matches!(what, Passing::Weather(..)));
-        self.proxy.set(Weather::Calm);
+        self.set_weather(Weather::Calm);
         self.stop_sidecar(machine, 26, 30).await;
         for worker in 0..WORKERS {
             if self.workers[worker].sidecar == Some(machine) {
@@ -145,6 +170,25 @@ impl Storm {
         }
     }
 
+    /// The same while it works under a lock and nothing else keeps it from resuming there (S16).
+    fn move_holder(&mut self) -> bool {
+        let is_chosen = |gate: &usize| {
+            let worker = WORKERS - MOVING + gate;
+            self.workers[worker].is_at_work() && !self.is_stopped(worker)
+        };
+        if !self.is_calm() || !(LOCAL..SIDECARS).all(|sidecar| self.is_whole(sidecar)) {
+            return false;
+        }
+        let Some(gate) = (0..self.gates.len()).find(is_chosen) else { return false };
+        let elsewhere = |address: &&SocketAddr| **address != self.gates[gate].target();
+        let target = *self.addresses.iter().find(elsewhere).unwrap();
+        let is_cut = self.gates[gate].move_to(target) > 0;
+        if is_cut {
+            self.statistics.count("fault: a holder was moved");
+        }
+        is_cut
+    }
+
     fn step_clock(&mut self, sidecar: usize, by: i64) {
         let steps = &self.steps;
         let is_of_it = |what: &Passing| match what {
@@ -165,9 +209,9 @@ impl Storm {
         let sidecar = usize::try_from(self.random.below(SIDECARS as u64)).unwrap();
         let worker = usize::try_from(self.random.below(WORKERS as u64)).unwrap();
         match self.random.below(32) {
-            0..=4 => self.weather(Weather::Stormy, 5, 15),
-            5 => self.weather(Weather::Gone, 1, 12),
-            6 => self.weather(Weather::Silent, 1, 12),
+            0..=4 => _ = self.weather(Weather::Stormy, 5, 15),
+            5 => _ = self.weather(Weather::Gone, 1, 12),
+            6 => _ = self.weather(Weather::Silent, 1, 12),
             7..=9 if self.is_whole(sidecar) => {
                 self.sidecars[sidecar].kill();
                 self.statistics.count("fault: a sidecar was killed");
@@ -216,7 +260,7 @@ impl Storm {
 
     fn pass(&mut self, what: Passing) {
         match what {
-            Passing::Weather(..) => self.proxy.set(Weather::Calm),
+            Passing::Weather(..) => self.set_weather(Weather::Calm),
             Passing::SidecarStopped(sidecar) => self.sidecars[sidecar].go_on(),
             Passing::SidecarDead(sidecar) => self.sidecars[sidecar].start_again(),
             Passing::WorkerStopped(worker) => self.workers[worker].go_on(),
@@ -246,13 +290,13 @@ impl Storm {
         }
     }
 
-    /// Faults for that long, one a second or so; then all of them pass.
-    pub(super) async fn rage(&mut self, ticks: u64) {
+    /// Faults for that long, one a second or so, and longer while it was too gentle to prove anything; then all of them pass.
+    pub(super) async fn rage(&mut self, ticks: u64, resources: &[Resource]) {
         let mut clock = tokio::time::interval(TICK);
         let mut next = 50;
         // In the shortest run, too.
-        let (mut machine_due, mut holder_due) = (100, 600);
-        while self.tick < ticks {
+        let (mut machine_due, mut holder_due, mut move_due, mut name_due) = (100, 600, 100, 400);
+        while self.tick < ticks || self.rages_on(ticks, resources).await {
             clock.tick().await;
             self.tick += 1;
             self.pass_what_is_over();
@@ -264,6 +308,12 @@ impl Storm {
                 self.statistics.count("fault: a holder was stopped and a clock moved");
                 holder_due = self.tick + 600;
             }
+            if self.tick >= move_due && self.move_holder() {
+                move_due = self.tick + 100;
+            }
+            if self.tick >= name_due && self.weather(Weather::Nameless, 2, 12) {
+                name_due = self.tick + 600;
+            }
             if self.tick >= next {
                 next = self.tick + 4 + self.random.below(14);
                 self.fault().await;
@@ -271,5 +321,12 @@ impl Storm {
         }
         let left = std::mem::take(&mut self.passing);
         left.into_iter().for_each(|(_, what)| self.pass(what));
+    }
+
+    /// Whether something is still missing, and may yet come.
+    async fn rages_on(&self, ticks: u64, resources: &[Resource]) -> bool {
+        let is_checked = self.tick.is_multiple_of(5 * TICKS_A_SECOND);
+        self.tick < ticks + LONGEST_MORE
+            && !(is_checked && self.missing(resources).await.is_empty())
     }
 }

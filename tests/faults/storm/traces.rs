@@ -1,8 +1,8 @@
 //! A storm's logs as traces of its locks, for the monitor that knows the rules alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold::testing::{TraceEvent, Traced};
+use leasehold::testing::{TraceEvent, Traced, accepts};
 use serde_json::Value;
 
 /// Everything that the workers' logs say about their locks. `killed` ends what the process before it believed.
@@ -32,6 +32,56 @@ pub(crate) fn traces(logs: &BTreeMap<String, String>) -> Vec<TraceEvent> {
     all
 }
 
+/// The model accepts each lock's trace, and no longer does once it is spoilt: how many traces that are.
+pub(crate) fn check(traced: &[TraceEvent]) -> usize {
+    let locks: BTreeSet<&str> = traced.iter().map(|event| event.path.as_str()).collect();
+    for lock in &locks {
+        let mut trace: Vec<_> =
+            traced.iter().filter(|event| event.path == *lock).cloned().collect();
+        trace.sort_by_key(|event| event.at);
+        assert_eq!(accepts(&trace), Ok(()), "the model does not allow it");
+        for (rule, spoilt) in [("S1", overlapping(&trace)), ("S5", repeated(&trace))] {
+            let refused = accepts(&spoilt).map_err(|rejected| rejected.rule);
+            assert_eq!(refused, Err(rule), "{lock}: a spoilt trace");
+        }
+    }
+    println!(
+        "{} traces with {} events are accepted, and refused once spoilt",
+        locks.len(),
+        traced.len()
+    );
+    locks.len()
+}
+
+/// The places of two grants in a row, of which the first is believed in.
+fn two_grants(trace: &[TraceEvent]) -> (usize, usize) {
+    let is_grant = |index: &usize| {
+        matches!(trace[*index].what, Traced::Granted { resumed: false, valid_until, .. }
+            if valid_until > trace[*index].at + 1)
+    };
+    let grants: Vec<usize> = (0..trace.len()).filter(is_grant).take(2).collect();
+    (grants[0], grants[1])
+}
+
+/// The second grant comes right after the first.
+fn overlapping(trace: &[TraceEvent]) -> Vec<TraceEvent> {
+    let (first, second) = two_grants(trace);
+    let mut spoilt = trace.to_vec();
+    spoilt[second].at = spoilt[first].at + 1;
+    spoilt
+}
+
+/// The second grant has the token of the first.
+fn repeated(trace: &[TraceEvent]) -> Vec<TraceEvent> {
+    let (first, second) = two_grants(trace);
+    let mut spoilt = trace.to_vec();
+    let Traced::Granted { token: former, .. } = trace[first].what else { return spoilt };
+    if let Traced::Granted { token, .. } = &mut spoilt[second].what {
+        *token = former;
+    }
+    spoilt
+}
+
 fn of_line(line: &Value) -> Option<Traced> {
     let token = line["token"].as_u64()?;
     // The validity is exclusive, and rounded down: a monitor that is told less can only be stricter about renewals.
@@ -57,8 +107,6 @@ fn of_line(line: &Value) -> Option<Traced> {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::testing::accepts;
-
     use super::*;
 
     fn rule(first: &str, second: &str) -> Option<&'static str> {
