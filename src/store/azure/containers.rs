@@ -50,7 +50,8 @@ impl Containers {
         }
     }
 
-    fn saw(&self, container: &str) {
+    /// It is there.
+    pub(super) fn saw(&self, container: &str) {
         let mut seen = self.seen();
         match seen.get_mut(container) {
             Some(seen) => seen.is_gone = false,
