@@ -120,8 +120,9 @@ impl Checks {
         next.is_some_and(|((_, next), _)| epoch(*next) == epoch(token))
     }
 
-    pub(crate) fn is_newest(&self, path: &LockPath, token: u64) -> bool {
-        self.newest.get(path).is_some_and(|(newest, _)| *newest == token)
+    /// Whether this grant was told before: a call may be repeated.
+    pub(crate) fn was_granted(&self, path: &LockPath, token: u64) -> bool {
+        self.generations.contains_key(&(path.clone(), token))
     }
 
     /// S1: nobody begins to believe, or goes on, while another believes.

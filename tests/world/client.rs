@@ -142,7 +142,7 @@ impl Client {
         let now = self.world.now();
         let mut state = self.world.state();
         let wrong = match outcome {
-            Ok(Outcome::Granted(grant)) if !state.checks.is_newest(path, grant.token.value()) => {
+            Ok(Outcome::Granted(grant)) if !state.checks.was_granted(path, grant.token.value()) => {
                 let sidecar = (sidecar.index, sidecar.life);
                 let stream = justice::Stream { number: 0, sidecar, path, resumes: None, wants };
                 justice::granted(&mut state, stream, grant, now)

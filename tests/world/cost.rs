@@ -63,8 +63,8 @@ impl Cause {
     }
 }
 
-/// The most acquires of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12). Of the
-/// polls of one that is handed on, at least 33, one in four is a read.
+/// The most acquires of one sidecar that meet another's lease, of a lock that nobody has written for long, within ten
+/// seconds (S10, S12). Of the polls of one that is handed on, at least 33, one in four is a read.
 const MOST_QUIET_POLLS: usize = 20;
 /// A record that says "handed on" is polled often for 5 s + D after it was last seen to change.
 const EAGER_BEYOND: Duration = Duration::from_secs(5);
@@ -187,7 +187,7 @@ impl Costs {
         }
     }
 
-    /// S10: what is not handed on any more is polled as at any other time.
+    /// An acquire met another's lease. S10: what is not handed on any more is polled as at any other time.
     pub(crate) fn polls(
         &mut self,
         (sidecar, path): (usize, &str),

@@ -224,7 +224,9 @@ impl Client {
             let state = world.state();
             let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
             let wrong = done.then(|| {
-                justice::released(&state, (at.index, &holding.path), holding.token, asked)
+                let rests = matches!(answer, Ok(Released::Resting { .. }));
+                let token = (holding.token, rests);
+                justice::released(&state, (at.index, &holding.path), token, asked)
             });
             drop(state);
             if let Some(what) = wrong.flatten() {

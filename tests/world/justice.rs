@@ -19,8 +19,6 @@ const TICK: Duration = Duration::from_millis(100);
 /// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
 /// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.
 const MEMORY: Duration = Duration::from_secs(5 + 5 + 5 + 10);
-/// How soon after a token another is fetched, by any clock and with its way.
-const FETCHED_AGAIN: Duration = Duration::from_millis(1_200);
 /// How long a request may be under way to its sidecar's knowledge (S7).
 const UNDER_WAY: Duration = Duration::from_secs(6);
 /// How long a sidecar refuses in a container that was gone (S18), with the way of the last refusal.
@@ -272,9 +270,7 @@ fn is_unavailable(error: &CallError) -> bool {
 
 /// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest (S8).
 fn is_signed_in_vain(state: &State, sidecar: usize, now: Duration) -> bool {
-    let rotated = state.service.rotated;
-    let since = rotated.checked_sub(state.signed_in[sidecar]);
-    since.is_some_and(|since| since < FETCHED_AGAIN) && now < rotated + MEMORY
+    state.signed_in_vain[sidecar].is_some_and(|at| now < at + UNDER_WAY)
 }
 
 /// Why a waiter may be refused.
@@ -366,12 +362,12 @@ fn lost(
 }
 
 /// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far as the
-/// store could be asked. A hand-off does not ask it: it goes by the validity, which a deletion or a break at once ends
-/// before anybody here can know.
+/// store could be asked. A hand-off (S10) and a rest (S11) do not ask it, as the lease is kept: they go by the validity,
+/// which a deletion or a break at once ends before anybody here can know.
 pub(crate) fn released(
     state: &State,
     (sidecar, path): (usize, &LockPath),
-    token: u64,
+    (token, rests): (u64, bool),
     asked: Duration,
 ) -> Option<String> {
     let given = lease_of(state, path, token)?;
@@ -381,10 +377,9 @@ pub(crate) fn released(
     let (at, how) = given.ended?;
     let answered = state.disturbed[sidecar].is_none_or(|at| at + UNDER_WAY < asked);
     let lost = answered && at < asked && how != End::Released;
-    let handed_on = !given.release_asked
-        && state.checks.was_handed_on(path, token)
-        && state.checks.is_excused(path, asked);
-    (lost && !handed_on).then(|| {
+    let kept = rests || state.checks.was_handed_on(path, token);
+    let unasked = kept && !given.release_asked && state.checks.is_excused(path, asked);
+    (lost && !unasked).then(|| {
         format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")
     })
 }

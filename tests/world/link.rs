@@ -98,11 +98,15 @@ impl Link {
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
             state.service.release_asked(name, id);
         }
-        let (place, lease) = ((self.sidecar, &**name), self.world.lease());
+        let place = (self.sidecar, &**name);
         let mut wrong = state.checks.costs.sends(place, now);
         if is_acquire(asked) {
-            wrong = wrong.or(state.checks.costs.polls(place, lease, now));
             wrong = wrong.or(state.checks.costs.begins(self.life, place));
+        }
+        if asked.target.contains("comp=metadata")
+            && let Some(id) = lease_id(asked)
+        {
+            state.first_writes.entry((name.clone(), id.to_owned())).or_insert(now);
         }
         if let Some(id) = lease_id(asked).filter(|_| !is_release) {
             let asked = state.asked.entry((self.sidecar, name.clone())).or_default();
@@ -142,8 +146,8 @@ impl Link {
             if let Some(send) = send.take()
                 && !course.answer_lost
             {
-                self.heard(&carried);
-                if send.send(carried.clone()).is_ok() {
+                let counts = course.odd.is_none();
+                if send.send(carried.clone()).is_ok() && counts {
                     self.learned(&asked, &carried);
                 }
             }
@@ -159,10 +163,10 @@ impl Link {
         if asked.target.contains("oauth2") {
             state.signed_in[self.sidecar] = now;
         }
-        let made = asked.target.contains("restype=container") && answer.status == 201;
-        if made && state.seen[self.sidecar] {
-            state.made_again[self.sidecar] = Some(now);
+        if answer.status == 401 && now < state.signed_in[self.sidecar] + FETCHED_AGAIN {
+            state.signed_in_vain[self.sidecar] = Some(now);
         }
+        let made = asked.target.contains("restype=container") && answer.status == 201;
         // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
         if state.deleted && (made || answer.code.starts_with("Container")) {
             state.gone[self.sidecar] = Some(now);
@@ -174,6 +178,13 @@ impl Link {
             (self.world.lease(), now),
         );
         self.races(state, (asked, &name), &answer);
+        if answer.code == "LeaseAlreadyPresent"
+            && let Some(what) =
+                state.checks.costs.polls((self.sidecar, &name), self.world.lease(), now)
+        {
+            state.story.note(now, || format!("VIOLATION   {what}"));
+            state.checks.fail(what, now);
+        }
         // S17: two are possible until the old holder cannot believe any more.
         if asked.header("x-ms-lease-break-period").is_some() && answer.status == 202 {
             let lease = state.lease + state.lease / 100;
@@ -214,6 +225,8 @@ impl Link {
     }
 }
 
+/// How soon after a token another is fetched, by any clock and with its way.
+const FETCHED_AGAIN: Duration = Duration::from_millis(1_200);
 /// A request whose course was not disturbed within this is known to its sidecar (S7).
 const SETTLED: Duration = Duration::from_secs(6);
 /// How long after a write was refused by policy the lease must be on its way back.
@@ -254,9 +267,19 @@ impl Link {
     /// What the sidecar was told while it waited for it.
     fn learned(&self, asked: &Asked, carried: &Carried) {
         let Carried::Answer { status, headers, .. } = carried else { return };
+        if !self.alive.load(Ordering::Relaxed) {
+            return;
+        }
         let (now, name) = (self.world.now(), blob_name(asked));
         let mut state = self.world.state();
         let state = &mut *state;
+        // S18: a container that it had seen, and makes again.
+        let made = asked.target.contains("restype=container") && *status == 201;
+        if made && state.seen[self.sidecar] {
+            state.made_again[self.sidecar] = Some(now);
+        }
+        let seen = matches!(status, 200..=202) && headers.iter().any(|(name, _)| name == "etag");
+        state.seen[self.sidecar] |= seen;
         let place = (self.sidecar, &*name);
         match status {
             200 if asked.method == "HEAD" => {
@@ -280,16 +303,6 @@ impl Link {
                 }
             }
             _ => {}
-        }
-    }
-
-    /// What the sidecar knows from now on.
-    fn heard(&self, carried: &Carried) {
-        if let Carried::Answer { status: 200..=202, headers, .. } = carried
-            && headers.iter().any(|(name, _)| name == "etag")
-            && self.alive.load(Ordering::Relaxed)
-        {
-            self.world.state().seen[self.sidecar] = true;
         }
     }
 }

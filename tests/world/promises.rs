@@ -6,7 +6,7 @@ use leasehold::coordinator::{LockRecord, LockState};
 use leasehold::lock::{FencingToken, Layout, LockPath};
 use leasehold::store::BreakNote;
 
-use crate::justice::Stream;
+use crate::justice::{Stream, lease_of};
 use crate::world::State;
 
 /// A hold that is to last at least so long (S11).
@@ -36,7 +36,11 @@ pub(crate) fn granted(
     let before = state.rests.remove(stream.path);
     let before = before.filter(|rest| made.is_some_and(|made| made < rest.until - rest.span));
     if !min_hold.is_zero() {
-        let rest = Rest { until: now + min_hold, span: min_hold, by: stream.sidecar };
+        // The end of it is in the record, which is repeated as it was until it is stored: so it counts from then.
+        let own = lease_of(state, stream.path, token)
+            .and_then(|given| state.first_writes.get(&(given.blob.clone(), given.id.clone())));
+        let until = own.copied().unwrap_or(now) + min_hold;
+        let rest = Rest { until, span: min_hold, by: stream.sidecar };
         state.rests.insert(stream.path.clone(), rest);
     }
     let rest = before?;

@@ -55,7 +55,6 @@ pub(crate) struct Service {
     version: u64,
     /// Sign-in tokens before this number are refused.
     valid_from: u64,
-    pub(crate) rotated: Duration,
     issued: u64,
     /// The identity endpoint gives its first token again and again.
     pub(crate) stuck: bool,
@@ -78,7 +77,6 @@ impl Service {
             blobs: BTreeMap::new(),
             version: 0,
             valid_from: 0,
-            rotated: Duration::ZERO,
             issued: 0,
             stuck,
             policy: None,
@@ -94,8 +92,7 @@ impl Service {
     }
 
     /// All tokens that were given so far are refused from now on.
-    pub(crate) fn rotate(&mut self, now: Duration) {
-        self.rotated = now;
+    pub(crate) fn rotate(&mut self) {
         self.valid_from = self.issued + 1;
     }
 

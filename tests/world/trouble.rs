@@ -165,7 +165,7 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
             state.service.denied_until = Some(until);
             state.disturb_all(until);
         }
-        Kind::Rotation => world.state().service.rotate(now),
+        Kind::Rotation => world.state().service.rotate(),
         Kind::Policy => {
             let until = now + millis(random, 5_000, 60_000);
             let code = one_of(random, &["BlobArchived", "BlobImmutableDueToPolicy"]);

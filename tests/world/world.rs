@@ -59,6 +59,8 @@ pub(crate) struct State {
     pub(crate) gone: Vec<Option<Duration>>,
     /// Locks that a sidecar has just made, and not asked for yet.
     pub(crate) made: BTreeSet<(usize, String)>,
+    /// When the record was sent first under each lease, by lock and lease.
+    pub(crate) first_writes: BTreeMap<(String, String), Duration>,
     /// Rests that were promised last (S11).
     pub(crate) rests: BTreeMap<LockPath, Rest>,
     /// When an operator asked for a break last (S17).
@@ -69,6 +71,8 @@ pub(crate) struct State {
     pub(crate) asked: BTreeMap<(usize, String), BTreeMap<String, Duration>>,
     /// When each sidecar was given its token to sign in with.
     pub(crate) signed_in: Vec<Duration>,
+    /// When such a token was refused at once, last.
+    pub(crate) signed_in_vain: Vec<Option<Duration>>,
     /// A lock or the container was deleted.
     pub(crate) deleted: bool,
     /// Holds that were released by call.
@@ -97,12 +101,14 @@ impl World {
             made_again: vec![None; plan.sidecars],
             gone: vec![None; plan.sidecars],
             made: BTreeSet::new(),
+            first_writes: BTreeMap::new(),
             rests: BTreeMap::new(),
             layout: plan.layout,
             last_break: Duration::ZERO,
             draining: vec![false; plan.sidecars],
             asked: BTreeMap::new(),
             signed_in: vec![Duration::ZERO; plan.sidecars],
+            signed_in_vain: vec![None; plan.sidecars],
             deleted: false,
             released: BTreeSet::new(),
             dated: BTreeMap::new(),
