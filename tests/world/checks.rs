@@ -84,7 +84,7 @@ impl Checks {
         self.resumed.get(key).is_some_and(|newest| *newest > stream)
     }
 
-    /// S5: tokens grow in the order of their grants, unless the lock was made again at once.
+    /// S5: tokens grow in the order of their grants, unless the lock was made again at once, or broken at once.
     pub(crate) fn granted(
         &mut self,
         path: &LockPath,
@@ -92,9 +92,8 @@ impl Checks {
         (now, made): (Duration, Option<Duration>),
     ) -> Option<String> {
         self.grants += 1;
-        // S10, S17: a hand-off asks no store; until its sidecar notices that its lease was ended at once, two hold it.
-        let handed_on = FencingToken::from_u64(token).is_some_and(|token| token.hand_offs() > 0);
-        let excused = self.was_made_at_once(path, made) || handed_on && self.is_excused(path, now);
+        // S17: until a sidecar notices that its lease was ended at once, by the next answer that it gets, two are granted it.
+        let excused = self.was_made_at_once(path, made) || self.is_excused(path, now);
         let (before, _) = self.newest.get(path).copied().unwrap_or_default();
         if token > before {
             self.newest.insert(path.clone(), (token, now));

@@ -249,7 +249,9 @@ pub(crate) fn granted(
     if let Some(timeout) = stream.wants.progress {
         state.checks.progress.insert(key, (timeout, now));
     }
-    let made = state.made_again[sidecar];
+    // A hand-off asks no store: its path learns with its next renewal that its lease went with the container (S10).
+    let handed_on = FencingToken::from_u64(token).is_some_and(|token| token.hand_offs() > 0);
+    let made = state.made_again[sidecar].filter(|_| !handed_on);
     let early = made.filter(|made| now < *made + MADE_AGAIN);
     let early = early.map(|made| {
         format!("S18: {sidecar} grants {:?} after it made the container again", now - made)
