@@ -111,9 +111,11 @@ impl Costs {
             self.most_uncalled[index] = self.most_uncalled[index].max(uncalled);
             if uncalled > most {
                 let (sidecar, path) = place;
-                wrong.get_or_insert(format!(
-                    "S12: {count} requests of {sidecar} for {path} in {span:?}, and only {called} were called for"
-                ));
+                wrong = wrong.or_else(|| {
+ Some(format!(
+ "S12: {count} requests of {sidecar} for {path} in {span:?}, and only {called} were called for"
+ ))
+ });
             }
         }
         wrong

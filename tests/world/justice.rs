@@ -7,6 +7,7 @@ use leasehold::coordinator::{
     Validity,
 };
 use leasehold::lock::{FencingToken, LockPath};
+use leasehold::store::BreakNote;
 
 use crate::lease::{End, Given, State as LeaseState};
 use crate::promises;
@@ -107,14 +108,7 @@ pub(crate) fn judge(
             (at_risk && warned).then(wrong).flatten()
         }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, break_note, .. }) => {
-            let wrong = ended(state, stream, (*token, *until, *reason), now);
-            let why = |state: &mut State| match reason {
-                LossReason::Broken => {
-                    promises::broken(state, (stream, *token), break_note.as_ref(), now)
-                }
-                _ => None,
-            };
-            wrong.or_else(|| why(state))
+            ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now)
         }
         (None, HoldEvent::Lost { reason, .. }) if let Some(token) = stream.resumes => {
             resume_lost(state, stream, (token, *reason), now)
@@ -197,7 +191,8 @@ fn resume_lost(
 fn ended(
     state: &mut State,
     stream: Stream<'_>,
-    (token, until, reason): (u64, Duration, LossReason),
+    (token, until): (u64, Duration),
+    (reason, note): (LossReason, Option<&BreakNote>),
     now: Duration,
 ) -> Option<String> {
     let key = (stream.path.clone(), token);
@@ -219,7 +214,11 @@ fn ended(
     if left && known_there {
         return None;
     }
-    lost(state, stream, (token, reason), now)
+    let wrong = lost(state, stream, (token, reason), now);
+    match reason {
+        LossReason::Broken => wrong.or_else(|| promises::broken(state, (stream, token), note, now)),
+        _ => wrong,
+    }
 }
 
 /// A grant is told, by stream or by call.

@@ -101,7 +101,7 @@ impl Link {
         let place = (self.sidecar, &**name);
         let mut wrong = state.checks.costs.sends(place, now);
         if is_acquire(asked) {
-            wrong = wrong.or(state.checks.costs.begins(self.life, place));
+            wrong = wrong.or_else(|| state.checks.costs.begins(self.life, place));
         }
         if asked.target.contains("comp=metadata")
             && let Some(id) = lease_id(asked)

@@ -80,6 +80,9 @@ fn s1_s5_s12_s13_s16_s18_hold_whatever_the_service_and_clients_do() {
     let asked = variable("SCHEDULES").map(|number| number.parse().unwrap());
     let first = variable("FROM").map_or(0, |number| number.parse().unwrap());
     let sums = quietly(|| run_many(first..first + asked.unwrap_or(SCHEDULES), None));
+    for (seed, what) in &sums.failures {
+        println!("seed {seed}: {what}");
+    }
     if let Some(seed) = sums.failed {
         panic!("{}", report(seed, None));
     }

@@ -212,22 +212,21 @@ pub(crate) struct Sums {
     pub(crate) longest_wait: Duration,
     /// The first seed that failed.
     pub(crate) failed: Option<u64>,
+    /// All that failed, and why.
+    pub(crate) failures: Vec<(u64, String)>,
 }
 
 impl Sums {
     fn add(&mut self, seed: u64, outcome: Outcome) {
         let failed = outcome.violation.is_some().then_some(seed);
-        if let Some((what, _)) = &outcome.violation
-            && crate::variable("GO_ON").is_some()
-        {
-            println!("seed {seed}: {what}");
-        }
+        let failures = outcome.violation.into_iter().map(|(what, _)| (seed, what)).collect();
         self.join(Self {
             schedules: 1,
             counts: outcome.counts,
             most_requests: outcome.most_requests,
             longest_wait: outcome.longest_wait,
             failed,
+            failures,
         });
     }
 
@@ -241,6 +240,7 @@ impl Sums {
             *most = (*other).max(*most);
         }
         self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.failures.extend(other.failures);
         self.failed = self.failed.into_iter().chain(other.failed).min();
     }
 }
