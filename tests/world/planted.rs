@@ -42,7 +42,7 @@ pub(crate) enum Bug {
     NoteUnread,
     /// A rest is not stored (S11).
     RestForgotten,
-    /// A lock that somebody else has made and leased since is taken for new (S5).
+    /// A lock that somebody else has made and leased since is taken for new (S5, S11).
     TakenForNew,
     /// Nobody is told that the holder may be another than the last recorded (beside WebJobs).
     LastRecordedHidden,
@@ -81,7 +81,9 @@ impl Bug {
             Self::NoteUnread => &["S17:"],
             Self::LastRecordedHidden => &["WebJobs:"],
             Self::AskedManyTimes | Self::NeverReleased => &["S12:"],
-            Self::WriteAssumed | Self::TakenForNew => &["S5:"],
+            Self::WriteAssumed => &["S5:"],
+            // Its token is forgotten, and its rest.
+            Self::TakenForNew => &["S5:", "S11:"],
         }
     }
 }
