@@ -147,8 +147,8 @@ impl Link {
                 && !course.answer_lost
             {
                 let counts = course.odd.is_none();
-                if send.send(carried.clone()).is_ok() && counts {
-                    self.learned(&asked, &carried);
+                if send.send(carried.clone()).is_ok() {
+                    self.learned(&asked, &carried, counts);
                 }
             }
         };
@@ -264,8 +264,8 @@ impl Link {
         });
     }
 
-    /// What the sidecar was told while it waited for it.
-    fn learned(&self, asked: &Asked, carried: &Carried) {
+    /// What the sidecar was told while it waited for it. An odd answer may count or not.
+    fn learned(&self, asked: &Asked, carried: &Carried, counts: bool) {
         let Carried::Answer { status, headers, .. } = carried else { return };
         if !self.alive.load(Ordering::Relaxed) {
             return;
@@ -275,18 +275,18 @@ impl Link {
         let state = &mut *state;
         // S18: a container that it had seen, and makes again.
         let made = asked.target.contains("restype=container") && *status == 201;
-        if made && state.seen[self.sidecar] {
+        if made && counts && state.seen[self.sidecar] {
             state.made_again[self.sidecar] = Some(now);
         }
         let seen = matches!(status, 200..=202) && headers.iter().any(|(name, _)| name == "etag");
-        state.seen[self.sidecar] |= seen;
+        state.seen[self.sidecar] |= seen && counts;
         let place = (self.sidecar, &*name);
         match status {
             200 if asked.method == "HEAD" => {
                 let etag = headers.iter().find(|(name, _)| name == "etag");
                 if let Some((_, etag)) = etag {
-                    let certain = state.disturbed[self.sidecar].is_none_or(|at| at + SETTLED < now);
-                    state.checks.costs.saw(place, etag, certain, now);
+                    let calm = state.disturbed[self.sidecar].is_none_or(|at| at + SETTLED < now);
+                    state.checks.costs.saw(place, etag, calm && counts, now);
                 }
             }
             404 | 409 if !is_acquire(asked) => {
@@ -294,6 +294,7 @@ impl Link {
                 let is_release = asked.header("x-ms-lease-action") == Some("release");
                 let named = headers.iter().any(|(name, _)| name == "x-ms-error-code");
                 if is_release
+                    && counts
                     && named
                     && let Some(given) =
                         lease_id(asked).and_then(|id| state.service.given_mut(&name, id))
