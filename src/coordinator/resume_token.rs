@@ -38,7 +38,9 @@ struct Content {
 }
 
 /// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more than was left
-/// when the token was made. Not by a wall clock, which may be wrong (S3).
+/// when the token was made. Not by a wall clock, which may be wrong (S3). Dates are whole seconds, and front ends differ by
+/// up to 3 s: of both readings the one that ends earlier counts, so each move to another machine may take up to 4 s from a
+/// bound, and none adds to it (S11).
 #[derive(Clone, Serialize, Deserialize)]
 struct End {
     boot_id: String,

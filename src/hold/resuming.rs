@@ -60,6 +60,11 @@ impl Hold {
         }
         let Some(resume) = self.resume_here(caller, resume, turn) else { return };
         match self.may_resume(&resume) {
+            // S6: nobody wants the lease any more, so nothing is asked of it.
+            Verdict::GoOn if turn.now >= resume.believed_until => {
+                let (reason, detail) = (LossReason::Expired, TOO_LATE.to_owned());
+                return turn.push(Action::TellLost { caller, reason, detail });
+            }
             Verdict::GoOn => {}
             Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since".to_owned();
@@ -74,6 +79,8 @@ impl Hold {
                 return turn.push(Action::TellFailed { caller, trouble });
             }
         }
+        // Who waits here waits for that hold from now on, whatever failed before.
+        self.trouble = None;
         match self.take_state(turn.now) {
             State::Idle { effort, .. } => self.drop_effort(effort, turn),
             State::Acquiring(attempt) => self.drop_attempt(*attempt, turn),
@@ -152,11 +159,9 @@ impl Hold {
         }
         match &self.state {
             State::Idle { .. } | State::Acquiring(_) => Verdict::GoOn,
-            // Somebody here may still believe in a lease that the store has given to another since.
-            State::Held(held) if held.phase == Phase::Fading(Fading::Bereft) => {
-                if held.lease_id == resume.lease_id { Verdict::Ended } else { Verdict::Later }
-            }
-            State::Held(_) => Verdict::Ended,
+            State::Held(held) if held.lease_id == resume.lease_id => Verdict::Ended,
+            // Somebody here may still believe in a lease that the store has given to another since (S8, S13).
+            State::Held(_) => Verdict::Later,
             State::Releasing(releasing) if releasing.lease_id == resume.lease_id => Verdict::Ended,
             State::Releasing(_) => Verdict::Later,
             State::Resuming(other) if other.lease_id() == resume.lease_id => Verdict::GoOn,
@@ -188,8 +193,7 @@ impl Hold {
 
     pub(super) fn pass_resuming(&mut self, resuming: Box<Resuming>, turn: &mut Turn) {
         if turn.now >= resuming.resume.believed_until {
-            let detail = "the store could not be asked before the validity ran out".to_owned();
-            return self.resume_lost(&resuming, LossReason::Expired, detail, turn);
+            return self.resume_lost(&resuming, LossReason::Expired, TOO_LATE.to_owned(), turn);
         }
         match resuming.flight {
             Flight::Sent { until, .. } if turn.now >= until => self.resume_later(resuming, turn),
@@ -392,3 +396,5 @@ impl Resuming {
         self.flight.at().min(self.resume.believed_until)
     }
 }
+
+const TOO_LATE: &str = "the store could not be asked before the validity ran out";

@@ -1,26 +1,16 @@
 //! What must hold at every step. The first thing that does not is kept.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold::lock::LockPath;
+use leasehold::lock::{FencingToken, LockPath};
 
-use crate::sidecar::POLL_CAP;
+use crate::cost::Costs;
 
-/// The most requests of one sidecar for one path, within ten seconds and within a minute.
-const MOST_IN_TEN_SECONDS: usize = 60;
-const MOST_IN_A_MINUTE: usize = 240;
-const TEN_SECONDS: Duration = Duration::from_secs(10);
-pub(crate) const MINUTE: Duration = Duration::from_secs(60);
-
-/// The most polls of one sidecar for a lock that nobody has written for long, within ten seconds (S10, S12).
-const MOST_QUIET_POLLS: usize = 20;
-/// A record that says "handed on" and does not change is polled often for 5 s + D; a window counts for ten more.
-const QUIET: Duration = Duration::from_secs(5 + 10);
-/// Who polls at all polls oftener than this.
-const PAUSE: Duration = Duration::from_secs(POLL_CAP.as_secs() + 1);
-/// S5 promises nothing for five seconds after a grant whose lock is then deleted; what is told comes later.
-const MADE_AT_ONCE: Duration = Duration::from_secs(12);
+/// S5 promises nothing of a lock that is deleted and made again within this of its last grant.
+const MADE_AT_ONCE: Duration = Duration::from_secs(5);
+/// How long after its record was written a grant may be told: an answer is waited for so long (S7).
+const TOLD_LATER: Duration = Duration::from_secs(5);
 
 /// A hold: two locks may have the same token.
 pub(crate) type Key = (LockPath, u64);
@@ -31,13 +21,6 @@ pub(crate) struct Belief {
     pub(crate) client: usize,
     pub(crate) token: u64,
     pub(crate) until: Duration,
-}
-
-/// A sidecar polls a lock, without a long pause.
-#[derive(Debug, Default)]
-struct Spell {
-    from: Duration,
-    sent: VecDeque<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -53,13 +36,15 @@ pub(crate) struct Checks {
     newest: BTreeMap<LockPath, (u64, Duration)>,
     /// The greatest token that each lock's resource has seen.
     accepted: BTreeMap<LockPath, u64>,
-    requests: BTreeMap<(usize, String), VecDeque<Duration>>,
-    polls: BTreeMap<(usize, String), Spell>,
-    /// What each sidecar saw of a record: when it was written, and when it was looked at first.
-    looked: BTreeMap<(usize, String), (Duration, Duration)>,
-    pub(crate) most_requests: [usize; 2],
+    pub(crate) costs: Costs,
+    /// The stream by which a hold was to go on last.
+    resumed: BTreeMap<Key, u64>,
+    /// The generation that a hold was told last (S16).
+    pub(crate) generations: BTreeMap<Key, u64>,
     /// The end that a hold cannot have by `max_hold` before: by lock and token.
     pub(crate) bounds: BTreeMap<Key, Duration>,
+    /// How long a hold may go on without a report, and the last that was answered, or its grant: by lock and token.
+    pub(crate) progress: BTreeMap<Key, (Duration, Duration)>,
     /// The end of the validity that a hold's client was told by call: by lock and token.
     told_by_call: BTreeMap<Key, Duration>,
     pub(crate) grants: u64,
@@ -85,28 +70,58 @@ impl Checks {
         self.told_by_call.get(key).map_or(by_stream, |by_call| by_stream.max(*by_call))
     }
 
-    pub(crate) fn new_stream(&mut self) -> u64 {
+    /// A new stream, which goes on with this hold if there is one.
+    pub(crate) fn new_stream(&mut self, resumes: Option<Key>) -> u64 {
         self.streams += 1;
+        if let Some(key) = resumes {
+            self.resumed.insert(key, self.streams);
+        }
         self.streams
     }
 
-    /// S5: tokens grow in the order of their grants, unless the lock was deleted and made again at once.
+    /// Whether the hold of this stream was to go on by a later one (S16).
+    pub(crate) fn is_left(&self, key: &Key, stream: u64) -> bool {
+        self.resumed.get(key).is_some_and(|newest| *newest > stream)
+    }
+
+    /// S5: tokens grow in the order of their grants, unless the lock was made again at once, or broken at once.
     pub(crate) fn granted(
         &mut self,
         path: &LockPath,
         token: u64,
-        (now, deleted): (Duration, bool),
+        (now, made): (Duration, Option<Duration>),
     ) -> Option<String> {
         self.grants += 1;
-        let (before, at) = self.newest.get(path).copied().unwrap_or_default();
-        self.newest.insert(path.clone(), (token.max(before), now));
-        let excused = deleted && now < at + MADE_AT_ONCE;
+        // S17: until a sidecar notices that its lease was ended at once, by the next answer that it gets, two are granted it.
+        let excused = self.was_made_at_once(path, made) || self.is_excused(path, now);
+        let (before, _) = self.newest.get(path).copied().unwrap_or_default();
+        if token > before {
+            self.newest.insert(path.clone(), (token, now));
+        }
         (token <= before && !excused)
             .then(|| format!("S5: token {token} of {path} is granted after {before}"))
     }
 
-    pub(crate) fn is_newest(&self, path: &LockPath, token: u64) -> bool {
-        self.newest.get(path).is_some_and(|(newest, _)| *newest == token)
+    /// Whether this lock, which was made at `made`, had its greatest token granted just before that; a grant may be told
+    /// a little later than it was written.
+    pub(crate) fn was_made_at_once(&self, path: &LockPath, made: Option<Duration>) -> bool {
+        let granted = self.newest.get(path).map(|(_, at)| *at);
+        let near =
+            |(made, at): (Duration, Duration)| made < at + MADE_AT_ONCE && at < made + TOLD_LATER;
+        made.zip(granted).is_some_and(near)
+    }
+
+    /// Whether the lock was handed on to another under the lease that this token was granted under (S10).
+    pub(crate) fn was_handed_on(&self, path: &LockPath, token: u64) -> bool {
+        let epoch = |token: u64| FencingToken::from_u64(token).map(FencingToken::epoch);
+        let later = (path.clone(), token + 1)..=(path.clone(), u64::MAX);
+        let next = self.generations.range(later).next();
+        next.is_some_and(|((_, next), _)| epoch(*next) == epoch(token))
+    }
+
+    /// Whether this grant was told before: a call may be repeated.
+    pub(crate) fn was_granted(&self, path: &LockPath, token: u64) -> bool {
+        self.generations.contains_key(&(path.clone(), token))
     }
 
     /// S1: nobody begins to believe, or goes on, while another believes.
@@ -157,77 +172,5 @@ impl Checks {
             self.stale_writes += 1;
         }
         *accepted = token.max(*accepted);
-    }
-
-    /// S12: what a lock costs is bounded, whatever goes wrong.
-    pub(crate) fn requested(
-        &mut self,
-        sidecar: usize,
-        path: &str,
-        now: Duration,
-    ) -> Option<String> {
-        let sent = self.requests.entry((sidecar, path.to_owned())).or_default();
-        while sent.front().is_some_and(|at| *at + MINUTE <= now) {
-            sent.pop_front();
-        }
-        sent.push_back(now);
-        let lately = sent.len() - sent.partition_point(|at| *at + TEN_SECONDS <= now);
-        let counts = [lately, sent.len()];
-        let too_many = lately > MOST_IN_TEN_SECONDS || sent.len() > MOST_IN_A_MINUTE;
-        for (most, count) in self.most_requests.iter_mut().zip(counts) {
-            *most = count.max(*most);
-        }
-        too_many.then(|| {
-            format!("S12: {counts:?} requests of {sidecar} for {path} in 10 s and in a minute")
-        })
-    }
-
-    /// A sidecar began anew: what it polls, it looks at for the first time.
-    pub(crate) fn began_anew(&mut self, sidecar: usize) {
-        self.polls.retain(|(of, _), _| *of != sidecar);
-        self.looked.retain(|(of, _), _| *of != sidecar);
-    }
-
-    /// When this sidecar looked first at what was written last; now, if it has not yet.
-    pub(crate) fn looked(
-        &mut self,
-        (sidecar, path): (usize, &str),
-        looks: bool,
-        (written, now): (Duration, Duration),
-    ) -> Duration {
-        let key = (sidecar, path.to_owned());
-        match self.looked.get(&key) {
-            Some((of, at)) if *of == written => *at,
-            _ => {
-                if looks {
-                    self.looked.insert(key, (written, now));
-                }
-                now
-            }
-        }
-    }
-
-    /// S10: what is not handed on any more is polled as at any other time. The lease after the last write of the record
-    /// is over at `quiet_from`.
-    pub(crate) fn polled(
-        &mut self,
-        (sidecar, path): (usize, &str),
-        quiet_from: Duration,
-        now: Duration,
-    ) -> Option<String> {
-        let spell = self.polls.entry((sidecar, path.to_owned())).or_default();
-        let last = spell.sent.back().copied().unwrap_or_default();
-        if last + PAUSE < now {
-            // It looks at the record for the first time, or anew.
-            *spell = Spell { from: now, sent: VecDeque::new() };
-        }
-        spell.sent.push_back(now);
-        while spell.sent.front().is_some_and(|at| *at + TEN_SECONDS <= now) {
-            spell.sent.pop_front();
-        }
-        let often = spell.sent.len() > MOST_QUIET_POLLS;
-        (often && quiet_from + QUIET < now && spell.from + MINUTE + QUIET < now).then(|| {
-            format!("S10: {sidecar} polls {path} {} times in 10 s: nothing moves", spell.sent.len())
-        })
     }
 }

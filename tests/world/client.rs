@@ -9,7 +9,9 @@ use leasehold::time::BootReading;
 
 use crate::chance::{About, millis};
 use crate::checks::Key;
-use crate::justice;
+use crate::cost::Cause;
+use crate::justice::{self, Wants};
+use crate::promises;
 use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
 use crate::world::World;
 
@@ -89,7 +91,7 @@ impl Client {
             lease_duration: None,
             wait: if random.chance(200) { Duration::ZERO } else { span(random, 40) },
             max_hold: random.chance(250).then(|| span(random, 40)),
-            min_hold: if random.chance(100) { span(random, 3) } else { Duration::ZERO },
+            min_hold: if random.chance(150) { span(random, 15) } else { Duration::ZERO },
             progress_timeout: random.chance(100).then(|| span(random, 20)),
             auto_renew: random.chance(900),
             request_id: String::new(),
@@ -107,15 +109,16 @@ impl Client {
             let asked = self.world.now();
             let patience = millis(random, 500, 60_000);
             let work = async {
+                sidecar.calls_for(&path, Cause::Caller);
                 let outcome = sidecar.coordinator.acquire(request.clone()).await;
-                self.judge(&sidecar, &path, &outcome);
+                let max_hold = Some(request.max_hold.unwrap_or(MAX_HOLD));
+                let wants = Wants::of(&HoldRequest { max_hold, ..request.clone() });
+                self.judge(&sidecar, (&path, wants), &outcome);
                 outcome
             };
             let call = tokio::time::timeout(patience, sidecar.call(self.index, work)).await;
             match call {
                 Ok(Some(Ok(Outcome::Granted(grant)))) => {
-                    let max_hold = request.max_hold.unwrap_or(MAX_HOLD);
-                    self.bound(&grant, (asked, Some(max_hold)), request.auto_renew);
                     let mut holding = self.holding(&sidecar, None, &grant);
                     holding.renews = request.auto_renew;
                     self.believe(&mut holding, &grant.validity, asked);
@@ -130,16 +133,26 @@ impl Client {
     }
 
     /// What a call is answered with is looked at before the answer is on its way.
-    fn judge(&self, sidecar: &Sidecar, path: &LockPath, outcome: &Result<Outcome, CallError>) {
+    fn judge(
+        &self,
+        sidecar: &Sidecar,
+        (path, wants): (&LockPath, Wants),
+        outcome: &Result<Outcome, CallError>,
+    ) {
         let now = self.world.now();
         let mut state = self.world.state();
         let wrong = match outcome {
-            Ok(Outcome::Granted(grant)) if !state.checks.is_newest(path, grant.token.value()) => {
-                let token = grant.token.value();
-                justice::granted(&mut state, (sidecar.index, path), (token, None), now)
+            Ok(Outcome::Granted(grant)) if !state.checks.was_granted(path, grant.token.value()) => {
+                let sidecar = (sidecar.index, sidecar.life);
+                let stream = justice::Stream { number: 0, sidecar, path, resumes: None, wants };
+                justice::granted(&mut state, stream, grant, now)
             }
-            Ok(Outcome::Granted(_) | Outcome::Busy(_)) => None,
-            Err(error) => justice::failed(&state, sidecar.index, error, now),
+            Ok(Outcome::Granted(_)) => None,
+            Ok(Outcome::Busy(busy)) => {
+                let place = (sidecar.index, sidecar.life);
+                promises::busy(&mut state, (place, path), &busy.record)
+            }
+            Err(error) => justice::failed(&state, (sidecar.index, path), error, now),
         };
         drop(state);
         self.note(|| match outcome {
@@ -164,7 +177,6 @@ impl Client {
             let local = self.home == Some(sidecar.index);
             return stream.end(if local { End::Closed } else { End::Silent });
         };
-        self.bound(&grant, (asked, request.max_hold), request.auto_renew);
         let mut holding = self.holding(&sidecar, Some(stream), &grant);
         holding.renews = request.auto_renew;
         self.believe(&mut holding, &grant.validity, asked);
@@ -216,17 +228,6 @@ impl Client {
             told: None,
             fresh: true,
             renews: true,
-        }
-    }
-
-    /// Notes that `max_hold` does not end the hold before.
-    fn bound(&self, grant: &Grant, (asked, span): (Duration, Option<Duration>), renews: bool) {
-        if let Some(span) = span.filter(|_| renews) {
-            self.world
-                .state()
-                .checks
-                .bounds
-                .insert((grant.path.clone(), grant.token.value()), asked + span);
         }
     }
 

@@ -153,7 +153,12 @@ impl Client {
             };
             if let Ok(extended) = &answer {
                 let told = sidecar.clock.true_time(&extended.validity.valid_until);
-                self.world.state().checks.told_by_call(holding.key(), told);
+                let mut state = self.world.state();
+                state.checks.told_by_call(holding.key(), told);
+                let progress = state.checks.progress.get_mut(&holding.key());
+                if let Some((_, reported)) = progress.filter(|_| extend.is_none()) {
+                    *reported = asked;
+                }
             }
             answer
         };
@@ -219,7 +224,9 @@ impl Client {
             let state = world.state();
             let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
             let wrong = done.then(|| {
-                justice::released(&state, (at.index, &holding.path), holding.token, asked)
+                let rests = matches!(answer, Ok(Released::Resting { .. }));
+                let token = (holding.token, rests);
+                justice::released(&state, (at.index, &holding.path), token, asked)
             });
             drop(state);
             if let Some(what) = wrong.flatten() {
@@ -263,9 +270,6 @@ impl Client {
         let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));
         let request = ResumeRequest { resume_token, attempt_id, told_valid_until };
         let moves = to.index != sidecar.index || to.life != sidecar.life;
-        if moves && sidecar.is_alive() {
-            self.world.state().moved.insert((path.clone(), token));
-        }
         if to.index != sidecar.index {
             *self.world.state().dated.entry((path.clone(), token)).or_default() += 1;
         }

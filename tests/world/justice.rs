@@ -1,24 +1,29 @@
 //! What a stream is told: whether it may be told that, and told so then.
 
-use std::ops::Bound;
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, Extended, HoldEvent, LossReason, TroubleKind, Validity};
+use leasehold::coordinator::{
+    CallError, Extended, Grant, HoldEvent, HoldRequest, LockRecord, LossReason, TroubleKind,
+    Validity,
+};
 use leasehold::lock::{FencingToken, LockPath};
+use leasehold::store::BreakNote;
 
 use crate::lease::{End, Given, State as LeaseState};
+use crate::promises;
 use crate::world::State;
 
 /// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
 const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);
 /// Timers are as fine as a millisecond, and messages have a way to go.
 const TICK: Duration = Duration::from_millis(100);
-/// How long ago what stands against renewals may be.
-const MEMORY: Duration = Duration::from_secs(90);
-/// How soon after a token another is fetched, by any clock and with its way.
-const FETCHED_AGAIN: Duration = Duration::from_millis(1_200);
+/// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
+/// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.
+const MEMORY: Duration = Duration::from_secs(5 + 5 + 5 + 10);
 /// How long a request may be under way to its sidecar's knowledge (S7).
 const UNDER_WAY: Duration = Duration::from_secs(6);
+/// How long a sidecar refuses in a container that was gone (S18), with the way of the last refusal.
+const GONE: Duration = Duration::from_secs(60 + 6);
 /// How long a sidecar grants nothing in a container that it had to make again (S18), by any clock.
 const MADE_AGAIN: Duration = Duration::from_secs(59);
 
@@ -29,37 +34,67 @@ pub(crate) enum Told {
     Over,
 }
 
+/// A stream: its number, its sidecar, its lock, and the token of the hold that it goes on with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream<'a> {
+    pub(crate) number: u64,
+    /// Its place, and which of those that ran there.
+    pub(crate) sidecar: (usize, u32),
+    pub(crate) path: &'a LockPath,
+    pub(crate) resumes: Option<u64>,
+    pub(crate) wants: Wants,
+}
+
+/// The bounds that a caller has set to its hold (S11).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wants {
+    max_hold: Option<Duration>,
+    min_hold: Duration,
+    progress: Option<Duration>,
+}
+
+impl Wants {
+    pub(crate) fn of(request: &HoldRequest) -> Self {
+        Self {
+            // Without renewals the lease bounds it too.
+            max_hold: request.max_hold.filter(|_| request.auto_renew),
+            min_hold: request.min_hold,
+            progress: request.progress_timeout,
+        }
+    }
+}
+
 /// What is wrong with an event, if something is.
 pub(crate) fn judge(
     state: &mut State,
-    (stream, sidecar, path): (u64, usize, &LockPath),
-    resumes: Option<u64>,
+    stream: Stream<'_>,
     (event, until): (&HoldEvent, &dyn Fn(&Validity) -> Duration),
     now: Duration,
 ) -> Option<String> {
-    let before = state.checks.told.get(&stream).cloned();
-    let told = |state: &mut State, next| state.checks.told.insert(stream, next);
-    let wrong = || Some(format!("S4: stream {stream} is told {event:?} after {before:?}"));
+    let before = state.checks.told.get(&stream.number).cloned();
+    let tell = |state: &mut State, next| state.checks.told.insert(stream.number, next);
+    if event.is_last() {
+        tell(state, Told::Over);
+        state.checks.costs.forgets((stream.sidecar.0, stream.path.as_str()));
+    }
+    let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
         (Some(Told::Over), _) => wrong(),
-        (None, HoldEvent::Waiting { .. } | HoldEvent::Draining { .. }) => None,
+        (_, HoldEvent::Draining { .. }) => None,
+        (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
+        (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
         (None, HoldEvent::Granted(grant)) => {
-            let token = grant.token.value();
-            // A bound may have come while it was resumed: then it is told lost right after.
-            let until = until(&grant.validity).max(now);
-            told(state, Told::Held { token, until, at_risk: false });
-            granted(state, (sidecar, path), (token, resumes), now)
+            let (token, until) = (grant.token.value(), until(&grant.validity));
+            tell(state, Told::Held { token, until, at_risk: false });
+            if until <= now {
+                return Some(format!("S2: {token} is granted, and was valid until {until:?}"));
+            }
+            granted(state, stream, grant, now)
         }
-        (None, HoldEvent::Busy(_)) => {
-            told(state, Told::Over);
-            None
-        }
-        (None, HoldEvent::Failed(error)) => {
-            told(state, Told::Over);
-            // S13: it must wait while somebody may still believe in an earlier hold, and may ask again.
-            let waits = resumes.is_some() && is_unavailable(error);
-            if waits { None } else { failed(state, sidecar, error, now) }
-        }
+        (None, HoldEvent::Failed(error)) => match stream.resumes {
+            Some(token) => resume_failed(state, stream, (token, error), now),
+            None => failed(state, (stream.sidecar.0, stream.path), error, now),
+        },
         (
             Some(Told::Held { token, at_risk, .. }),
             HoldEvent::Renewed(validity)
@@ -69,23 +104,24 @@ pub(crate) fn judge(
         ) => {
             let warned = *at_risk;
             let at_risk = matches!(event, HoldEvent::AtRisk { .. });
-            told(state, Told::Held { token: *token, until: until(validity), at_risk });
+            tell(state, Told::Held { token: *token, until: until(validity), at_risk });
             (at_risk && warned).then(wrong).flatten()
         }
-        (Some(Told::Held { .. }), HoldEvent::Draining { .. }) => None,
-        (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, .. }) => {
-            ended(state, (stream, sidecar, path), (*token, *until, *reason), now)
+        (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, break_note, .. }) => {
+            ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now)
         }
-        (None, HoldEvent::Lost { .. } | HoldEvent::Released(_)) if resumes.is_some() => {
-            told(state, Told::Over);
-            None
+        (None, HoldEvent::Lost { reason, .. }) if let Some(token) = stream.resumes => {
+            resume_lost(state, stream, (token, *reason), now)
         }
-        (
-            Some(Told::Held { .. }),
-            HoldEvent::Released(_) | HoldEvent::Failed(CallError::Superseded),
-        ) => {
-            told(state, Told::Over);
-            None
+        (None, HoldEvent::Released(_)) if let Some(token) = stream.resumes => {
+            told_released(state, stream, token)
+        }
+        (Some(Told::Held { token, .. }), HoldEvent::Released(_)) => {
+            told_released(state, stream, *token)
+        }
+        (Some(Told::Held { token, .. }), HoldEvent::Failed(CallError::Superseded)) => {
+            let left = state.checks.is_left(&(stream.path.clone(), *token), stream.number);
+            (!left).then(|| format!("S16: {token} is told to go on elsewhere, where nobody is"))
         }
         (
             Some(Told::Held { .. }),
@@ -106,91 +142,166 @@ pub(crate) fn judge(
     }
 }
 
+fn told_busy(state: &mut State, stream: Stream<'_>, record: &LockRecord) -> Option<String> {
+    promises::busy(state, (stream.sidecar, stream.path), record)
+}
+
+/// A stream is told that its hold was released: somebody has asked for that.
+fn told_released(state: &State, stream: Stream<'_>, token: u64) -> Option<String> {
+    let asked = state.released.contains(&(stream.path.clone(), token));
+    (!asked).then(|| format!("S13: {token} is told released, and nobody released it"))
+}
+
+/// A resume is refused. S13: it must wait while another lease of this sidecar's may still count, and may ask again.
+fn resume_failed(
+    state: &State,
+    stream: Stream<'_>,
+    (token, error): (u64, &CallError),
+    now: Duration,
+) -> Option<String> {
+    let place = (stream.sidecar.0, stream.path);
+    let wrong = failed(state, place, error, now)?;
+    let own = lease_of(state, stream.path, token).map(|given| &given.id);
+    let asked = state.asked.get(&(stream.sidecar.0, stream.path.to_string()));
+    let over = state.lease + state.lease / 50 + Duration::from_secs(1);
+    let unsettled = asked.into_iter().flatten().any(|(id, at)| Some(id) != own && now < *at + over);
+    let waits = is_unavailable(error) && unsettled;
+    (!waits).then(|| format!("S16: {token} does not go on: {wrong}"))
+}
+
+/// A resume is told that its hold is lost: it ended before, or its time is over, or its lease is another's.
+fn resume_lost(
+    state: &State,
+    stream: Stream<'_>,
+    (token, reason): (u64, LossReason),
+    now: Duration,
+) -> Option<String> {
+    let key = (stream.path.clone(), token);
+    let told = |told: &Told| matches!(told, Told::Held { token: held, until, .. } if *held == token && now < *until);
+    let believes = state.checks.told.values().any(told);
+    // S8: where no record can be written, nothing goes on.
+    let refused = state.service.policy.is_some_and(|(until, _)| now < until + state.lease);
+    if state.released.contains(&key) || !believes || refused && reason == LossReason::Expired {
+        return None;
+    }
+    lost(state, stream, (token, reason), now)
+}
+
 /// A holder is told that its hold is lost.
 fn ended(
     state: &mut State,
-    (stream, sidecar, path): (u64, usize, &LockPath),
-    (token, until, reason): (u64, Duration, LossReason),
+    stream: Stream<'_>,
+    (token, until): (u64, Duration),
+    (reason, note): (LossReason, Option<&BreakNote>),
     now: Duration,
 ) -> Option<String> {
-    state.checks.told.insert(stream, Told::Over);
-    let key = (path.clone(), token);
+    let key = (stream.path.clone(), token);
     let until = state.checks.told_until(&key, until);
     // Who released it does not believe in it: its end is told when the store has answered (S13).
     let released = state.released.contains(&key);
     if now > until + TICK && !released {
-        return Some(format!("S4: stream {stream} is told {:?} late", now - until));
+        return Some(format!("S4: stream {} is told {:?} late", stream.number, now - until));
     }
-    // S16: what it had went on by a later stream, which may have extended it; nobody listens here.
-    let later = (Bound::Excluded(stream), Bound::Unbounded);
-    let mut later = state.checks.told.range(later);
-    let went_on =
-        later.any(|(_, told)| matches!(told, Told::Held { token: other, .. } if *other == token));
-    if went_on && reason == LossReason::MaxHoldReached {
+    // S16: it was to go on by a later stream, where its record is written, and its bounds are set; nobody listens here.
+    let left = state.checks.is_left(&key, stream.number);
+    let known_there = match reason {
+        LossReason::MaxHoldReached | LossReason::NoProgress | LossReason::Taken => true,
+        LossReason::Expired
+        | LossReason::Broken
+        | LossReason::LockDeleted
+        | LossReason::Shutdown => false,
+    };
+    if left && known_there {
         return None;
     }
-    lost(state, (sidecar, path), (token, reason), now)
+    let wrong = lost(state, stream, (token, reason), now);
+    match reason {
+        LossReason::Broken => wrong.or_else(|| promises::broken(state, (stream, token), note, now)),
+        _ => wrong,
+    }
 }
 
 /// A grant is told, by stream or by call.
 pub(crate) fn granted(
     state: &mut State,
-    (sidecar, path): (usize, &LockPath),
-    (token, resumes): (u64, Option<u64>),
+    stream: Stream<'_>,
+    grant: &Grant,
     now: Duration,
 ) -> Option<String> {
+    let Stream { sidecar: (sidecar, _), path, resumes, .. } = stream;
+    let token = grant.token.value();
+    let before = state.checks.generations.insert((path.clone(), token), grant.generation);
     if let Some(resumed) = resumes {
         state.story.count("resumed");
-        return (resumed != token)
-            .then(|| format!("S16: a hold with {resumed} goes on with {token}"));
+        if resumed != token {
+            return Some(format!("S16: a hold with {resumed} goes on with {token}"));
+        }
+        let grows = before.is_none_or(|before| before < grant.generation);
+        return (!grows).then(|| {
+            format!("S16: {token} goes on with generation {} after {before:?}", grant.generation)
+        });
     }
-    let made = state.made_again[sidecar];
+    let key = (path.clone(), token);
+    if let Some(span) = stream.wants.max_hold {
+        state.checks.bounds.insert(key.clone(), now + span);
+    }
+    if let Some(timeout) = stream.wants.progress {
+        state.checks.progress.insert(key, (timeout, now));
+    }
+    // A hand-off asks no store: its path learns with its next renewal that its lease went with the container (S10).
+    let handed_on = FencingToken::from_u64(token).is_some_and(|token| token.hand_offs() > 0);
+    let made = state.made_again[sidecar].filter(|_| !handed_on);
     let early = made.filter(|made| now < *made + MADE_AGAIN);
     let early = early.map(|made| {
         format!("S18: {sidecar} grants {:?} after it made the container again", now - made)
     });
-    state.checks.granted(path, token, (now, state.deleted)).or(early)
+    let made = state.service.blob(path.as_str()).map(|blob| blob.made);
+    let rests = promises::granted(state, stream, (token, stream.wants.min_hold), now);
+    state.checks.granted(path, token, (now, made)).or(early).or(rests)
 }
 
-/// Whether something stood against the requests of this sidecar lately.
-fn was_disturbed(state: &State, sidecar: usize, now: Duration) -> bool {
-    state.disturbed[sidecar].is_some_and(|at| now < at + MEMORY)
+/// Whether something stood against the requests of this sidecar within this time.
+fn was_disturbed(state: &State, sidecar: usize, (within, now): (Duration, Duration)) -> bool {
+    state.disturbed[sidecar].is_some_and(|at| now < at + within)
 }
 
 fn is_unavailable(error: &CallError) -> bool {
     matches!(error, CallError::Trouble(trouble) if trouble.kind == TroubleKind::Unavailable)
 }
 
-/// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest.
-fn is_signed_in_vain(state: &State, sidecar: usize) -> bool {
-    let since = state.service.rotated.checked_sub(state.signed_in[sidecar]);
-    since.is_some_and(|since| since < FETCHED_AGAIN)
+/// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest (S8).
+fn is_signed_in_vain(state: &State, sidecar: usize, now: Duration) -> bool {
+    state.signed_in_vain[sidecar].is_some_and(|at| now < at + UNDER_WAY)
 }
 
 /// Why a waiter may be refused.
 pub(crate) fn failed(
     state: &State,
-    sidecar: usize,
+    (sidecar, path): (usize, &LockPath),
     error: &CallError,
     now: Duration,
 ) -> Option<String> {
     // S18: for a minute after it was found gone, however long that was after it went.
-    let made = state.deleted && !state.calm
-        || state.made_again[sidecar].is_some_and(|at| now < at + MEMORY);
-    let disturbed = made || was_disturbed(state, sidecar, now);
+    let gone = state.gone[sidecar].is_some_and(|at| now < at + GONE);
+    let disturbed = was_disturbed(state, sidecar, (MEMORY, now));
     let CallError::Trouble(trouble) = error else { return None };
     let justified = match trouble.kind {
-        TroubleKind::Denied => {
+        // S18: where the credentials do not allow it, a container is not made.
+        TroubleKind::Denied | TroubleKind::ContainerMissing => {
             state.service.denied_until.is_some_and(|until| now < until + MEMORY)
-                || is_signed_in_vain(state, sidecar)
+                || is_signed_in_vain(state, sidecar, now)
         }
-        TroubleKind::StoreFailed => state.service.policy.is_some() || disturbed,
-        TroubleKind::TokenNotGrowing => state.deleted,
+        TroubleKind::StoreFailed => {
+            state.service.policy.is_some_and(|(until, _)| now < until + MEMORY) || disturbed
+        }
+        TroubleKind::TokenNotGrowing => {
+            let made = state.service.blob(path.as_str()).map(|blob| blob.made);
+            state.checks.was_made_at_once(path, made)
+        }
         TroubleKind::TokenUnreadable => false,
-        TroubleKind::ShuttingDown => true,
-        TroubleKind::Unavailable | TroubleKind::Throttled | TroubleKind::ContainerMissing => {
-            disturbed
-        }
+        TroubleKind::ShuttingDown => state.draining[sidecar],
+        TroubleKind::Unavailable => disturbed || gone,
+        TroubleKind::Throttled => disturbed,
     };
     (!justified).then(|| {
         format!("S8: a waiter of {sidecar} is refused without a cause: {}", trouble.message)
@@ -207,57 +318,69 @@ pub(crate) fn lease_of<'a>(state: &'a State, path: &LockPath, token: u64) -> Opt
 
 fn lost(
     state: &State,
-    (sidecar, path): (usize, &LockPath),
+    stream: Stream<'_>,
     (token, reason): (u64, LossReason),
     now: Duration,
 ) -> Option<String> {
+    let Stream { sidecar: (sidecar, _), path, .. } = stream;
     let unjust = |rule: &str| {
         Some(format!(
             "{rule}: {token} at {sidecar} is told lost ({}) without a cause",
             reason.as_str()
         ))
     };
+    let key = (path.clone(), token);
     match reason {
-        LossReason::Expired if !was_disturbed(state, sidecar, now) => unjust("S7"),
+        // Not renewed for as long as a lease lasts.
+        LossReason::Expired if !was_disturbed(state, sidecar, (state.lease + UNDER_WAY, now)) => {
+            unjust("S7")
+        }
         LossReason::Taken | LossReason::Broken | LossReason::LockDeleted => {
             let given = lease_of(state, path, token)?;
             let blob = state.service.blob(&given.blob)?;
             let stands = blob.lease.id() == Some(&*given.id)
                 && blob.lease.state(now) == LeaseState::Leased
                 && given.ended.is_none();
-            if stands && !state.moved.contains(&(path.clone(), token)) {
-                unjust("S8")
-            } else {
-                None
-            }
+            if stands { unjust("S8") } else { None }
         }
         LossReason::MaxHoldReached => {
-            let bound =
-                state.checks.bounds.get(&(path.clone(), token)).copied().unwrap_or_default();
+            let bound = state.checks.bounds.get(&key).copied().unwrap_or_default();
             // Clocks differ by a hundredth at most.
-            let moves = state.dated.get(&(path.clone(), token)).copied().unwrap_or_default();
+            let moves = state.dated.get(&key).copied().unwrap_or_default();
             let early = now + TICK + DATES_DIFFER * moves + bound / 100 < bound;
             if early { unjust("S11") } else { None }
         }
-        LossReason::Expired | LossReason::NoProgress | LossReason::Shutdown => None,
+        LossReason::NoProgress => {
+            let progress = state.checks.progress.get(&key);
+            let early = progress.is_none_or(|(timeout, reported)| {
+                now + TICK + *timeout / 100 < *reported + *timeout
+            });
+            if early { unjust("S11") } else { None }
+        }
+        LossReason::Shutdown if !state.draining[sidecar] => unjust("S15"),
+        LossReason::Expired | LossReason::Shutdown => None,
     }
 }
 
 /// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far as the
-/// store could be asked. A hand-off does not ask it: it goes by the validity, which a deletion or a break at once ends
-/// before anybody here can know.
+/// store could be asked. A hand-off (S10) and a rest (S11) do not ask it, as the lease is kept: they go by the validity,
+/// which a deletion or a break at once ends before anybody here can know.
 pub(crate) fn released(
     state: &State,
     (sidecar, path): (usize, &LockPath),
-    token: u64,
+    (token, rests): (u64, bool),
     asked: Duration,
 ) -> Option<String> {
     let given = lease_of(state, path, token)?;
+    if given.release_refused {
+        return Some(format!("S13: {token} is told released, though the store had refused that"));
+    }
     let (at, how) = given.ended?;
     let answered = state.disturbed[sidecar].is_none_or(|at| at + UNDER_WAY < asked);
     let lost = answered && at < asked && how != End::Released;
-    let handed_on = !given.release_asked && state.checks.is_excused(path, asked);
-    (lost && !handed_on && !state.moved.contains(&(path.clone(), token))).then(|| {
+    let kept = rests || state.checks.was_handed_on(path, token);
+    let unasked = kept && !given.release_asked && state.checks.is_excused(path, asked);
+    (lost && !unasked).then(|| {
         format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")
     })
 }

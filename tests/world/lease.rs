@@ -56,6 +56,9 @@ pub(crate) struct Given {
     pub(crate) refused: Option<Duration>,
     /// A release of it was asked for.
     pub(crate) release_asked: bool,
+    /// How often, and whether the only one was refused as that of a lease that is over.
+    pub(crate) releases: u32,
+    pub(crate) release_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,23 +6,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use azure_core::time::{OffsetDateTime, to_rfc7231};
-use leasehold::testing::{Asked, Carried, SeededRandom, Wire};
-use leasehold::time::UnixMillis;
+use leasehold::testing::{Asked, Carried, Wire};
 
-use crate::chance::{About, millis, one_of};
-use crate::checks::MINUTE;
 use crate::lease::State as LeaseState;
 use crate::service::{Answer, blob_name};
-use crate::world::World;
+use crate::weather::Course;
+use crate::world::{State, World};
 
 /// The longest that a request or an answer may be under way.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    world: World,
-    sidecar: usize,
+    pub(crate) world: World,
+    pub(crate) sidecar: usize,
+    life: u32,
     /// The sidecar runs: what a dead one sends goes nowhere.
     alive: Arc<AtomicBool>,
     /// Requests before this sidecar's first.
@@ -30,157 +28,10 @@ pub(crate) struct Link {
     sent: AtomicU64,
 }
 
-/// What becomes of a request.
-#[derive(Debug, Default)]
-struct Course {
-    there: Duration,
-    back: Duration,
-    again: Option<Duration>,
-    lost: bool,
-    answer_lost: bool,
-    /// The connection breaks after this time.
-    reset: Option<Duration>,
-    refused: Option<Answer>,
-    odd: Option<u64>,
-    front_end: usize,
-}
-
 impl Link {
     pub(crate) fn new(world: &World, sidecar: usize, life: u32, alive: Arc<AtomicBool>) -> Self {
         let first = u64::from(life) * 100_000;
-        Self { world: world.clone(), sidecar, alive, first, sent: AtomicU64::new(0) }
-    }
-
-    fn course(&self, number: u64, asked: &Asked) -> Course {
-        let weather = self.world.plan().weather;
-        let now = self.world.now();
-        let mut state = self.world.state();
-        let mut random = state.chance.of(About::Delay, self.sidecar, number);
-        let distance = self.world.plan().distance;
-        let mut course = Course {
-            there: millis(&mut random, distance, distance * 2),
-            back: millis(&mut random, distance, distance * 2),
-            front_end: usize::try_from(random.below(3)).unwrap(),
-            ..Course::default()
-        };
-        // The identity endpoint and the operator's notes are well.
-        if state.calm || asked.target.contains("oauth2") || asked.target.contains("breaks/") {
-            return course;
-        }
-        let mut happens = |about, permille| {
-            let fault = state.chance.fault(about, (self.sidecar, number), permille);
-            if fault.is_some() {
-                state.disturb(self.sidecar, now);
-            }
-            fault
-        };
-        course.lost = happens(About::LoseRequest, weather.lose_request).is_some();
-        course.answer_lost = happens(About::LoseAnswer, weather.lose_answer).is_some();
-        if let Some(mut random) = happens(About::RepeatRequest, weather.repeat) {
-            course.again = Some(millis(&mut random, 1, 20_000));
-        }
-        if let Some(mut random) = happens(About::DelayRequest, weather.delay_request) {
-            course.there += late(&mut random);
-        }
-        if let Some(mut random) = happens(About::DelayAnswer, weather.delay_answer) {
-            course.back += late(&mut random);
-        }
-        if let Some(mut random) = happens(About::Reset, weather.reset) {
-            course.reset = Some(millis(&mut random, 0, distance * 3));
-        }
-        if let Some(mut random) = happens(About::Refuse, weather.refuse) {
-            course.refused = Some(refusal(&mut random));
-        }
-        if let Some(mut random) = happens(About::OddAnswer, weather.odd) {
-            course.odd = Some(random.below(6));
-        }
-        if now < state.throttled.0 {
-            let after = state.throttled.1.to_string();
-            let mut answer = Answer::refused(503, "ServerBusy");
-            answer.headers.push(("retry-after".to_owned(), after));
-            course.refused = Some(answer);
-            state.disturb(self.sidecar, now);
-        }
-        course
-    }
-
-    /// The answer as it travels: dated by a front end, or what became of it on its way.
-    fn dressed(&self, answer: Answer, course: &Course) -> Carried {
-        let ahead = self.world.plan().front_ends[course.front_end];
-        let date = |at: UnixMillis| {
-            let seconds = i64::try_from(at.seconds()).unwrap();
-            to_rfc7231(&OffsetDateTime::from_unix_timestamp(seconds).unwrap())
-        };
-        let Answer { status, code, headers, body } = answer;
-        let mut dressed = vec![
-            ("x-ms-request-id".to_owned(), "world".to_owned()),
-            ("x-ms-version".to_owned(), "2025-11-05".to_owned()),
-            ("date".to_owned(), date(self.world.wall(ahead))),
-        ];
-        if !code.is_empty() {
-            dressed.push(("x-ms-error-code".to_owned(), code.to_owned()));
-        }
-        for (name, value) in headers {
-            let value = match name.as_str() {
-                "last-modified" => {
-                    let since = Duration::from_millis(value.parse().unwrap());
-                    let now = self.world.wall(ahead).0;
-                    let ago = self.world.now().saturating_sub(since);
-                    let ago = u64::try_from(ago.as_millis()).unwrap();
-                    date(UnixMillis(now.saturating_sub(ago)))
-                }
-                _ => value,
-            };
-            dressed.push((name, value));
-        }
-        let mut answer = (status, dressed);
-        if let Some(how) = course.odd {
-            mangle(how, &mut answer);
-        }
-        Carried::Answer { status: answer.0, headers: answer.1, body }
-    }
-}
-
-fn late(random: &mut SeededRandom) -> Duration {
-    let most = one_of(random, &[500, 4_000, 45_000]);
-    millis(random, 1, most)
-}
-
-fn refusal(random: &mut SeededRandom) -> Answer {
-    let (status, code) = one_of(
-        random,
-        &[
-            (503, "ServerBusy"),
-            (429, "TooManyRequests"),
-            (500, "InternalError"),
-            (500, "OperationTimedOut"),
-            (408, ""),
-        ],
-    );
-    Answer::refused(status, code)
-}
-
-/// Makes an answer one that does not count (S7): it says nothing of what was done.
-fn mangle(how: u64, (status, headers): &mut (u16, Vec<(String, String)>)) {
-    let mut without = |name: &str| headers.retain(|(other, _)| other != name);
-    match how {
-        0 => without("x-ms-lease-id"),
-        1 => {
-            without("x-ms-lease-id");
-            let other = "00000000-0000-4000-8000-000000000000";
-            headers.push(("x-ms-lease-id".to_owned(), other.to_owned()));
-        }
-        // A proxy's page.
-        2 => {
-            *status = 200;
-            headers.clear();
-        }
-        3 => without("date"),
-        4 => {
-            without("x-ms-error-code");
-            *status = 502;
-        }
-        _ => *status = 206,
+        Self { world: world.clone(), sidecar, life, alive, first, sent: AtomicU64::new(0) }
     }
 }
 
@@ -195,6 +46,7 @@ impl Wire for Link {
         let what = describe(&asked);
         self.world.note(|| format!("{}→  #{number} {what}", self.sidecar));
         self.counted(&asked);
+        let _waited_for = is_acquire(&asked).then(|| WaitedFor::new(self, &asked));
         {
             let now = self.world.now();
             let mut state = self.world.state();
@@ -226,7 +78,14 @@ impl Wire for Link {
 impl Link {
     fn shallow(&self) -> Self {
         let (world, alive) = (self.world.clone(), Arc::clone(&self.alive));
-        Self { world, sidecar: self.sidecar, alive, first: 0, sent: AtomicU64::new(0) }
+        Self {
+            world,
+            sidecar: self.sidecar,
+            life: self.life,
+            alive,
+            first: 0,
+            sent: AtomicU64::new(0),
+        }
     }
 
     fn counted(&self, asked: &Asked) {
@@ -239,19 +98,20 @@ impl Link {
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
             state.service.release_asked(name, id);
         }
-        let is_acquire = asked.header("x-ms-lease-action") == Some("acquire");
-        let written = state.service.blob(name).map_or(now, |blob| blob.written);
-        // It counts from when this sidecar learned of the write: nothing may have kept that from it.
-        let calm = state.disturbed[self.sidecar].is_none_or(|at| at + MINUTE < now);
-        let looked =
-            state.checks.looked((self.sidecar, name), asked.method == "HEAD", (written, now));
-        let quiet_from = looked + Duration::from_secs(self.world.plan().lease);
-        let wrong = state.checks.requested(self.sidecar, name, now);
-        let polled = match is_acquire && calm {
-            true => state.checks.polled((self.sidecar, name), quiet_from, now),
-            false => None,
-        };
-        let wrong = wrong.or(polled);
+        let place = (self.sidecar, &**name);
+        let mut wrong = state.checks.costs.sends(place, now);
+        if is_acquire(asked) {
+            wrong = wrong.or_else(|| state.checks.costs.begins(self.life, place));
+        }
+        if asked.target.contains("comp=metadata")
+            && let Some(id) = lease_id(asked)
+        {
+            state.first_writes.entry((name.clone(), id.to_owned())).or_insert(now);
+        }
+        if let Some(id) = lease_id(asked).filter(|_| !is_release) {
+            let asked = state.asked.entry((self.sidecar, name.clone())).or_default();
+            asked.insert(id.to_owned(), now);
+        }
         if let Some(what) = wrong {
             state.story.note(now, || format!("VIOLATION   {what}"));
             state.checks.fail(what, now);
@@ -286,8 +146,10 @@ impl Link {
             if let Some(send) = send.take()
                 && !course.answer_lost
             {
-                self.heard(&carried);
-                let _ = send.send(carried);
+                let counts = course.odd.is_none();
+                if send.send(carried.clone()).is_ok() {
+                    self.learned(&asked, &carried, counts);
+                }
             }
         };
         tokio::join!(back, again);
@@ -301,15 +163,32 @@ impl Link {
         if asked.target.contains("oauth2") {
             state.signed_in[self.sidecar] = now;
         }
-        if asked.target.contains("restype=container")
-            && answer.status == 201
-            && state.seen[self.sidecar]
-        {
-            state.made_again[self.sidecar] = Some(now);
+        if answer.status == 401 && now < state.signed_in[self.sidecar] + FETCHED_AGAIN {
+            state.signed_in_vain[self.sidecar] = Some(now);
         }
+        let made = asked.target.contains("restype=container") && answer.status == 201;
         // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
-        if state.deleted && answer.code.starts_with("Container") {
-            state.disturb(self.sidecar, now);
+        if state.deleted && (made || answer.code.starts_with("Container")) {
+            state.gone[self.sidecar] = Some(now);
+        }
+        let name = blob_name(asked);
+        state.checks.costs.answered(
+            (self.sidecar, &name),
+            (asked, &answer),
+            (self.world.lease(), now),
+        );
+        self.races(state, (asked, &name), &answer);
+        if answer.code == "LeaseAlreadyPresent"
+            && let Some(what) =
+                state.checks.costs.polls((self.sidecar, &name), self.world.lease(), now)
+        {
+            state.story.note(now, || format!("VIOLATION   {what}"));
+            state.checks.fail(what, now);
+        }
+        // S17: two are possible until the old holder cannot believe any more.
+        if asked.header("x-ms-lease-break-period").is_some() && answer.status == 202 {
+            let lease = state.lease + state.lease / 100;
+            state.checks.excuse(&name, now + lease);
         }
         if let Some(blob) = refused_by_policy(&answer, asked) {
             self.watch_refused(blob, asked);
@@ -324,6 +203,32 @@ impl Link {
     }
 }
 
+impl Link {
+    /// Counts how making a lock and leasing it crosses with others who do the same (S5, S18).
+    fn races(&self, state: &mut State, (asked, name): (&Asked, &str), answer: &Answer) {
+        let place = (self.sidecar, name.to_owned());
+        match (answer.status, answer.code) {
+            (201, _) if asked.header("if-none-match").is_some() => {
+                state.made.insert(place);
+            }
+            (_, "BlobAlreadyExists" | "LeaseIdMissing") => {
+                state.story.count("raced: made by another");
+            }
+            (_, "LeaseAlreadyPresent") if state.made.remove(&place) => {
+                state.story.count("raced: leased by another");
+            }
+            _ if is_acquire(asked) => {
+                state.made.remove(&place);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// How soon after a token another is fetched, by any clock and with its way.
+const FETCHED_AGAIN: Duration = Duration::from_millis(1_200);
+/// A request whose course was not disturbed within this is known to its sidecar (S7).
+const SETTLED: Duration = Duration::from_secs(6);
 /// How long after a write was refused by policy the lease must be on its way back.
 const GIVEN_BACK: Duration = Duration::from_secs(6);
 
@@ -359,21 +264,82 @@ impl Link {
         });
     }
 
-    /// What the sidecar knows from now on.
-    fn heard(&self, carried: &Carried) {
-        if let Carried::Answer { status: 200..=202, headers, .. } = carried
-            && headers.iter().any(|(name, _)| name == "etag")
-            && self.alive.load(Ordering::Relaxed)
-        {
-            self.world.state().seen[self.sidecar] = true;
+    /// What the sidecar was told while it waited for it. An odd answer may count or not.
+    fn learned(&self, asked: &Asked, carried: &Carried, counts: bool) {
+        let Carried::Answer { status, headers, .. } = carried else { return };
+        if !self.alive.load(Ordering::Relaxed) {
+            return;
+        }
+        let (now, name) = (self.world.now(), blob_name(asked));
+        let mut state = self.world.state();
+        let state = &mut *state;
+        // S18: a container that it had seen, and makes again.
+        let made = asked.target.contains("restype=container") && *status == 201;
+        if made && counts && state.seen[self.sidecar] {
+            state.made_again[self.sidecar] = Some(now);
+        }
+        let seen = matches!(status, 200..=202) && headers.iter().any(|(name, _)| name == "etag");
+        state.seen[self.sidecar] |= seen && counts;
+        let place = (self.sidecar, &*name);
+        match status {
+            200 if asked.method == "HEAD" => {
+                let etag = headers.iter().find(|(name, _)| name == "etag");
+                if let Some((_, etag)) = etag {
+                    let calm = state.disturbed[self.sidecar].is_none_or(|at| at + SETTLED < now);
+                    state.checks.costs.saw(place, etag, calm && counts, now);
+                }
+            }
+            404 | 409 if !is_acquire(asked) => {
+                state.checks.costs.forgets(place);
+                let is_release = asked.header("x-ms-lease-action") == Some("release");
+                let named = headers.iter().any(|(name, _)| name == "x-ms-error-code");
+                if is_release
+                    && counts
+                    && named
+                    && let Some(given) =
+                        lease_id(asked).and_then(|id| state.service.given_mut(&name, id))
+                    && given.releases == 1
+                {
+                    given.release_refused = true;
+                }
+            }
+            _ => {}
         }
     }
 }
 
+/// An acquire that is waited for.
+struct WaitedFor {
+    world: World,
+    life: u32,
+    sidecar: usize,
+    path: String,
+}
+
+impl WaitedFor {
+    fn new(link: &Link, asked: &Asked) -> Self {
+        let (world, path) = (link.world.clone(), blob_name(asked));
+        Self { world, life: link.life, sidecar: link.sidecar, path }
+    }
+}
+
+impl Drop for WaitedFor {
+    fn drop(&mut self) {
+        self.world.state().checks.costs.ends(self.life, (self.sidecar, &self.path));
+    }
+}
+
+fn is_acquire(asked: &Asked) -> bool {
+    asked.header("x-ms-lease-action") == Some("acquire")
+}
+
+fn lease_id(asked: &Asked) -> Option<&str> {
+    asked.header("x-ms-proposed-lease-id").or_else(|| asked.header("x-ms-lease-id"))
+}
+
 fn describe(asked: &Asked) -> String {
     let action = asked.header("x-ms-lease-action").unwrap_or_default();
-    let id = asked.header("x-ms-proposed-lease-id").or_else(|| asked.header("x-ms-lease-id"));
-    let id = id.map(|id| id.chars().take(8).collect::<String>()).unwrap_or_default();
+    let id = lease_id(asked).map(|id| id.chars().take(8).collect::<String>()).unwrap_or_default();
     let name = blob_name(asked);
     let name = name.split('/').nth(3).unwrap_or(&name);
     let query = asked.target.split_once('?').map_or("", |(_, query)| query);

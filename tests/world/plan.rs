@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold::lock::Layout;
+
 use crate::chance::{About, Chance, one_of};
 
 /// What the network and the service do to requests, in thousandths.
@@ -36,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) lease: u64,
     /// At how many holds a sidecar lets nobody in.
     pub(crate) max_holds: usize,
+    /// How locks are named: in one of four schedules beside hosts of WebJobs.
+    pub(crate) layout: Layout,
     /// How long an answer of the service takes at the least, in milliseconds.
     pub(crate) distance: u64,
 }
@@ -77,6 +81,10 @@ impl Plan {
                 most => most,
             },
             distance: 1 + random.below(40),
+            layout: one_of(
+                &mut random,
+                &[Layout::Readable, Layout::Readable, Layout::Readable, Layout::WebJobs],
+            ),
         }
     }
 }

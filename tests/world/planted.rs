@@ -38,10 +38,18 @@ pub(crate) enum Bug {
     WriteAssumed,
     /// A lease is never given back (S13).
     NeverReleased,
+    /// The note of a break is not read (S17).
+    NoteUnread,
+    /// A rest is not stored (S11).
+    RestForgotten,
+    /// A lock that somebody else has made and leased since is taken for new (S5, S11).
+    TakenForNew,
+    /// Nobody is told that the holder may be another than the last recorded (beside WebJobs).
+    LastRecordedHidden,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::PolicyIsLoss,
         Self::OldTokenKept,
         Self::ContainerForgotten,
@@ -53,6 +61,10 @@ impl Bug {
         Self::AskedManyTimes,
         Self::WriteAssumed,
         Self::NeverReleased,
+        Self::NoteUnread,
+        Self::RestForgotten,
+        Self::TakenForNew,
+        Self::LastRecordedHidden,
     ];
 }
 
@@ -65,9 +77,13 @@ impl Bug {
             Self::RenewalAssumed | Self::BreakIgnored => &["S1:"],
             Self::ReleaseAlwaysFine => &["S13:"],
             Self::LimitsRefuseResumes => &["S16:"],
-            Self::ExtendForgotten => &["S11:"],
+            Self::ExtendForgotten | Self::RestForgotten => &["S11:"],
+            Self::NoteUnread => &["S17:"],
+            Self::LastRecordedHidden => &["WebJobs:"],
             Self::AskedManyTimes | Self::NeverReleased => &["S12:"],
             Self::WriteAssumed => &["S5:"],
+            // Its token is forgotten, and its rest.
+            Self::TakenForNew => &["S5:", "S11:"],
         }
     }
 }
@@ -117,7 +133,10 @@ impl LeaseStore for Planted {
                 let _ = self.inner.read_record(path).await;
             }
         }
-        self.inner.acquire(path, request).await
+        let made = request.if_match.is_none();
+        let acquired = self.inner.acquire(path, request).await?;
+        let created = acquired.created || made && self.has(Bug::TakenForNew);
+        Ok(Acquired { created, ..acquired })
     }
 
     async fn renew(
@@ -158,7 +177,10 @@ impl LeaseStore for Planted {
         self.inner.break_lease(path, period, note).await
     }
 
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+    async fn write_record(&self, path: &LockPath, mut write: Write) -> Result<Written, StoreError> {
+        if self.has(Bug::RestForgotten) {
+            write.fields.retain(|name, _| !name.contains("resting"));
+        }
         let before = write.if_match.clone();
         match (self.inner.write_record(path, write).await, before) {
             (Err(StoreError::Fatal { .. }), _) if self.has(Bug::PolicyIsLoss) => Err(TAKEN),
@@ -174,7 +196,8 @@ impl LeaseStore for Planted {
     }
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        self.inner.read_break_note(path).await
+        let note = self.inner.read_break_note(path).await;
+        if self.has(Bug::NoteUnread) { Ok(None) } else { note }
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

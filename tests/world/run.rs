@@ -33,7 +33,8 @@ pub(crate) struct Outcome {
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Counts,
     pub(crate) timeline: Vec<String>,
-    pub(crate) most_requests: [usize; 2],
+    /// In ten seconds and in a minute; and of these, what nothing called for.
+    pub(crate) most_requests: [[usize; 2]; 2],
     /// The longest wait when all was calm.
     pub(crate) longest_wait: Duration,
 }
@@ -90,7 +91,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
         faults: std::mem::take(&mut state.chance.happened),
         counts,
         timeline: state.story.lines.take().unwrap_or_default(),
-        most_requests: state.checks.most_requests,
+        most_requests: [state.checks.costs.most, state.checks.costs.most_uncalled],
         longest_wait,
     }
 }
@@ -206,21 +207,26 @@ async fn wait_once(world: World, place: usize, lock: usize) {
 pub(crate) struct Sums {
     pub(crate) schedules: u64,
     pub(crate) counts: Counts,
-    pub(crate) most_requests: [usize; 2],
+    /// In ten seconds and in a minute; and of these, what nothing called for.
+    pub(crate) most_requests: [[usize; 2]; 2],
     pub(crate) longest_wait: Duration,
     /// The first seed that failed.
     pub(crate) failed: Option<u64>,
+    /// All that failed, and why.
+    pub(crate) failures: Vec<(u64, String)>,
 }
 
 impl Sums {
     fn add(&mut self, seed: u64, outcome: Outcome) {
         let failed = outcome.violation.is_some().then_some(seed);
+        let failures = outcome.violation.into_iter().map(|(what, _)| (seed, what)).collect();
         self.join(Self {
             schedules: 1,
             counts: outcome.counts,
             most_requests: outcome.most_requests,
             longest_wait: outcome.longest_wait,
             failed,
+            failures,
         });
     }
 
@@ -229,10 +235,12 @@ impl Sums {
         for (name, count) in other.counts {
             *self.counts.entry(name).or_default() += count;
         }
-        for (most, other) in self.most_requests.iter_mut().zip(other.most_requests) {
-            *most = other.max(*most);
+        let both = self.most_requests.as_flattened_mut().iter_mut();
+        for (most, other) in both.zip(other.most_requests.as_flattened()) {
+            *most = (*other).max(*most);
         }
         self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.failures.extend(other.failures);
         self.failed = self.failed.into_iter().chain(other.failed).min();
     }
 }
@@ -242,6 +250,7 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let mut sums = Sums::default();
+    let goes_on = crate::variable("GO_ON").is_some();
     let work = || {
         let mut own = Sums::default();
         while !stop.load(Ordering::Relaxed) {
@@ -257,7 +266,7 @@ pub(crate) fn run_many(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Sums {
                 outcome.violation = outcome.violation.filter(by);
             }
             own.add(seed, outcome);
-            if own.failed.is_some() {
+            if own.failed.is_some() && !goes_on {
                 stop.store(true, Ordering::Relaxed);
             }
         }

@@ -1,16 +1,17 @@
 //! The service: the part of Blob Storage that locks use, by Microsoft's table of lease operations (Lease Blob, REST
 //! reference), with its error codes. It knows no time but the one that it is given, and no fault but its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::testing::Asked;
 
-use crate::lease::{End, Given, Id, Lease, State};
+use crate::lease::{End, Given, Lease, State};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blob {
     pub(crate) version: u64,
+    pub(crate) made: Duration,
     pub(crate) written: Duration,
     pub(crate) metadata: BTreeMap<String, String>,
     pub(crate) lease: Lease,
@@ -37,11 +38,11 @@ impl Answer {
         Self { status, code, headers: Vec::new(), body: String::new() }
     }
 
-    fn done(status: u16) -> Self {
+    pub(crate) fn done(status: u16) -> Self {
         Self::refused(status, "")
     }
 
-    fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
     }
@@ -50,11 +51,10 @@ impl Answer {
 #[derive(Debug)]
 pub(crate) struct Service {
     container: Container,
-    blobs: BTreeMap<String, Blob>,
+    pub(crate) blobs: BTreeMap<String, Blob>,
     version: u64,
     /// Sign-in tokens before this number are refused.
     valid_from: u64,
-    pub(crate) rotated: Duration,
     issued: u64,
     /// The identity endpoint gives its first token again and again.
     pub(crate) stuck: bool,
@@ -64,6 +64,10 @@ pub(crate) struct Service {
     pub(crate) denied_until: Option<Duration>,
     /// What leases were given and how they ended.
     pub(crate) leases: Vec<Given>,
+    /// Why leases were broken whose break left its note: by lock and the epoch of the token (S17).
+    pub(crate) breaks: BTreeMap<(String, u64), String>,
+    /// All notes of breaks: the lock, the epoch of its token, and why.
+    pub(crate) notes: BTreeSet<(String, u64, String)>,
 }
 
 impl Service {
@@ -73,12 +77,13 @@ impl Service {
             blobs: BTreeMap::new(),
             version: 0,
             valid_from: 0,
-            rotated: Duration::ZERO,
             issued: 0,
             stuck,
             policy: None,
             denied_until: None,
             leases: Vec::new(),
+            breaks: BTreeMap::new(),
+            notes: BTreeSet::new(),
         }
     }
 
@@ -87,8 +92,7 @@ impl Service {
     }
 
     /// All tokens that were given so far are refused from now on.
-    pub(crate) fn rotate(&mut self, now: Duration) {
-        self.rotated = now;
+    pub(crate) fn rotate(&mut self) {
         self.valid_from = self.issued + 1;
     }
 
@@ -103,28 +107,16 @@ impl Service {
         self.blobs.remove(name);
     }
 
-    /// Somebody else's tool breaks a lease.
-    pub(crate) fn break_lease(&mut self, name: &str, now: Duration, at_once: bool) -> bool {
-        let Some(blob) = self.blobs.get_mut(name) else { return false };
-        let Lease::Leased { id, until, .. } = &blob.lease else { return false };
-        if now >= *until {
-            return false;
-        }
-        let until = if at_once { now } else { *until };
-        blob.lease = Lease::Breaking { id: id.clone(), until };
-        true
-    }
-
     /// The lease that was given last under this id.
     pub(crate) fn given(&self, blob: &str, id: &str) -> Option<&Given> {
         self.leases.iter().rev().find(|given| given.blob == blob && given.id == id)
     }
 
-    fn given_mut(&mut self, blob: &str, id: &str) -> Option<&mut Given> {
+    pub(crate) fn given_mut(&mut self, blob: &str, id: &str) -> Option<&mut Given> {
         self.leases.iter_mut().rev().find(|given| given.blob == blob && given.id == id)
     }
 
-    fn end(&mut self, name: &str, now: Duration, how: End) {
+    pub(crate) fn end(&mut self, name: &str, now: Duration, how: End) {
         let Some(id) = self.blobs.get(name).and_then(|blob| blob.lease.id()) else { return };
         let id = id.to_owned();
         if let Some(given) = self.given_mut(name, &id) {
@@ -229,8 +221,10 @@ impl Service {
             };
         }
         let version = self.next_version();
-        let blob = Blob { version, written: now, metadata: metadata(asked), ..Blob::default() };
+        let blob =
+            Blob { version, made: now, written: now, metadata: metadata(asked), ..Blob::default() };
         self.blobs.insert(name.to_owned(), blob);
+        self.note_written(name);
         Answer::done(201).with("etag", etag(version)).with("last-modified", stamp(now))
     }
 
@@ -265,83 +259,11 @@ impl Service {
         Answer::done(200).with("etag", etag(version)).with("last-modified", stamp(now))
     }
 
-    fn lease(&mut self, name: &str, now: Duration, asked: &Asked) -> Answer {
-        let action = asked.header("x-ms-lease-action").unwrap_or_default();
-        let id = asked.header("x-ms-lease-id").unwrap_or_default();
-        let Some(blob) = self.blobs.get_mut(name) else {
-            return Answer::refused(404, "BlobNotFound");
-        };
-        let version = blob.version;
-        let ours = blob.lease.id() == Some(id);
-        let done = |status| {
-            Answer::done(status).with("etag", etag(version)).with("last-modified", stamp(now))
-        };
-        match action {
-            "acquire" => {
-                let id = asked.header("x-ms-proposed-lease-id").unwrap_or_default().to_owned();
-                let seconds = asked.header("x-ms-lease-duration").unwrap().parse().unwrap();
-                self.acquire(name, now, id, Duration::from_secs(seconds))
-            }
-            "renew" => match &mut blob.lease {
-                _ if !ours => Answer::refused(409, "LeaseIdMismatchWithLeaseOperation"),
-                // Also when it has run out: nobody has leased or written since, or it would be another's.
-                Lease::Leased { until, lasts, .. } => {
-                    *until = now + *lasts;
-                    done(200).with("x-ms-lease-id", id)
-                }
-                Lease::Breaking { .. } => Answer::refused(409, "LeaseIsBrokenAndCannotBeRenewed"),
-                Lease::Available => Answer::refused(409, "LeaseNotPresentWithLeaseOperation"),
-            },
-            "release" if ours => {
-                self.end(name, now, End::Released);
-                if let Some(blob) = self.blobs.get_mut(name) {
-                    blob.lease = Lease::Available;
-                }
-                done(200)
-            }
-            "release" => Answer::refused(409, "LeaseIdMismatchWithLeaseOperation"),
-            other => panic!("this world does not know the lease action {other}"),
-        }
-    }
-
-    fn acquire(&mut self, name: &str, now: Duration, id: Id, lasts: Duration) -> Answer {
-        let Some(blob) = self.blobs.get(name) else {
-            return Answer::refused(404, "BlobNotFound");
-        };
-        let (version, ours) = (blob.version, blob.lease.id() == Some(&*id));
-        match blob.lease.state(now) {
-            State::Breaking if ours => {
-                return Answer::refused(409, "LeaseIsBreakingAndCannotBeAcquired");
-            }
-            State::Breaking => return Answer::refused(409, "LeaseAlreadyPresent"),
-            State::Leased if !ours => return Answer::refused(409, "LeaseAlreadyPresent"),
-            State::Leased | State::Available => {}
-            State::Expired | State::Broken if ours => {}
-            State::Expired | State::Broken => self.end(name, now, End::TakenOver),
-        }
-        let given = Given {
-            blob: name.to_owned(),
-            id: id.clone(),
-            token: None,
-            ended: None,
-            refused: None,
-            // A request that arrives once more after the release brings back what nobody knows of.
-            release_asked: self.given(name, &id).is_some_and(|before| before.release_asked),
-        };
-        if self.given(name, &id).is_none_or(|before| before.ended.is_some()) {
-            self.leases.push(given);
-        }
-        if let Some(blob) = self.blobs.get_mut(name) {
-            blob.lease = Lease::Leased { id: id.clone(), until: now + lasts, lasts };
-        }
-        let done = Answer::done(201).with("etag", etag(version)).with("last-modified", stamp(now));
-        done.with("x-ms-lease-id", id)
-    }
-
     /// A release of this lease is on its way.
     pub(crate) fn release_asked(&mut self, blob: &str, id: &str) {
         if let Some(given) = self.given_mut(blob, id) {
             given.release_asked = true;
+            given.releases += 1;
         }
     }
 }
@@ -374,7 +296,7 @@ pub(crate) fn blob_name(asked: &Asked) -> String {
     decoded.decode_utf8_lossy().into_owned()
 }
 
-fn stamp(at: Duration) -> String {
+pub(crate) fn stamp(at: Duration) -> String {
     at.as_millis().to_string()
 }
 

@@ -20,6 +20,8 @@ use leasehold::testing::SeededRandom;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chance::{About, millis};
+use crate::cost::Cause;
+use crate::justice::{self, Wants};
 use crate::link::Link;
 use crate::planted::{Bug, Planted};
 use crate::world::{MachineClock, World};
@@ -131,9 +133,10 @@ impl Sidecar {
     }
 
     pub(crate) fn hold(&self, request: &HoldRequest) -> Result<Stream, CallError> {
-        let stream = self.coordinator.hold(request)?;
         let path = self.path(&request.key);
-        Ok(self.pumped(stream, path, None))
+        self.calls_for(&path, Cause::Caller);
+        let stream = self.coordinator.hold(request)?;
+        Ok(self.pumped(stream, path, (None, Wants::of(request))))
     }
 
     pub(crate) fn resume(
@@ -147,19 +150,32 @@ impl Sidecar {
         {
             return Err(CallError::TooManyHolds { limit: self.world.plan().max_holds });
         }
+        self.calls_for(path, Cause::Resume);
         let stream = self.coordinator.resume(request)?;
-        Ok(self.pumped(stream, path.clone(), Some(token)))
+        Ok(self.pumped(stream, path.clone(), (Some(token), Wants::default())))
+    }
+
+    /// What a client asks for calls for requests.
+    pub(crate) fn calls_for(&self, path: &LockPath, cause: Cause) {
+        let spans = (self.world.lease(), self.world.now());
+        self.world.state().checks.costs.calls_for((self.index, path.as_str()), cause, spans);
     }
 
     pub(crate) fn path(&self, key: &KeyRequest) -> LockPath {
         self.coordinator.resolve(key).unwrap().path
     }
 
-    fn pumped(&self, stream: HoldStream, path: LockPath, resumes: Option<u64>) -> Stream {
+    fn pumped(
+        &self,
+        stream: HoldStream,
+        path: LockPath,
+        (resumes, wants): (Option<u64>, Wants),
+    ) -> Stream {
         let (events, told) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
-        let number = self.world.state().checks.new_stream();
-        let pump = Pump { sidecar: self.clone(), number, path, resumes, events };
+        let key = resumes.map(|token| (path.clone(), token));
+        let number = self.world.state().checks.new_stream(key);
+        let pump = Pump { sidecar: self.clone(), number, path, resumes, wants, events };
         tokio::spawn(pump.run(stream, ended));
         Stream { told, end: Some(end) }
     }
@@ -209,6 +225,7 @@ struct Pump {
     path: LockPath,
     /// The token of the hold that this stream goes on with.
     resumes: Option<u64>,
+    wants: Wants,
     events: mpsc::UnboundedSender<HoldEvent>,
 }
 
@@ -253,9 +270,10 @@ impl Pump {
             format!("  {}   tells stream {} {text}", self.sidecar.index, self.number)
         });
         state.story.count(format!("told: {}", text.split(':').next().unwrap_or_default()));
-        let stream = (self.number, self.sidecar.index, &self.path);
-        if let Some(what) = crate::justice::judge(state, stream, self.resumes, (event, &until), now)
-        {
+        let sidecar = (self.sidecar.index, self.sidecar.life);
+        let (number, path, resumes, wants) = (self.number, &self.path, self.resumes, self.wants);
+        let stream = justice::Stream { number, sidecar, path, resumes, wants };
+        if let Some(what) = justice::judge(state, stream, (event, &until), now) {
             state.story.note(now, || format!("VIOLATION   {what}"));
             state.checks.fail(what, now);
         }
@@ -287,7 +305,7 @@ fn settings(world: &World) -> Settings {
             namespace: Namespace {
                 container: Container::parse("leasehold").unwrap(),
                 prefix: Prefix::parse("locks").unwrap(),
-                layout: Layout::Readable,
+                layout: world.plan().layout,
             },
             host_id: HostId::parse("739df1faf6c08e78a883736d006f2964").unwrap(),
             host_type,
@@ -302,6 +320,7 @@ fn settings(world: &World) -> Settings {
         max_holds: world.plan().max_holds,
         max_waiters: 1_000,
         allow_break: true,
-        function_instance: false,
+        function_instance: world.plan().layout == Layout::WebJobs
+            && !world.has(Bug::LastRecordedHidden),
     }
 }

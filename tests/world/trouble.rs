@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use leasehold::lock::Layout;
 use leasehold::testing::SeededRandom;
 
 use crate::chance::{About, millis, one_of};
@@ -23,10 +24,13 @@ pub(crate) enum Kind {
     LockDeleted,
     Break,
     BreakNow,
+    BreakHere,
+    /// A host of WebJobs takes a lock.
+    Stranger,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::CutOff,
         Self::Crash,
         Self::Drain,
@@ -39,6 +43,8 @@ impl Kind {
         Self::LockDeleted,
         Self::Break,
         Self::BreakNow,
+        Self::BreakHere,
+        Self::Stranger,
     ];
 
     const fn is_of_one_sidecar(self) -> bool {
@@ -51,7 +57,9 @@ impl Kind {
             | Self::ContainerDeleted
             | Self::LockDeleted
             | Self::Break
-            | Self::BreakNow => false,
+            | Self::BreakNow
+            | Self::BreakHere
+            | Self::Stranger => false,
         }
     }
 }
@@ -65,8 +73,6 @@ pub(crate) fn is_left_out(what: &str) -> bool {
 
 /// How often chance is asked.
 const STEP: Duration = Duration::from_secs(10);
-/// After a lease was ended under its holder, or its lock deleted: until its holder cannot believe in it any more.
-const EXCUSED: Duration = Duration::from_secs(66);
 
 /// Lets things happen until the schedule's length is over.
 pub(crate) async fn happen(world: World) {
@@ -116,6 +122,7 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
         Kind::Drain => {
             let (sidecar, period) = (world.sidecar(place), millis(random, 0, 20_000));
             let world = world.clone();
+            world.state().draining[place] = true;
             tokio::spawn(async move {
                 sidecar.coordinator.drain(period).await;
                 if sidecar.is_alive() {
@@ -136,7 +143,9 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
         | Kind::ContainerDeleted
         | Kind::LockDeleted
         | Kind::Break
-        | Kind::BreakNow => happens_to_all(world, kind, random),
+        | Kind::BreakNow
+        | Kind::BreakHere
+        | Kind::Stranger => happens_to_all(world, kind, random),
     }
 }
 
@@ -156,7 +165,7 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
             state.service.denied_until = Some(until);
             state.disturb_all(until);
         }
-        Kind::Rotation => world.state().service.rotate(now),
+        Kind::Rotation => world.state().service.rotate(),
         Kind::Policy => {
             let until = now + millis(random, 5_000, 60_000);
             let code = one_of(random, &["BlobArchived", "BlobImmutableDueToPolicy"]);
@@ -170,7 +179,11 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
             state.disturb_all(now + takes);
             excuse(world, &mut state, now, [0, 1]);
         }
-        Kind::LockDeleted | Kind::Break | Kind::BreakNow => {
+        Kind::BreakHere => {
+            tokio::spawn(crate::operator::breaks(world.clone(), random.clone()));
+        }
+        Kind::Stranger if world.plan().layout == Layout::Readable => {}
+        Kind::LockDeleted | Kind::Break | Kind::BreakNow | Kind::Stranger => {
             let lock = usize::try_from(random.below(world.plan().locks as u64)).unwrap();
             let path = world.sidecar(0).path(&key(lock)).to_string();
             let mut state = world.state();
@@ -182,13 +195,19 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
                     state.service.delete_blob(&path, now);
                     state.deleted = true;
                 }
+                Kind::Stranger => {
+                    let lasts = millis(random, 15_000, 60_000);
+                    if state.service.lease_to_stranger(&path, now, lasts) {
+                        state.story.count("acted: Stranger");
+                    }
+                }
                 _ => {
                     if state.service.break_lease(&path, now, kind == Kind::BreakNow) {
                         state.story.count(format!("acted: {kind:?}"));
                     }
                 }
             }
-            if kind != Kind::Break {
+            if matches!(kind, Kind::LockDeleted | Kind::BreakNow) {
                 excuse(world, &mut state, now, [lock, lock]);
             }
         }
@@ -196,9 +215,11 @@ fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
 }
 
 fn excuse(world: &World, state: &mut crate::world::State, now: Duration, locks: [usize; 2]) {
+    // Until its holder cannot believe in it any more, by a clock that is a hundredth slow.
+    let lease = Duration::from_secs(world.plan().lease);
     for lock in locks {
         let path = world.sidecar(0).path(&key(lock)).to_string();
-        state.checks.excuse(&path, now + EXCUSED);
+        state.checks.excuse(&path, now + lease + lease / 100);
     }
 }
 
@@ -208,6 +229,9 @@ pub(crate) fn calm_down(world: &World) {
     let mut state = world.state();
     state.calm = true;
     state.cut_off.fill(now);
+    for disturbed in state.disturbed.iter_mut().flatten() {
+        *disturbed = (*disturbed).min(now);
+    }
     state.throttled.0 = state.throttled.0.min(now);
     state.service.denied_until = state.service.denied_until.map(|until| until.min(now));
     state.service.policy = state.service.policy.map(|(until, code)| (until.min(now), code));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use leasehold::lock::{Layout, LockPath};
 use leasehold::testing::{SeededRandom, SimClock};
 use leasehold::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 
@@ -11,6 +12,7 @@ use crate::chance::{About, Chance};
 use crate::checks::{Checks, Key};
 use crate::plan::Plan;
 use crate::planted::Bug;
+use crate::promises::Rest;
 use crate::service::Service;
 use crate::sidecar::Sidecar;
 use crate::story::Story;
@@ -37,6 +39,9 @@ pub(crate) struct State {
     pub(crate) story: Story,
     pub(crate) checks: Checks,
     pub(crate) service: Service,
+    /// D.
+    pub(crate) lease: Duration,
+    pub(crate) layout: Layout,
     /// No faults any more.
     pub(crate) calm: bool,
     /// Until when each sidecar reaches nobody.
@@ -50,14 +55,28 @@ pub(crate) struct State {
     /// Whether each sidecar has seen the container, and when it made it again (S18).
     pub(crate) seen: Vec<bool>,
     pub(crate) made_again: Vec<Option<Duration>>,
+    /// When each sidecar met a container that was deleted, last (S18).
+    pub(crate) gone: Vec<Option<Duration>>,
+    /// Locks that a sidecar has just made, and not asked for yet.
+    pub(crate) made: BTreeSet<(usize, String)>,
+    /// When the record was sent first under each lease, by lock and lease.
+    pub(crate) first_writes: BTreeMap<(String, String), Duration>,
+    /// Rests that were promised last (S11).
+    pub(crate) rests: BTreeMap<LockPath, Rest>,
+    /// When an operator asked for a break last (S17).
+    pub(crate) last_break: Duration,
+    /// Sidecars that shut down (S15).
+    pub(crate) draining: Vec<bool>,
+    /// When each sidecar asked last for a lease, by lock and lease.
+    pub(crate) asked: BTreeMap<(usize, String), BTreeMap<String, Duration>>,
     /// When each sidecar was given its token to sign in with.
     pub(crate) signed_in: Vec<Duration>,
+    /// When such a token was refused at once, last.
+    pub(crate) signed_in_vain: Vec<Option<Duration>>,
     /// A lock or the container was deleted.
     pub(crate) deleted: bool,
     /// Holds that were released by call.
     pub(crate) released: BTreeSet<Key>,
-    /// Holds that went on elsewhere.
-    pub(crate) moved: BTreeSet<Key>,
     /// How often holds went on at another machine, where their bounds go by the store's dates.
     pub(crate) dated: BTreeMap<Key, u32>,
     counters: BTreeMap<(About, usize), u64>,
@@ -72,6 +91,7 @@ impl World {
         let state = State {
             checks: Checks::new(),
             service: Service::new(bug == Some(Bug::OldTokenKept)),
+            lease: Duration::from_secs(plan.lease),
             calm: false,
             cut_off: vec![Duration::ZERO; plan.sidecars],
             throttled: (Duration::ZERO, 0),
@@ -79,10 +99,18 @@ impl World {
             disturbed: vec![None; plan.sidecars],
             seen: vec![false; plan.sidecars],
             made_again: vec![None; plan.sidecars],
+            gone: vec![None; plan.sidecars],
+            made: BTreeSet::new(),
+            first_writes: BTreeMap::new(),
+            rests: BTreeMap::new(),
+            layout: plan.layout,
+            last_break: Duration::ZERO,
+            draining: vec![false; plan.sidecars],
+            asked: BTreeMap::new(),
             signed_in: vec![Duration::ZERO; plan.sidecars],
+            signed_in_vain: vec![None; plan.sidecars],
             deleted: false,
             released: BTreeSet::new(),
-            moved: BTreeSet::new(),
             dated: BTreeMap::new(),
             counters: BTreeMap::new(),
             chance,
@@ -104,6 +132,11 @@ impl World {
 
     pub(crate) fn plan(&self) -> &Plan {
         &self.0.plan
+    }
+
+    /// D.
+    pub(crate) fn lease(&self) -> Duration {
+        Duration::from_secs(self.plan().lease)
     }
 
     pub(crate) fn has(&self, bug: Bug) -> bool {
@@ -131,7 +164,10 @@ impl World {
             let mut state = self.state();
             state.seen[index] = false;
             state.made_again[index] = None;
-            state.checks.began_anew(index);
+            state.gone[index] = None;
+            state.draining[index] = false;
+            state.asked.retain(|(sidecar, _), _| *sidecar != index);
+            state.checks.costs.began_anew(index);
         }
         let sidecar = Sidecar::start(self, index, before.life + 1);
         self.0.sidecars.lock().unwrap()[index] = sidecar;
@@ -200,11 +236,12 @@ impl State {
     }
 
     pub(crate) fn disturb(&mut self, sidecar: usize, now: Duration) {
-        self.disturbed[sidecar] = Some(now);
+        let disturbed = &mut self.disturbed[sidecar];
+        *disturbed = (*disturbed).max(Some(now));
     }
 
     pub(crate) fn disturb_all(&mut self, now: Duration) {
-        self.disturbed.fill(Some(now));
+        (0..self.disturbed.len()).for_each(|sidecar| self.disturb(sidecar, now));
     }
 }
 

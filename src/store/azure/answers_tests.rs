@@ -261,6 +261,24 @@ async fn s18_a_container_that_was_never_seen_is_made_at_once() {
     assert_eq!(fake.asked().len(), 4);
 }
 
+/// The lock was made in it, and may have been leased by others since: that our own acquire was not answered says nothing.
+#[tokio::test]
+async fn s18_a_container_in_which_a_lock_was_made_was_seen_though_the_acquire_was_not_answered() {
+    let replies = vec![
+        refusal(404, "ContainerNotFound"),
+        service(201, &[]),
+        service(201, &[]),
+        Reply::Close,
+        refusal(404, "ContainerNotFound"),
+        service(201, &[]),
+    ];
+    let (store, fake, _) = store_on(replies).await;
+    store.acquire(&path(), acquire()).await.unwrap_err();
+    let error = store.acquire(&path(), acquire()).await.unwrap_err();
+    assert_eq!(error.kind(), "recreated", "{error:?}");
+    assert_eq!(fake.asked().len(), 6, "it is made again, and nothing is asked of it");
+}
+
 #[tokio::test]
 async fn s18_a_container_that_was_seen_and_is_made_again_grants_nothing_for_a_minute() {
     let own = ("x-ms-lease-id", ID);

@@ -50,7 +50,8 @@ impl Containers {
         }
     }
 
-    fn saw(&self, container: &str) {
+    /// It is there.
+    pub(super) fn saw(&self, container: &str) {
         let mut seen = self.seen();
         match seen.get_mut(container) {
             Some(seen) => seen.is_gone = false,
@@ -65,9 +66,11 @@ impl Containers {
         self.seen().get(container).is_some_and(|seen| seen.is_gone)
     }
 
-    /// It was made again: the wait runs from now.
+    /// It was made again: the wait runs from now, also if another answer has told of it before.
     pub(super) fn made(&self, container: &str, now: Instant) {
-        if let Some(seen) = self.seen().get_mut(container).filter(|seen| seen.is_gone) {
+        let was_gone =
+            |seen: &&mut Seen| seen.is_gone || seen.grants_from.is_some_and(|from| now < from);
+        if let Some(seen) = self.seen().get_mut(container).filter(was_gone) {
             seen.is_gone = false;
             seen.grants_from = Some(now + GRACE_AFTER_LOSS);
         }
@@ -141,6 +144,19 @@ mod tests {
         let made = now + Duration::from_secs(300);
         containers.made("locks", made);
         assert!(!containers.is_gone("locks"));
+        assert!(containers.check("locks", made + Duration::from_secs(59)).is_err());
+        assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
+    }
+
+    /// A read that was sent beside is answered first.
+    #[test]
+    fn s18_the_wait_runs_from_the_making_though_the_container_was_seen_again_before_its_answer() {
+        let (containers, now) = (Containers::default(), Instant::from_boot(Duration::from_secs(9)));
+        containers.note(containers.watch("locks"), None, now);
+        containers.note(containers.watch("locks"), Some("ContainerNotFound"), now);
+        containers.note(containers.watch("locks"), Some("BlobNotFound"), now);
+        let made = now + Duration::from_secs(3);
+        containers.made("locks", made);
         assert!(containers.check("locks", made + Duration::from_secs(59)).is_err());
         assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
     }

@@ -147,6 +147,8 @@ impl CachedCredential {
         if let Some(held) = state.held.as_mut().filter(|held| held.is_in(authorization)) {
             if status == StatusCode::Unauthorized {
                 held.refused = true;
+                // A fetch that failed while it still counted is not waited for any more.
+                state.not_before = state.not_before.min(now + RETRY_WITHOUT_TOKEN);
             } else if now - held.since >= OLD_ENOUGH {
                 held.refresh_from = now;
             }

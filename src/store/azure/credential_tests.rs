@@ -65,6 +65,21 @@ async fn s18_an_identity_endpoint_that_is_down_holds_up_nobody_while_the_token_c
     assert!(token(&credential).await.is_ok());
 }
 
+/// The successor could not be fetched while the token counted, so there was time; then the token was refused.
+#[tokio::test(start_paused = true)]
+async fn s8_a_token_that_is_refused_is_replaced_soon_though_a_fetch_failed_a_moment_ago() {
+    let (credential, source, _clock) = rig();
+    token(&credential).await.unwrap();
+    source.broken.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_secs(45 * 60)).await;
+    assert_eq!(token(&credential).await.unwrap(), "token-1");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    source.broken.store(false, Ordering::Relaxed);
+    credential.renew("Bearer token-1", StatusCode::Unauthorized).await;
+    tokio::time::sleep(RETRY_WITHOUT_TOKEN).await;
+    assert_eq!(token(&credential).await.unwrap(), "token-3");
+}
+
 #[tokio::test(start_paused = true)]
 async fn s20_no_token_is_shown() {
     let (credential, _source, _clock) = rig();

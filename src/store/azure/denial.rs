@@ -82,8 +82,8 @@ impl Denial<'_> {
 
     fn of_token(&self) -> String {
         if self.refusal.status == 401 {
-            return "the service refuses the token, and another is being fetched; \
-                    check that the identity is of the account's own directory"
+            return "the service does not take the token of this identity; the next request fetches another, so if this \
+                    goes on, check that the identity is of the directory (tenant) that the account belongs to"
                 .to_owned();
         }
         format!(

@@ -203,6 +203,8 @@ impl LeaseStore for AzureStore {
             }
             _ => return Err(self.error(Request::Acquire, failure)),
         }
+        // Others may lease there from now on, whatever becomes of our own acquire.
+        self.containers.saw(path.container());
         self.containers.check(path.container(), self.clock.now())?;
         let made = self.create(path).await?;
         let watch = self.containers.watch(path.container());

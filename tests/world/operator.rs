@@ -1,0 +1,53 @@
+//! An operator, who breaks locks through a sidecar (S17).
+
+use leasehold::coordinator::{BreakRequest, BreakResult, LockSelector};
+use leasehold::store::BreakPeriod;
+use leasehold::testing::SeededRandom;
+
+use crate::chance::millis;
+use crate::cost::Cause;
+use crate::sidecar::key;
+use crate::world::World;
+
+/// Breaks a lock, by letting it run out or at once, and says why.
+pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
+    let number = |random: &mut SeededRandom, below: usize| {
+        usize::try_from(random.below(below as u64)).unwrap()
+    };
+    let sidecar = world.sidecar(number(&mut random, world.plan().sidecars));
+    let lock = number(&mut random, world.plan().locks);
+    tokio::time::sleep(millis(&mut random, 0, 9_000)).await;
+    let path = sidecar.path(&key(lock));
+    let period = if random.chance(500) { BreakPeriod::RunOut } else { BreakPeriod::Now };
+    // Every break has its own reason, in characters that need no encoding.
+    let reason = format!("reason-{}", random.below(1 << 40));
+    let request = BreakRequest {
+        lock: LockSelector::Key(key(lock)),
+        period,
+        reason: reason.clone(),
+        by: Some("operator".to_owned()),
+    };
+    sidecar.calls_for(&path, Cause::Break);
+    let before = world.now();
+    let breaking = async {
+        let answer = sidecar.coordinator.break_lock(request).await;
+        if let Ok(BreakResult::Broken | BreakResult::Breaking { .. }) = answer {
+            let mut state = world.state();
+            state.story.count("acted: BreakHere");
+            let note = state.service.note(path.as_str());
+            // Unless somebody else has broken it, or deleted everything, meanwhile.
+            let alone = state.last_break == before && !state.deleted;
+            state.story.note(world.now(), || format!("            broke {path}: {note:?}"));
+            drop(state);
+            if alone && note.is_none_or(|(noted, _)| noted != reason) {
+                world.fail(format!("S17: {path} is broken, and nobody can read why: {reason}"));
+            }
+        }
+    };
+    world.state().last_break = before;
+    tokio::select! {
+        biased;
+        () = sidecar.dead() => {}
+        () = breaking => {}
+    }
+}
