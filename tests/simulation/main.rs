@@ -168,7 +168,7 @@ fn the_same_seed_gives_the_same_timeline_to_the_byte() {
 
 #[test]
 fn a_failing_schedule_is_shrunk_and_told() {
-    let bug = Some(Bug::SilenceIsLeaving);
+    let bug = Some(Bug::BreakNowByDefault);
     let seed = quietly(|| run_many(0..BUG_SCHEDULES, bug)).failed.unwrap();
     let all = quietly(|| run(seed, bug, None, false)).faults.len();
     let report = report(seed, bug);

@@ -32,6 +32,8 @@ pub(crate) struct Storage {
     /// By how many milliseconds they have gone back, and the greatest date that they have shown before.
     behind: u64,
     shown: u64,
+    /// Its record says less than was granted: its clocks are all that the next token goes by (S5).
+    only_clocks: bool,
     /// What somebody's tool made unreadable: the record's token before.
     garbled: Option<String>,
     /// It takes no notice of the version that a write is for: a planted bug.
@@ -52,6 +54,7 @@ impl Storage {
             fronts: [0; 3],
             behind: 0,
             shown: 0,
+            only_clocks: false,
             garbled: None,
             loose: false,
             violation: None,
@@ -101,6 +104,7 @@ impl Storage {
                     let text = "S5: a token was written over one that cannot be read".to_owned();
                     self.violation = Some(text);
                 }
+                self.only_clocks &= answer.is_err();
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
                 Event::WriteAnswered { request: *request, answer }
             }
@@ -166,7 +170,7 @@ impl Storage {
         if now < newest_grant + SOON || self.locks.delete(&self.path, &stored.etag, at).is_err() {
             return;
         }
-        self.garbled = None;
+        (self.garbled, self.only_clocks) = (None, true);
         self.newest_ends(Ended::Gone, truth);
     }
 
@@ -177,6 +181,7 @@ impl Storage {
         match self.copy.take() {
             Some(copy) if !is_leased && !self.is_behind(now) && self.garbled.is_none() => {
                 self.locks.rewind_record(&self.path, copy);
+                self.only_clocks = true;
                 self.newest_ends(Ended::Gone, truth);
             }
             Some(copy) => self.copy = Some(copy),
@@ -235,8 +240,11 @@ impl Storage {
         EPOCH + u64::try_from(now.as_millis()).unwrap() + fastest - self.behind
     }
 
-    /// All its clocks go back; that by which leases run does not.
+    /// All its clocks go back, unless the next token hangs on them; that by which leases run does not.
     pub(crate) fn set_back(&mut self, by: u64, now: Duration) {
+        if self.only_clocks {
+            return;
+        }
         self.shown = self.shown.max(self.fastest(now));
         self.behind += by;
     }
