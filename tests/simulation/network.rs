@@ -7,6 +7,7 @@ use leasehold::hold::{Action, Event, TroubleKind};
 use crate::chance::{About, millis};
 use crate::due::{Delivery, Incoming};
 use crate::plan::Mode;
+use crate::promises::Look;
 use crate::storage::{failed, unknown};
 use crate::world::World;
 
@@ -84,7 +85,8 @@ impl World {
         if let Some(violation) = self.storage.violation.take() {
             self.checks.fail(violation);
         }
-        let look = self.look(sidecar);
+        let former = self.sidecars[sidecar].life != life;
+        let look = Look { former, ..self.look(sidecar) };
         self.checks.reached(look, (action, &event), sent);
         self.story.count_answer(&event);
         self.story.note(self.now, || format!("store       {action:?} of {sidecar}: {event:?}"));

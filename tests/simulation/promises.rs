@@ -17,6 +17,8 @@ pub(crate) struct Look {
     pub(crate) local: Instant,
     /// It asks the store whether it may go on with a client's hold (S16).
     pub(crate) resumes: bool,
+    /// What is looked at was sent by its process before the last crash.
+    pub(crate) former: bool,
 }
 
 /// The hold that a sidecar granted last under a lease.
@@ -227,6 +229,7 @@ impl Promises {
     /// The store has done what `action` asked of it.
     pub(crate) fn done(&mut self, look: Look, action: &Action) -> Result<(), String> {
         match action {
+            Action::SendRenew { .. } | Action::SendRelease { .. } if look.former => Ok(()),
             Action::SendWrite { lease_id, fields, .. } => {
                 self.written(*lease_id, &Record::from_fields(fields).attempt)
             }

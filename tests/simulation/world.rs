@@ -290,7 +290,7 @@ impl World {
     /// A look at a sidecar, now.
     pub(crate) fn look(&self, sidecar: usize) -> Look {
         let resumes = self.sidecars[sidecar].resumes;
-        Look { sidecar, now: self.now, local: self.time_at(sidecar), resumes }
+        Look { sidecar, now: self.now, local: self.time_at(sidecar), resumes, former: false }
     }
 
     pub(crate) fn tell(&mut self, caller: CallerId, message: Message) {
