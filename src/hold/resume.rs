@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use super::Hold;
+use super::action::Action;
 use super::event::{Resume, Terms};
+use super::releasing::Releasing;
+use super::turn::Turn;
 use crate::lock::{Fields, Record};
 
 /// The record with the next generation of its hold (S16).
@@ -10,6 +14,25 @@ pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
     let record = Record::from_fields(&fields);
     let generation = record.generation.max(1) + 1;
     Record { generation, attempt: resume.attempt.clone(), ..record }.into_fields(fields)
+}
+
+impl Hold {
+    /// S16: the hold whose lease goes back from here went on elsewhere, and comes here again. Its release went by a version that
+    /// has been written over.
+    pub(super) fn leave_behind(&mut self, releasing: Releasing, turn: &mut Turn) {
+        self.memory.known = None;
+        if let Some(caller) = releasing.hold.and_then(|hold| hold.caller) {
+            turn.push(Action::TellMoved { caller });
+        }
+    }
+}
+
+impl Releasing {
+    /// Whether `resume` is of a later generation of the hold whose lease goes back.
+    pub(super) fn is_left_by(&self, resume: &Resume) -> bool {
+        self.lease_id == resume.lease_id
+            && self.hold.as_ref().is_some_and(|hold| resume.generation > hold.generation)
+    }
 }
 
 impl Resume {

@@ -87,7 +87,8 @@ impl Hold {
             State::Resuming(former) => {
                 turn.push(Action::TellSuperseded { caller: former.caller, by: caller });
             }
-            State::Held(_) | State::Releasing(_) => {}
+            State::Releasing(releasing) => self.leave_behind(*releasing, turn),
+            State::Held(_) => {}
         }
         let step = Step::Renew { sent: turn.now };
         let flight = Flight::Waiting { at: turn.now };
@@ -162,6 +163,7 @@ impl Hold {
             State::Held(held) if held.lease_id == resume.lease_id => Verdict::Ended,
             // Somebody here may still believe in a lease that the store has given to another since (S8, S13).
             State::Held(_) => Verdict::Later,
+            State::Releasing(releasing) if releasing.is_left_by(resume) => Verdict::GoOn,
             State::Releasing(releasing) if releasing.lease_id == resume.lease_id => Verdict::Ended,
             State::Releasing(_) => Verdict::Later,
             State::Resuming(other) if other.lease_id() == resume.lease_id => Verdict::GoOn,
@@ -373,6 +375,7 @@ impl Hold {
         turn: &mut Turn,
     ) {
         turn.push(Action::TellLost { caller: resuming.caller, reason, detail });
+        self.late.forget(resuming.lease_id());
         let not_before = resuming.believed_until.max(turn.now);
         self.state = State::Idle { not_before, effort: None };
     }

@@ -8,8 +8,9 @@ use leasehold::testing::SeededRandom;
 use crate::chance::millis;
 use crate::client::Stage;
 use crate::due::{Delivery, Incoming};
+use crate::plan::Mode;
 use crate::planted::Bug;
-use crate::world::{Mode, World};
+use crate::world::World;
 
 impl World {
     pub(crate) fn act(&mut self, index: usize) {
@@ -59,10 +60,10 @@ impl World {
             2 | 3 if self.plan.mode == Mode::Everything => self.cut_off(index, random),
             4 => {
                 let max_hold = millis(random, 0, 40_000);
-                let ends = self.now + max_hold;
-                self.clients[index].asked.push(ends);
                 self.send_event(index, Event::ExtendAsked { caller, generation, max_hold });
             }
+            7..=9 if self.plan.crossing.moves => self.cut_off(index, random),
+            10 if self.plan.crossing.moves => self.stray_cancel(index, random),
             5 if moved => {
                 let max_hold = millis(random, 0, 40_000);
                 self.stray(index, random, |caller, generation| Event::ExtendAsked {
@@ -109,7 +110,8 @@ impl World {
             Some(Bug::SilenceIsLeaving) => Event::CallerLeft { caller },
             _ => Event::HolderSilent { caller },
         };
-        let delay = millis(random, 0, 25_000);
+        let latest = if self.plan.crossing.moves { 60_000 } else { 25_000 };
+        let delay = millis(random, 0, latest);
         self.call(delay, (at, caller), Incoming::Event(event));
     }
 

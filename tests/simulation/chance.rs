@@ -29,6 +29,12 @@ pub(crate) enum About {
     /// The connection is reset: the outcome is unknown at once.
     Reset,
     DelayMessage,
+    /// A record write is held up (S13).
+    LateWrite,
+    /// A renewal is answered after its time-out (S2).
+    SlowAnswer,
+    /// The store's clock is set (S5, S11).
+    StoreClock,
 }
 
 /// A choice that went against the good course of things.

@@ -7,8 +7,10 @@ use leasehold::hold::{Action, CallerId, Event, Hold, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
+use crate::idle::Idle;
+use crate::plan::Mode;
+use crate::promises::{Look, Promises};
 use crate::truth::Truth;
-use crate::world::Mode;
 
 /// What a caller has been told of its hold (S4, S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(crate) struct Checks {
     pub(crate) broken: BTreeSet<LeaseId>,
     tokens: BTreeSet<u64>,
     pub(crate) truth: Truth,
+    pub(crate) promises: Promises,
+    pub(crate) idle: Idle,
     mode: Mode,
     /// Leases that were asked for.
     proposed: BTreeSet<(usize, LeaseId)>,
@@ -75,6 +79,8 @@ impl Checks {
             broken: BTreeSet::new(),
             tokens: BTreeSet::new(),
             truth: Truth::default(),
+            promises: Promises::default(),
+            idle: Idle::default(),
             mode,
             proposed: BTreeSet::new(),
             newest_grant: Duration::ZERO,
@@ -92,8 +98,37 @@ impl Checks {
         self.violation.get_or_insert(what);
     }
 
+    fn judge(&mut self, judged: Result<(), String>) {
+        if let Err(what) = judged {
+            self.fail(what);
+        }
+    }
+
+    /// A request of `sent` has reached the store, and `event` is its answer.
+    pub(crate) fn reached(&mut self, look: Look, done: (&Action, &Event), sent: Duration) {
+        let (action, event) = done;
+        let judged = self.idle.reached(done, sent, look.now);
+        self.judge(judged);
+        let is_done = matches!(
+            event,
+            Event::WriteAnswered { answer: Ok(_), .. }
+                | Event::RenewAnswered { answer: Ok(_), .. }
+                | Event::ReleaseAnswered { answer: Ok(()), .. }
+        );
+        // S5: a store that went back to an older copy has older versions again.
+        let honoured = !self.truth.has_ended(action);
+        if is_done && honoured {
+            let judged = self.promises.done(look, action);
+            self.judge(judged);
+        }
+    }
+
     /// S6: an acquire is never used to prove that a hold goes on.
-    pub(crate) fn sent(&mut self, sidecar: usize, action: &Action) {
+    pub(crate) fn sent(&mut self, look: Look, action: &Action) {
+        let sidecar = look.sidecar;
+        if self.promises.sent(look, action) {
+            self.idle.sent(action, look.now);
+        }
         self.truth.sent(sidecar, action);
         if let Action::SendAcquire { lease_id, .. } = action {
             self.proposed.insert((sidecar, *lease_id));
@@ -110,6 +145,7 @@ impl Checks {
 
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, now: Duration) {
         self.truth.came_in(sidecar, event);
+        self.promises.came_in(sidecar, event);
         self.check_polls(sidecar, event, now);
         if let Event::ReleaseAsked { caller, .. } = event {
             self.asked.insert(*caller);
@@ -152,6 +188,7 @@ impl Checks {
     pub(crate) fn restarted(&mut self, sidecar: usize) {
         self.waiting[sidecar].clear();
         self.truth.restarted(sidecar);
+        self.promises.restarted(sidecar);
     }
 
     /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.
@@ -168,8 +205,17 @@ impl Checks {
     }
 
     /// What a sidecar tells: HELD, (AT_RISK, HELD)*, then the end, and never back.
-    pub(crate) fn told(&mut self, sidecar: usize, action: &Action, now: Duration) {
+    pub(crate) fn told(&mut self, look: Look, action: &Action) {
+        let Look { sidecar, now, .. } = look;
         self.check_truth(sidecar, action);
+        let judged = self.promises.told(look, action);
+        self.judge(judged);
+        if let Action::TellGranted { grant, .. } = action
+            && grant.token.hand_offs() > 0
+            && !grant.resumed
+        {
+            self.idle.handed_on(grant.lease_id, now);
+        }
         let (caller, next) = match action {
             Action::TellGranted { caller, grant } => {
                 self.granted.insert((sidecar, grant.lease_id));

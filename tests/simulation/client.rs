@@ -4,20 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{CallerId, Event, Granted, Terms};
-use leasehold::lock::Record;
 use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
-use crate::chance::{About, millis, one_of};
+use crate::chance::{About, millis};
 use crate::due::{Delivery, Incoming};
 use crate::kept::{Here, Kept};
 use crate::long::Loop;
+use crate::plan::Mode;
 use crate::planted::Bug;
-use crate::world::{Mode, World};
-
-/// The latest that a grant is read, for the bounds that run from it: it is under way for up to 45 s, and its client frozen for
-/// up to 90 s.
-const LATEST_NEWS: Duration = Duration::from_secs(140);
+use crate::world::World;
 
 /// What a client reads.
 #[derive(Clone, Debug)]
@@ -80,42 +76,13 @@ pub(crate) struct Client {
     pub(crate) generation: Option<u64>,
     /// Where it has had its hold before, and as whom (S16).
     pub(crate) former: Vec<(usize, CallerId)>,
-    /// When its `max_hold` may end, as far as it knows: true times.
+    /// When its `max_hold` may end: true times, as sidecars agreed on them, from the newest that it knows on.
     pub(crate) bounds: Vec<Duration>,
-    /// What it has asked for instead, whether or not it knows an answer.
-    pub(crate) asked: Vec<Duration>,
     /// It acts by a script.
     pub(crate) loops: Option<Loop>,
     pub(crate) first_granted: Option<Duration>,
     pub(crate) paused_until: Duration,
     pub(crate) acts: u64,
-}
-
-pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
-    Terms {
-        lease_duration: Duration::from_secs(lease_seconds),
-        wait,
-        max_hold: None,
-        min_hold: Duration::ZERO,
-        progress_timeout: None,
-        auto_renew: true,
-        resumable: true,
-        request_id: String::new(),
-        record: Record { holder: "somebody".to_owned(), ..Record::default() },
-    }
-}
-
-fn random_terms(random: &mut SeededRandom) -> Terms {
-    let lease = one_of(random, &[15, 15, 15, 30, 60]);
-    let wait = Duration::from_secs(one_of(random, &[0, 5, 40, 200]));
-    let mut terms = plain_terms(lease, wait);
-    terms.max_hold = random.chance(300).then(|| millis(random, 500, 60_000));
-    if random.chance(150) {
-        terms.min_hold = millis(random, 500, 20_000);
-    }
-    terms.progress_timeout = random.chance(200).then(|| millis(random, 2_000, 30_000));
-    terms.auto_renew = !random.chance(100);
-    terms
 }
 
 impl World {
@@ -134,7 +101,7 @@ impl World {
         } else {
             self.sidecars.len() + usize::try_from(random.below(remote as u64)).unwrap()
         };
-        let terms = random_terms(&mut random);
+        let terms = self.plan.terms(&mut random);
         self.arrive((machine, at), terms);
     }
 
@@ -144,6 +111,7 @@ impl World {
         let caller = CallerId(self.number());
         let terms = Arc::new(terms);
         self.callers.insert(caller, index);
+        self.whose.insert(caller, index);
         self.clients.push(Client {
             machine,
             at,
@@ -157,7 +125,6 @@ impl World {
             generation: None,
             former: Vec::new(),
             bounds: Vec::new(),
-            asked: Vec::new(),
             loops: None,
             first_granted: None,
             paused_until: Duration::ZERO,
@@ -179,6 +146,7 @@ impl World {
         (client.caller, client.called, client.stage) = (caller, called, Stage::Waiting);
         let terms = Arc::clone(&client.terms);
         self.callers.insert(caller, index);
+        self.whose.insert(caller, index);
         self.send_event(index, Event::CallerArrived { caller, terms });
     }
 
@@ -187,7 +155,8 @@ impl World {
         let client = &mut self.clients[index];
         client.acts += 1;
         let mut random = self.chance.of(About::Act, index, client.acts);
-        let again = millis(&mut random, 100, 8_000);
+        let slowest = if self.plan.crossing.moves { 3_000 } else { 8_000 };
+        let again = millis(&mut random, 100, slowest);
         (random, again)
     }
 
@@ -221,8 +190,12 @@ impl World {
         if self.story.trace.is_some() {
             self.trace_belief(index, until);
         }
+        let promised = self.clocks[self.clients[index].machine].when(until);
         let client = &mut self.clients[index];
         client.until = Some(client.until.map_or(until, |old| old.max(until)));
+        if let Some(grant) = &client.grant {
+            self.checks.idle.had(grant.lease_id, promised);
+        }
         // S1, in the eyes of the clients.
         let counts = |world: &Self, index| world.believes(index) && !world.is_excused(index);
         if !counts(self, index) {
@@ -252,7 +225,9 @@ impl World {
                 self.hear_grant(index, (grant, valid_for, kept), here);
             }
             Message::Extended { until, valid_for, bound: (max_hold_ends, there, ends) } => {
-                client.bounds.retain(|bound| *bound == ends);
+                if let Some(newest) = client.bounds.iter().position(|bound| *bound == ends) {
+                    client.bounds.drain(..newest);
+                }
                 if self.bug != Some(Bug::OldResumeToken) {
                     client.kept = client.kept.map(|kept| kept.extended(max_hold_ends, there));
                 }
@@ -319,9 +294,6 @@ impl World {
         if went_on && client.until.is_none_or(|until| here >= until) {
             return self.leave(index);
         }
-        if !went_on && let Some(max_hold) = client.terms.max_hold {
-            client.bounds.push(now.saturating_sub(LATEST_NEWS) + max_hold);
-        }
         client.first_granted.get_or_insert(now);
         client.stage = Stage::Holding;
         let until = match local {
@@ -335,6 +307,10 @@ impl World {
         if here < until {
             self.set_belief(index, until);
             self.loops_on_after(index, |loops| Some(loops.holds));
+            if went_on && self.plan.crossing.moves {
+                let (mut random, _) = self.next_act(index);
+                self.stray_cancel(index, &mut random);
+            }
         } else if local {
             self.leave(index);
         } else {
@@ -354,7 +330,7 @@ impl World {
     /// Ends its belief first, then says so (S13).
     pub(crate) fn leave(&mut self, index: usize) {
         let (mut random, _) = self.next_act(index);
-        let asks = random.chance(500);
+        let asks = random.chance(self.plan.releases());
         let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;
         if !keeps {
             self.trace_end(index, false);

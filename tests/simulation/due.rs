@@ -42,6 +42,7 @@ pub(crate) enum Delivery {
         action: Box<Action>,
         number: u64,
         heard: bool,
+        sent: Duration,
     },
     ToClient(CallerId, Message),
     ClientActs(usize),
@@ -52,6 +53,8 @@ pub(crate) enum Delivery {
     },
     Arrival(u64),
     Trouble(u64),
+    /// Perhaps somebody sets the store's clock.
+    StoreClock(u64),
     Restart(usize),
     WallMoves(WallMoves),
     /// Somebody mends a record that another tool has spoilt.

@@ -15,7 +15,7 @@ use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::client::plain_terms;
+use crate::plan::plain_terms;
 use crate::storage::{Storage, failed, unknown};
 use crate::truth::Truth;
 /// What is left of each kind of thing that may go wrong.

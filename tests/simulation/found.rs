@@ -1,5 +1,7 @@
 //! Schedules that found something, and what must occur in a run.
 
+use crate::planted::Bug;
+
 /// A schedule that failed once.
 pub(crate) struct Found {
     pub(crate) seed: u64,
@@ -7,6 +9,8 @@ pub(crate) struct Found {
     pub(crate) faults: &'static str,
     /// What was wrong.
     pub(crate) what: &'static str,
+    /// A planted bug with which it fails still: so what it is about still happens in it.
+    pub(crate) shown_by: Option<Bug>,
 }
 
 /// None of these may fail again.
@@ -14,22 +18,50 @@ pub(crate) const FOUND: &[Found] = &[
     Found {
         seed: 4821,
         faults: "1.0.0,4.0.0,1.0.1,4.0.1,1.0.2,4.0.3,1.0.3,4.0.4,1.0.4,4.0.5,1.0.5,1.0.6,1.0.7,1.0.8,4.0.7,1.0.9,1.0.10,4.0.8,1.0.11,1.0.12,1.0.13,4.0.11,1.0.15,4.0.13,1.0.16,4.0.15,1.0.17,1.0.18,4.0.16,1.0.20,1.0.21,1.0.22,1.0.23",
+        shown_by: None,
         what: "a renewal under way was answered after its holder had released: a second release overtook the first, which was then told as a loss (S13)",
     },
     Found {
         seed: 4113,
         faults: "1.0.0,4.0.1,1.0.1,8.1.4,1.0.3,4.0.2",
+        shown_by: None,
         what: "a sidecar was frozen while its release was answered: the answer, that another had had the lease, was thrown away, and the hold told as released (S13)",
     },
     Found {
         seed: 1636,
         faults: "1.0.1,1.0.2,1.0.6",
+        shown_by: None,
         what: "the lock was handed on half a second before the lease ended, because a hold without auto_renew is never at risk (S10)",
     },
     Found {
         seed: 97,
         faults: "1.0.0,1.0.2,1.0.3,1.0.6",
+        shown_by: None,
         what: "a hold that was resumed twice lost its max_hold too early: the store's time in a resumed grant was that of the first grant (S11, S16)",
+    },
+    Found {
+        seed: 58,
+        faults: "1.0.0,1.0.1,1.0.2,1.0.3,1.0.4",
+        shown_by: Some(Bug::LeftHandsOn),
+        what: "a release at the sidecar that the hold had left handed the lock on to who waited there, beside its release at the other one (S16)",
+    },
+    Found {
+        seed: 332,
+        faults: "1.0.0,6.0.1,1.0.2",
+        shown_by: Some(Bug::CancelHandsOn),
+        what: "a cancel at the sidecar that the hold had left handed the lock on to who waited there, while its client believed (S13, S16)",
+    },
+    Found {
+        seed: 0,
+        faults: "",
+        shown_by: Some(Bug::IgnoresGeneration),
+        what: "a release with an older generation ended a hold that had been resumed just before (S16)",
+    },
+    Found {
+        seed: 43,
+        faults: "",
+        shown_by: None,
+        what: "a hold was told as lost at a sidecar that still had an older one, whose lease an operator had ended (S16, S17)",
     },
 ];
 
@@ -47,6 +79,7 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "! OlderCopy",
     "! MachineMoved",
     "! ShortPause",
+    "! StoreClockBack",
     "! TokenGarbled",
     "! WallSlews",
     "! WallSteps",
@@ -60,11 +93,20 @@ pub(crate) const MUST_OCCUR: &[&str] = &[
     "fault: DelayAnswer",
     "fault: DelayMessage",
     "fault: DelayRequest",
+    "fault: LateWrite",
     "fault: LoseAnswer",
     "fault: LoseRequest",
     "fault: RepeatRequest",
     "fault: Reset",
+    "fault: SlowAnswer",
+    "fault: StoreClock",
     "fault: Trouble",
+    "calls where the hold has left",
+    "cancels where the hold has left",
+    "late write across a hand-off",
+    "late write across a release",
+    "late write across a resume",
+    "renewals that overlap",
     "idle → acquiring",
     "polling → acquiring",
     "polling → idle",

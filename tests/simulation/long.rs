@@ -5,11 +5,12 @@ use std::time::Duration;
 use leasehold::hold::{Event, Settings};
 
 use crate::chance::Chance;
-use crate::client::{Stage, plain_terms};
+use crate::client::Stage;
 use crate::due::Delivery;
+use crate::plan::{Mode, Plan, plain_terms};
 use crate::planted::Bug;
 use crate::story::Story;
-use crate::world::{Mode, Plan, World};
+use crate::world::World;
 
 /// A client that takes the lock, holds it, gives it back, and perhaps comes again.
 #[derive(Clone, Copy, Debug)]

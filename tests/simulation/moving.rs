@@ -14,8 +14,10 @@ use crate::due::{Delivery, Incoming};
 use crate::kept::{Here, Kept};
 use crate::world::World;
 
-/// How much earlier than agreed a hold may end: a clock is fast, and front ends of the store differ by 3 s, cut to the second.
-const EARLY: Duration = Duration::from_secs(6);
+/// How much earlier than agreed a hold may end: a clock is fast.
+const EARLY: Duration = Duration::from_millis(500);
+/// The same for one that went on elsewhere: front ends of the store differ by 3 s, cut to the second, at either end.
+const EARLY_ELSEWHERE: Duration = Duration::from_secs(6);
 
 impl World {
     /// S16: it asks any sidecar to go on with its hold.
@@ -31,6 +33,7 @@ impl World {
         client.stage = Stage::Resuming;
         (client.at, client.caller, client.called) = (at, caller, here);
         self.callers.insert(caller, index);
+        self.whose.insert(caller, index);
         let client = &self.clients[index];
         let lease = client.terms.lease_duration;
         let own = client.until.map_or(Duration::ZERO, |until| until.saturating_since(here));
@@ -79,6 +82,20 @@ impl World {
         self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
     }
 
+    /// Its old stream is closed at a sidecar that it has left, some time later. Only a client that was answered does that (S16).
+    pub(crate) fn stray_cancel(&mut self, index: usize, random: &mut SeededRandom) {
+        let former = &self.clients[index].former;
+        if former.is_empty() {
+            return;
+        }
+        let (sidecar, caller) = former[usize::try_from(random.below(former.len() as u64)).unwrap()];
+        let most = if !self.calm && random.chance(300) { 20_000 } else { 30 };
+        let delay = millis(random, 1, most);
+        let life = self.sidecars[sidecar].life;
+        let incoming = Incoming::Event(Event::CallerLeft { caller });
+        self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
+    }
+
     /// What a caller is told by `action`.
     pub(crate) fn message(&self, index: usize, action: &Action) -> Option<(CallerId, Message)> {
         let gained = self.sidecars[index].gained;
@@ -120,13 +137,18 @@ impl World {
         Here { machine, boot: self.read_clock(machine) }
     }
 
-    /// A sidecar has agreed to a new `max_hold`.
+    /// A sidecar has agreed to a `max_hold`, at the grant or anew, whether or not its client comes to know.
     pub(crate) fn agreed(&mut self, message: &Message, caller: CallerId) {
-        if let Message::Extended { bound: (_, _, ends), .. } = message
-            && let Some(client) = self.callers.get(&caller).copied()
-        {
-            self.clients[client].bounds.push(*ends);
-        }
+        let Some(index) = self.whose.get(&caller).copied() else { return };
+        let client = &mut self.clients[index];
+        let ends = match message {
+            Message::Extended { bound: (_, _, ends), .. } => Some(*ends),
+            Message::Granted { grant, .. } if !grant.resumed => {
+                client.terms.max_hold.map(|span| self.now + span)
+            }
+            _ => None,
+        };
+        client.bounds.extend(ends);
     }
 
     /// S11: what was agreed on last bounds the hold, and nothing older does.
@@ -142,12 +164,31 @@ impl World {
         if lease.is_some_and(|lease| self.checks.broken.contains(&lease)) {
             return;
         }
-        let least = client.bounds.iter().chain(&client.asked).min().copied();
-        let too_early = least.is_some_and(|ends| self.now + EARLY < ends);
+        let early = if client.former.is_empty() { EARLY } else { EARLY_ELSEWHERE };
+        let least = client.bounds.iter().min().copied();
+        let too_early = least.is_some_and(|ends| self.now + early < ends);
         if too_early && client.terms.auto_renew {
             let text = format!(
                 "S11: {caller:?} is told that max_hold is reached, and it ends at {least:?}"
             );
+            self.checks.fail(text);
+        }
+    }
+
+    /// S16: who asks to go on with a hold that is still its own is not told that another had the lock.
+    pub(crate) fn check_resume(&mut self, action: &Action) {
+        let Action::TellLost { caller, reason: LossReason::Taken, .. } = action else { return };
+        let Some(client) = self.callers.get(caller).map(|index| &self.clients[*index]) else {
+            return;
+        };
+        let Some(grant) = client.grant.as_ref().filter(|_| client.stage == Stage::Resuming) else {
+            return;
+        };
+        let goes_on = self.checks.promises.goes_on(grant.lease_id, grant.generation)
+            && !self.checks.truth.is_over(grant.lease_id)
+            && self.checks.idle.runs(grant.lease_id, self.now);
+        if goes_on {
+            let text = format!("S16: {caller:?} may not go on with a hold that is its own");
             self.checks.fail(text);
         }
     }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Action, TroubleKind};
+use leasehold::hold::{Action, Event, TroubleKind};
 
 use crate::chance::{About, millis};
 use crate::due::{Delivery, Incoming};
+use crate::plan::Mode;
+use crate::promises::Look;
 use crate::storage::{failed, unknown};
-use crate::world::{Mode, World};
+use crate::world::World;
 
 /// The latest that a message comes.
 pub(crate) const LATEST: Duration = Duration::from_secs(45);
@@ -48,37 +50,62 @@ impl World {
         {
             let delay = millis(&mut random, 1, 45_000);
             let action = Box::new(action.clone());
-            let delivery = Delivery::ToStore { sidecar: index, life, action, number, heard: false };
+            let heard = false;
+            let delivery =
+                Delivery::ToStore { sidecar: index, life, action, number, heard, sent: now };
             self.after(delay, delivery);
         }
         let lost = self.chance.fault(About::LoseRequest, whose, rate(plan.lose_request));
         if lost.is_none() && !cut_off {
+            let delay = self.held_up(&action, whose).unwrap_or(delay);
             let action = Box::new(action);
-            self.after(delay, Delivery::ToStore { sidecar: index, life, action, number, heard });
+            let delivery =
+                Delivery::ToStore { sidecar: index, life, action, number, heard, sent: now };
+            self.after(delay, delivery);
         }
         None
+    }
+
+    /// How long a record write is held up, if it is: it has been repeated by then, or given up (S13).
+    fn held_up(&mut self, action: &Action, whose: (usize, u64)) -> Option<Duration> {
+        let is_write = matches!(action, Action::SendWrite { .. });
+        let rate = if self.calm || !is_write { 0 } else { self.plan.crossing.late_writes };
+        let mut random = self.chance.fault(About::LateWrite, whose, rate)?;
+        Some(millis(&mut random, 3_000, 45_000))
     }
 
     pub(crate) fn reach_store(
         &mut self,
         (sidecar, life): (usize, u32),
         action: &Action,
-        number: u64,
-        heard: bool,
+        (number, heard): (u64, bool),
+        sent: Duration,
     ) {
         let event = self.storage.apply(action, self.now, &mut self.checks.truth);
         if let Some(violation) = self.storage.violation.take() {
             self.checks.fail(violation);
         }
+        let former = self.sidecars[sidecar].life != life;
+        let look = Look { former, ..self.look(sidecar) };
+        self.checks.reached(look, (action, &event), sent);
         self.story.count_answer(&event);
         self.story.note(self.now, || format!("store       {action:?} of {sidecar}: {event:?}"));
         let rate = if self.calm { 0 } else { self.plan.lose_answer };
         let lost = self.chance.fault(About::LoseAnswer, (sidecar, number), rate);
         if heard && lost.is_none() {
             let delay = self.delay(About::DelayAnswer, sidecar, number);
+            let delay = self.slowly(&event, (sidecar, number)).unwrap_or(delay);
             let incoming = Incoming::Answer(event, self.storage.date(self.now));
             self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
         }
+    }
+
+    /// How long the answer to a renewal takes that comes after its time-out, and after the next one was sent (S2).
+    fn slowly(&mut self, event: &Event, whose: (usize, u64)) -> Option<Duration> {
+        let is_renewal = matches!(event, Event::RenewAnswered { .. });
+        let rate = if self.calm || !is_renewal { 0 } else { self.plan.crossing.slow_answers };
+        let mut random = self.chance.fault(About::SlowAnswer, whose, rate)?;
+        Some(millis(&mut random, 2_500, 12_000))
     }
 
     /// How long a message takes.

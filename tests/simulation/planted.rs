@@ -1,15 +1,4 @@
-//! Machines with a bug in them, which the checks must find: a check that finds none of these proves nothing.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, Memory, Request, Settings, Stored, margin,
-};
-use leasehold::lock::{ETag, FencingToken, LeaseId};
-use leasehold::time::{Instant, UnixMillis};
-
-use crate::storage::GARBAGE;
+//! The mistakes that the checks must find: a check that finds none of these proves nothing. `machine.rs` makes them.
 
 /// A mistake that somebody could make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +41,7 @@ pub(crate) enum Bug {
     SuspicionIsLoss,
     /// A suspicion is not acted on (S3).
     SuspicionIgnored,
-    /// Calls are taken for those of the newest generation (S16).
+    /// A call is taken for one of the generation that is had here, whatever it carries (S16).
     IgnoresGeneration,
     /// The generation is not written with the record (S16).
     GenerationNotStored,
@@ -60,8 +49,16 @@ pub(crate) enum Bug {
     RenewsWithoutMatch,
     /// A record is written over whatever version it has (S5, S16).
     WritesWithoutMatch,
+    /// A release at the sidecar that the hold has left hands the lock on (S16).
+    LeftHandsOn,
+    /// A cancel hands the lock on without asking the store (S13, S16).
+    CancelHandsOn,
     /// A cancel ends a hold that was resumed a moment ago (S16).
     CancelEndsResumed,
+    /// The lock is handed on while the validity that a silent holder was told still runs (S13).
+    SilenceHandsOn,
+    /// The lease of a silent holder is renewed on and on (S14).
+    SilentIsRenewed,
     /// A resume token keeps the bounds of the grant (S16).
     OldResumeToken,
     /// A token that cannot be read is taken for none (S5).
@@ -76,6 +73,10 @@ pub(crate) enum Bug {
     TakenIsReleased,
     /// Nobody stands back who has nobody queued (S10).
     NoStandBackAlone,
+    /// The mark of a lock that is handed on does not age (S10).
+    MarkNeverAges,
+    /// A rest lasts until the store's clock says so, whatever was asked for (S11).
+    RestByStoreClock,
 }
 
 /// Where a bug is looked for.
@@ -88,16 +89,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    /// The checks do not find these within the bound: what they break is caught by something else first. docs/safety.md says
-    /// so; `LEASEHOLD_TEST_SIMULATION_BUG=…` looks for one all the same.
-    pub(crate) const NOT_FOUND: [Self; 4] = [
-        Self::MatchesNewestSend,
-        Self::IgnoresGeneration,
-        Self::GenerationNotStored,
-        Self::RenewsWithoutMatch,
-    ];
-
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 37] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -121,7 +113,11 @@ impl Bug {
         Self::GenerationNotStored,
         Self::RenewsWithoutMatch,
         Self::WritesWithoutMatch,
+        Self::LeftHandsOn,
+        Self::CancelHandsOn,
         Self::CancelEndsResumed,
+        Self::SilenceHandsOn,
+        Self::SilentIsRenewed,
         Self::OldResumeToken,
         Self::UnreadableIsNone,
         Self::EpochInSeconds,
@@ -129,253 +125,17 @@ impl Bug {
         Self::RefusalIsLoss,
         Self::TakenIsReleased,
         Self::NoStandBackAlone,
+        Self::MarkNeverAges,
+        Self::RestByStoreClock,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {
         match self {
-            Self::NoStandBackAlone | Self::EpochInSeconds | Self::SuspicionIgnored => Hunt::Long,
+            Self::NoStandBackAlone
+            | Self::EpochInSeconds
+            | Self::SuspicionIgnored
+            | Self::MarkNeverAges => Hunt::Long,
             _ => Hunt::Chance,
         }
-    }
-}
-
-/// The real machine, which a bug may stand before and behind.
-#[derive(Debug)]
-pub(crate) struct Machine {
-    pub(crate) hold: Hold,
-    bug: Option<Bug>,
-    sent: BTreeMap<Request, Instant>,
-    newest: Option<Request>,
-    shift: Duration,
-    renewals: BTreeMap<Request, ()>,
-    lost: Option<CallerId>,
-    token: Option<FencingToken>,
-    arrivals: u64,
-    settings: Settings,
-    resumed: BTreeSet<CallerId>,
-    generation: u64,
-    /// The lease id that the hold was supplied with last.
-    pub(crate) spare: Option<LeaseId>,
-}
-
-impl Machine {
-    pub(crate) const fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
-        Self {
-            hold,
-            bug,
-            sent: BTreeMap::new(),
-            newest: None,
-            shift: Duration::ZERO,
-            renewals: BTreeMap::new(),
-            lost: None,
-            token: None,
-            arrivals: 0,
-            settings,
-            resumed: BTreeSet::new(),
-            generation: 0,
-            spare: None,
-        }
-    }
-
-    pub(crate) fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
-        let Some(bug) = self.bug else { return self.hold.on(event, now) };
-        let mut actions = Vec::new();
-        let event = self.before(bug, event, now, &mut actions);
-        let mut events = vec![event];
-        while let Some(event) = events.pop() {
-            for action in self.hold.on(event, now) {
-                match self.behind(bug, action, now) {
-                    Behind::Action(action) => actions.push(action),
-                    Behind::Event(event) => events.push(event),
-                }
-            }
-        }
-        actions
-    }
-
-    /// What the bug makes of an event.
-    fn before(&mut self, bug: Bug, event: Event, now: Instant, told: &mut Vec<Action>) -> Event {
-        match (bug, event) {
-            (
-                Bug::CountsFromAnswer,
-                event @ (Event::AcquireAnswered { request, answer: Ok(_), .. }
-                | Event::RenewAnswered { request, answer: Ok(_) }),
-            ) => {
-                let sent = self.sent.get(&request).copied().unwrap_or(now);
-                self.shift = now.saturating_since(sent);
-                event
-            }
-            (Bug::MatchesNewestSend, Event::RenewAnswered { request, answer: Ok(time) }) => {
-                let request = self.newest.unwrap_or(request);
-                Event::RenewAnswered { request, answer: Ok(time) }
-            }
-            (Bug::AcquiresToRenew, Event::AcquireAnswered { request, answer, read: None })
-                if self.renewals.contains_key(&request) =>
-            {
-                Event::RenewAnswered { request, answer: answer.map(|granted| granted.time) }
-            }
-            (Bug::LateRenewalRevives, event @ Event::RenewAnswered { answer: Ok(_), .. }) => {
-                if let Some(caller) = self.lost {
-                    let valid_until = now + Duration::from_secs(10);
-                    told.push(Action::TellRenewed { caller, valid_until });
-                }
-                event
-            }
-            (Bug::ForgetsWaiter, event @ Event::CallerArrived { .. }) => {
-                self.arrivals += 1;
-                if self.arrivals.is_multiple_of(3) { Event::Wakeup } else { event }
-            }
-            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::Wakeup,
-            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
-            (Bug::CancelEndsResumed, Event::CallerLeft { caller })
-                if self.resumed.contains(&caller) =>
-            {
-                let generation = Some(self.generation);
-                Event::ReleaseAsked { caller, generation }
-            }
-            (Bug::NoStandBackAlone, event @ Event::CallerArrived { .. }) => {
-                if self.hold.is_idle() {
-                    let Memory { known, highest, .. } = self.hold.clone().into_memory();
-                    let memory = Memory { known, highest, ..Memory::default() };
-                    self.arrivals += 1;
-                    self.hold = Hold::new(self.settings, memory, self.arrivals, now);
-                    if let Some(lease_id) = self.spare {
-                        self.hold.supply(lease_id);
-                    }
-                }
-                event
-            }
-            (Bug::IgnoresGeneration, event) => without_generation(event),
-            (bug, event) => misread(bug, event),
-        }
-    }
-
-    /// What the bug makes of an action.
-    fn behind(&mut self, bug: Bug, mut action: Action, now: Instant) -> Behind {
-        match (bug, &mut action) {
-            (
-                Bug::CountsFromAnswer | Bug::MatchesNewestSend,
-                Action::SendAcquire { request, .. } | Action::SendRenew { request, .. },
-            ) => {
-                self.sent.insert(*request, now);
-                self.newest = Some(*request);
-            }
-            (Bug::CountsFromAnswer, Action::TellGranted { grant, .. }) => {
-                grant.valid_until = grant.valid_until + self.shift;
-            }
-            (Bug::CountsFromAnswer, Action::TellRenewed { valid_until, .. }) => {
-                *valid_until = *valid_until + self.shift;
-            }
-            (Bug::NoMargin, Action::TellGranted { grant, .. }) => {
-                self.shift = margin(grant.lease_duration);
-                grant.valid_until = grant.valid_until + self.shift;
-            }
-            (Bug::NoMargin, Action::TellRenewed { valid_until, .. }) => {
-                *valid_until = *valid_until + self.shift;
-            }
-            (Bug::AssumesRenewed, Action::SendRenew { request, .. }) => {
-                let answer = Ok(UnixMillis(1_800_000_000_000));
-                return Behind::Event(Event::RenewAnswered { request: *request, answer });
-            }
-            (Bug::TokenNotStored, Action::SendWrite { request, if_match, .. }) => {
-                let answer = Ok(ETag(if_match.0.clone()));
-                return Behind::Event(Event::WriteAnswered { request: *request, answer });
-            }
-            (Bug::AcquiresToRenew, Action::SendRenew { request, lease_id, timeout, .. }) => {
-                self.renewals.insert(*request, ());
-                return Behind::Action(Action::SendAcquire {
-                    request: *request,
-                    lease_id: *lease_id,
-                    duration: Duration::from_secs(15),
-                    if_match: None,
-                    read: false,
-                    timeout: *timeout,
-                });
-            }
-            (Bug::LateRenewalRevives, Action::TellLost { caller, .. }) => self.lost = Some(*caller),
-            (Bug::LateRenewalRevives, Action::TellGranted { .. }) => self.lost = None,
-            (Bug::SameTokenOnHandOff, Action::TellGranted { grant, .. }) => {
-                let own = grant.token;
-                if let Some(token) = self.token.filter(|token| token.epoch() == own.epoch()) {
-                    grant.token = token;
-                }
-                self.token = Some(own);
-            }
-            (Bug::RenewsWithoutMatch, Action::SendRenew { if_match, .. }) => *if_match = None,
-            (Bug::GenerationNotStored, Action::SendWrite { fields, .. }) => {
-                fields.retain(|name, _| !name.ends_with("_generation"));
-            }
-            (Bug::CancelEndsResumed, Action::TellGranted { caller, grant }) if grant.resumed => {
-                self.resumed.insert(*caller);
-                self.generation = grant.generation;
-            }
-            _ => {}
-        }
-        Behind::Action(action)
-    }
-}
-
-/// What comes of an action.
-enum Behind {
-    Action(Action),
-    /// It is answered without being done.
-    Event(Event),
-}
-
-/// What the bug makes of an answer of the store.
-fn misread(bug: Bug, event: Event) -> Event {
-    match (bug, event) {
-        (
-            Bug::UnreadableIsNone,
-            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
-        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
-        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
-            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
-        }
-        (
-            Bug::EpochInSeconds,
-            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
-        ) => {
-            granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
-            Event::AcquireAnswered { request, answer: Ok(granted), read }
-        }
-        (
-            Bug::UnknownIsStored,
-            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
-        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
-        (
-            Bug::RefusalIsLoss,
-            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
-        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
-        (
-            Bug::TakenIsReleased,
-            Event::ReleaseAnswered {
-                request,
-                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
-            },
-        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
-        (_, event) => event,
-    }
-}
-
-/// 2020-01-01 UTC.
-const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
-
-fn without_garbage(mut stored: Stored) -> Stored {
-    stored.fields.retain(|_, value| value != GARBAGE);
-    stored
-}
-
-fn without_generation(event: Event) -> Event {
-    match event {
-        Event::ReleaseAsked { caller, .. } => Event::ReleaseAsked { caller, generation: None },
-        Event::ExtendAsked { caller, max_hold, .. } => {
-            Event::ExtendAsked { caller, generation: None, max_hold }
-        }
-        Event::ProgressReported { caller, .. } => {
-            Event::ProgressReported { caller, generation: None }
-        }
-        Event::ValidityAsked { caller, .. } => Event::ValidityAsked { caller, generation: None },
-        other => other,
     }
 }

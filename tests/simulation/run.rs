@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::chance::{About, Chance, Fault, one_of};
-use crate::client::plain_terms;
 use crate::network::LATEST;
+use crate::plan::plain_terms;
 use crate::planted::Bug;
 use crate::story::{Counts, Story};
 use crate::world::World;
@@ -20,6 +20,8 @@ pub(crate) type Only = Option<BTreeSet<[u32; 3]>>;
 const ROUND_TRIPS: Duration = Duration::from_millis(200);
 /// The longest lease.
 const LONGEST_LEASE: Duration = Duration::from_secs(60);
+/// The longest `min_hold`: a rest, counted from when a sidecar sees it for the first time, if the store's clock went back (S11).
+const LONGEST_REST: Duration = Duration::from_secs(20);
 /// The longest that anything else may keep a lock: a pause, a rest after `min_hold`.
 const LONGEST_PAUSE: Duration = Duration::from_secs(90);
 
@@ -35,6 +37,8 @@ pub(crate) struct Outcome {
     pub(crate) trace: Vec<TraceEvent>,
     /// How long the first of those who came when faults had stopped waited.
     pub(crate) first_grant: Duration,
+    /// How long a lease was had by nobody, at the most (S6).
+    pub(crate) idle: Duration,
 }
 
 /// Runs the schedule of `seed`.
@@ -56,6 +60,13 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("writes".to_owned(), world.checks.writes);
     counts.insert("writes with an older token".to_owned(), world.checks.stale_writes);
     counts.insert("clients".to_owned(), world.clients.len() as u64);
+    let promises = &world.checks.promises;
+    counts.insert("renewals that overlap".to_owned(), promises.overlapping);
+    counts.insert("calls where the hold has left".to_owned(), promises.calls_at_left);
+    counts.insert("cancels where the hold has left".to_owned(), promises.cancels_at_left);
+    for (what, count) in &world.checks.idle.late {
+        counts.insert(format!("late write across a {what}"), *count);
+    }
     Outcome {
         violation: world.checks.violation.map(|what| (what, world.now)),
         faults: world.chance.happened,
@@ -63,6 +74,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
         timeline: world.story.lines.unwrap_or_default(),
         trace: world.story.trace.unwrap_or_default(),
         first_grant,
+        idle: world.checks.idle.longest,
     }
 }
 
@@ -90,7 +102,8 @@ fn come_to_rest(world: &mut World) -> Duration {
     for sidecar in 0..2 {
         world.arrive((sidecar, sidecar), plain_terms(15, Duration::from_secs(3_600)));
     }
-    let soon = Duration::from_secs(lease) + world.settings().poll_cap + ROUND_TRIPS;
+    let rest = if world.storage.was_set_back() { LONGEST_REST } else { Duration::ZERO };
+    let soon = Duration::from_secs(lease) + rest + world.settings().poll_cap + ROUND_TRIPS;
     world.run_until(from + soon);
     let granted = |world: &World| {
         world.clients[before..].iter().map(|client| client.first_granted).collect::<Vec<_>>()
@@ -125,6 +138,7 @@ pub(crate) struct Sums {
     pub(crate) schedules: u64,
     pub(crate) counts: Counts,
     pub(crate) longest_first_grant: Duration,
+    pub(crate) longest_idle: Duration,
     /// The first seed that failed.
     pub(crate) failed: Option<u64>,
 }
@@ -136,6 +150,7 @@ impl Sums {
             *self.counts.entry(name).or_default() += count;
         }
         self.longest_first_grant = self.longest_first_grant.max(outcome.first_grant);
+        self.longest_idle = self.longest_idle.max(outcome.idle);
         if outcome.violation.is_some() {
             self.failed = Some(self.failed.map_or(seed, |other| other.min(seed)));
         }
@@ -147,6 +162,7 @@ impl Sums {
             *self.counts.entry(name).or_default() += count;
         }
         self.longest_first_grant = self.longest_first_grant.max(other.longest_first_grant);
+        self.longest_idle = self.longest_idle.max(other.longest_idle);
         self.failed = self.failed.into_iter().chain(other.failed).min();
     }
 }

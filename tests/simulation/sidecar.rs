@@ -7,13 +7,16 @@ use leasehold::hold::{Action, Event, Failure, Hold, Memory, Settings};
 use leasehold::time::{Instant, Suspicions, UnixMillis};
 
 use crate::due::Incoming;
-use crate::planted::{Bug, Machine};
+use crate::machine::Machine;
+use crate::planted::Bug;
 use crate::world::World;
 
 #[derive(Debug)]
 pub(crate) struct Sidecar {
     pub(crate) machine: Machine,
     pub(crate) settings: Settings,
+    /// It is, or was just now, about to go on with a client's hold (S16).
+    pub(crate) resumes: bool,
     /// What a bug has added to its clock.
     pub(crate) gained: Duration,
     wall: Option<i128>,
@@ -38,6 +41,7 @@ impl Sidecar {
         Self {
             machine: Machine::new(hold, settings, bug),
             settings,
+            resumes: false,
             gained: Duration::ZERO,
             wall: None,
             suspicions: Suspicions::default(),

@@ -29,6 +29,11 @@ pub(crate) struct Storage {
     newest_lease: Option<LeaseId>,
     /// How far the clocks of its front ends are ahead, in milliseconds.
     pub(crate) fronts: [u64; 3],
+    /// By how many milliseconds they have gone back, and the greatest date that they have shown before.
+    behind: u64,
+    shown: u64,
+    /// Its record says less than was granted: its clocks are all that the next token goes by (S5).
+    only_clocks: bool,
     /// What somebody's tool made unreadable: the record's token before.
     garbled: Option<String>,
     /// It takes no notice of the version that a write is for: a planted bug.
@@ -47,6 +52,9 @@ impl Storage {
             copy: None,
             newest_lease: None,
             fronts: [0; 3],
+            behind: 0,
+            shown: 0,
+            only_clocks: false,
             garbled: None,
             loose: false,
             violation: None,
@@ -57,7 +65,7 @@ impl Storage {
     fn times(&self, now: Duration) -> (Instant, UnixMillis) {
         let millis = u64::try_from(now.as_millis()).unwrap();
         let front = usize::try_from(millis.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).unwrap() % 3;
-        let date = (EPOCH + millis + self.fronts[front]) / 1_000 * 1_000;
+        let date = (EPOCH + millis + self.fronts[front] - self.behind) / 1_000 * 1_000;
         (Instant::from_boot(now), UnixMillis(date))
     }
 
@@ -96,6 +104,7 @@ impl Storage {
                     let text = "S5: a token was written over one that cannot be read".to_owned();
                     self.violation = Some(text);
                 }
+                self.only_clocks &= answer.is_err();
                 let answer = answer.map(|written| written.etag).map_err(|error| failure(&error));
                 Event::WriteAnswered { request: *request, answer }
             }
@@ -154,10 +163,14 @@ impl Storage {
     pub(crate) fn delete(&mut self, now: Duration, newest_grant: Duration, truth: &mut Truth) {
         let (at, time) = self.times(now);
         let Ok(stored) = self.locks.read_record(&self.path, at, time) else { return };
+        // Its clock is all that a lock that is made again goes by (S5).
+        if self.is_behind(now) {
+            return;
+        }
         if now < newest_grant + SOON || self.locks.delete(&self.path, &stored.etag, at).is_err() {
             return;
         }
-        self.garbled = None;
+        (self.garbled, self.only_clocks) = (None, true);
         self.newest_ends(Ended::Gone, truth);
     }
 
@@ -166,8 +179,9 @@ impl Storage {
     pub(crate) fn fall_back(&mut self, now: Duration, truth: &mut Truth) {
         let is_leased = self.is_leased(now);
         match self.copy.take() {
-            Some(copy) if !is_leased && self.garbled.is_none() => {
+            Some(copy) if !is_leased && !self.is_behind(now) && self.garbled.is_none() => {
                 self.locks.rewind_record(&self.path, copy);
+                self.only_clocks = true;
                 self.newest_ends(Ended::Gone, truth);
             }
             Some(copy) => self.copy = Some(copy),
@@ -220,10 +234,33 @@ impl Storage {
         }
     }
 
-    /// How far a token runs ahead of the store's fastest clock.
-    pub(crate) fn ahead(&self, token: FencingToken, now: Duration) -> Duration {
+    /// What the fastest of its clocks shows.
+    fn fastest(&self, now: Duration) -> u64 {
         let fastest = self.fronts.iter().max().copied().unwrap_or_default();
-        let clock = EPOCH + u64::try_from(now.as_millis()).unwrap() + fastest;
+        EPOCH + u64::try_from(now.as_millis()).unwrap() + fastest - self.behind
+    }
+
+    /// All its clocks go back, unless the next token hangs on them; that by which leases run does not.
+    pub(crate) fn set_back(&mut self, by: u64, now: Duration) {
+        if self.only_clocks {
+            return;
+        }
+        self.shown = self.shown.max(self.fastest(now));
+        self.behind += by;
+    }
+
+    /// Whether its clocks show less than they have shown.
+    fn is_behind(&self, now: Duration) -> bool {
+        self.fastest(now) < self.shown
+    }
+
+    pub(crate) const fn was_set_back(&self) -> bool {
+        self.behind > 0
+    }
+
+    /// How far a token runs ahead of the greatest time that its clocks have shown.
+    pub(crate) fn ahead(&self, token: FencingToken, now: Duration) -> Duration {
+        let clock = self.fastest(now).max(self.shown);
         Duration::from_millis(millis_of(token).saturating_sub(clock))
     }
 }

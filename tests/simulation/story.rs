@@ -27,6 +27,8 @@ pub(crate) enum Happening {
     WallSteps,
     WallSwings,
     WallSlews,
+    /// The store's clock goes back (S5, S11).
+    StoreClockBack,
 }
 
 impl Happening {

@@ -8,9 +8,10 @@ use leasehold::testing::SeededRandom;
 
 use crate::chance::{About, millis, one_of};
 use crate::due::{Delivery, Incoming, WallMoves};
+use crate::plan::Mode;
 use crate::planted::Bug;
 use crate::story::Happening;
-use crate::world::{Mode, World};
+use crate::world::World;
 
 /// How long a draining sidecar waits for its holders (S15).
 const DRAIN: Duration = Duration::from_secs(20);
@@ -66,7 +67,25 @@ impl World {
             Happening::WallSteps | Happening::WallSwings | Happening::WallSlews => {
                 self.set_wall(what, index, random);
             }
+            // By a chance of its own.
+            Happening::StoreClockBack => {}
         }
+    }
+
+    /// Now and then the store's clock goes back (S5, S11).
+    pub(crate) fn store_clock(&mut self, number: u64) {
+        if self.calm {
+            return;
+        }
+        let mut next = self.chance.of(About::StoreClock, 1, number);
+        self.after(millis(&mut next, 2_000, 60_000), Delivery::StoreClock(number + 1));
+        let rate = self.plan.crossing.store_clock;
+        let Some(mut random) = self.chance.fault(About::StoreClock, (0, number), rate) else {
+            return;
+        };
+        let by = one_of(&mut random, &[1_500, 30_000, 3_600_000, 50_000_000_000]);
+        self.story.happens(self.now, Happening::StoreClockBack, 0);
+        self.storage.set_back(by, self.now);
     }
 
     fn drain(&mut self, index: usize) {

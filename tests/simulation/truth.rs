@@ -65,6 +65,21 @@ impl Truth {
         }
     }
 
+    /// Whether a lease has ended in the store, as far as anybody did something to it.
+    pub(crate) fn is_over(&self, lease_id: LeaseId) -> bool {
+        self.ended.contains_key(&lease_id) || self.released.contains(&lease_id)
+    }
+
+    /// Whether the lease that a request is about was ended in the store by somebody or something else.
+    pub(crate) fn has_ended(&self, action: &Action) -> bool {
+        match action {
+            Action::SendRenew { lease_id, .. }
+            | Action::SendWrite { lease_id, .. }
+            | Action::SendRelease { lease_id, .. } => self.ended.contains_key(lease_id),
+            _ => false,
+        }
+    }
+
     pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event) {
         if let Event::ResumeAsked { resume, .. } = event {
             self.moved.insert(resume.lease_id);
@@ -101,8 +116,7 @@ impl Truth {
         let lease_id = self.leases.get(&caller)?;
         let by_store =
             matches!(reason, LossReason::Taken | LossReason::Broken | LossReason::LockDeleted);
-        let over = self.ended.contains_key(lease_id) || self.released.contains(lease_id);
-        let justified = !by_store || over || self.moved.contains(lease_id);
+        let justified = !by_store || self.is_over(*lease_id) || self.moved.contains(lease_id);
         (!justified).then(|| {
             format!("S8: {caller:?} is told LOST ({}) though its lease is ours", reason.as_str())
         })

@@ -10,12 +10,14 @@ use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 use uuid::Uuid;
 
-use crate::chance::{About, Chance, millis, one_of};
+use crate::chance::{About, Chance, millis};
 use crate::checks::Checks;
 use crate::client::{Client, Message};
 use crate::clock::Clock;
 use crate::due::{Delivery, Due, Incoming};
+use crate::plan::Plan;
 use crate::planted::Bug;
+use crate::promises::Look;
 use crate::sidecar::Sidecar;
 use crate::storage::Storage;
 use crate::story::Story;
@@ -25,29 +27,6 @@ const REMOTE: usize = 2;
 
 /// Steps at one moment, more than there can be reason for.
 const MOST_STEPS: u32 = 20_000;
-
-/// What may go wrong in a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// Everything.
-    Everything,
-    /// The clocks only: no hold may be lost for that (S3).
-    Clocks,
-    /// Nothing: the schedule is a script (`long.rs`).
-    Nothing,
-}
-
-/// How a schedule is: rates in thousandths.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) mode: Mode,
-    pub(crate) lose_request: u16,
-    pub(crate) lose_answer: u16,
-    pub(crate) repeat: u16,
-    pub(crate) delay: u16,
-    pub(crate) trouble: u16,
-    pub(crate) length: Duration,
-}
 
 #[derive(Debug)]
 pub(crate) struct World {
@@ -63,6 +42,8 @@ pub(crate) struct World {
     pub(crate) clients: Vec<Client>,
     /// Which client a caller is.
     pub(crate) callers: BTreeMap<CallerId, usize>,
+    /// Which client a caller is, or was before it called anew.
+    pub(crate) whose: BTreeMap<CallerId, usize>,
     /// When what was sent last on a connection arrives.
     connections: BTreeMap<CallerId, Duration>,
     queue: BinaryHeap<Reverse<Due>>,
@@ -72,45 +53,15 @@ pub(crate) struct World {
     pub(crate) story: Story,
 }
 
-impl Plan {
-    pub(crate) const fn calm(mode: Mode) -> Self {
-        Self {
-            mode,
-            lose_request: 0,
-            lose_answer: 0,
-            repeat: 0,
-            delay: 0,
-            trouble: 0,
-            length: Duration::ZERO,
-        }
-    }
-}
-
 impl World {
     pub(crate) fn new(chance: Chance, bug: Option<Bug>, story: Story) -> Self {
-        let mut random = chance.of(About::Plan, 0, 0);
-        let mode = if random.below(8) == 0 { Mode::Clocks } else { Mode::Everything };
-        let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
-        let mut plan = Plan {
-            mode,
-            lose_request: rate(150),
-            lose_answer: rate(150),
-            repeat: rate(100),
-            delay: rate(150),
-            trouble: rate(1_000),
-            length: Duration::from_secs(60 + u64::from(rate(240))),
-        };
-        if mode == Mode::Clocks {
-            plan = Plan { trouble: plan.trouble, length: plan.length, ..Plan::calm(mode) };
-        }
-        let count = 2 + usize::from(rate(3));
-        let settings = Settings {
-            poll_cap: Duration::from_millis(one_of(&mut random, &[250, 1_000, 5_000])),
-            hand_off: Duration::from_secs(one_of(&mut random, &[1, 5])),
-        };
-        let mut world = Self::with(chance, (plan, count, settings), bug, story);
+        let drawn @ (plan, ..) = Plan::drawn(&chance);
+        let mut world = Self::with(chance, drawn, bug, story);
         world.after(Duration::ZERO, Delivery::Arrival(0));
         world.after(Duration::from_secs(1), Delivery::Trouble(0));
+        if plan.crossing.store_clock > 0 {
+            world.after(Duration::from_secs(1), Delivery::StoreClock(0));
+        }
         world
     }
 
@@ -147,6 +98,7 @@ impl World {
             storage,
             clients: Vec::new(),
             callers: BTreeMap::new(),
+            whose: BTreeMap::new(),
             connections: BTreeMap::new(),
             queue: BinaryHeap::new(),
             numbers: 0,
@@ -231,14 +183,15 @@ impl World {
                     self.take(sidecar, incoming);
                 }
             }
-            Delivery::ToStore { sidecar, life, action, number, heard } => {
-                self.reach_store((sidecar, life), &action, number, heard);
+            Delivery::ToStore { sidecar, life, action, number, heard, sent } => {
+                self.reach_store((sidecar, life), &action, (number, heard), sent);
             }
             Delivery::ToClient(caller, message) => self.hear(caller, message),
             Delivery::ClientActs(client) => self.act(client),
             Delivery::ToResource { client, token } => self.write(client, token),
             Delivery::Arrival(number) => self.arrival(number),
             Delivery::Trouble(number) => self.trouble(number),
+            Delivery::StoreClock(number) => self.store_clock(number),
             Delivery::Restart(sidecar) => self.restart(sidecar),
             Delivery::WallMoves(moves) => self.wall_moves(moves),
             Delivery::Mended => self.mend(),
@@ -280,6 +233,10 @@ impl World {
             Event::CallerLeft { caller } | Event::HolderSilent { caller } => Some(*caller),
             _ => None,
         };
+        let releases = match &event {
+            Event::ReleaseAsked { caller, .. } => Some(*caller),
+            _ => None,
+        };
         let bug = self.bug;
         let sidecar = &mut self.sidecars[index];
         if sidecar.machine.hold.needs_lease_id() {
@@ -295,12 +252,17 @@ impl World {
             sidecar.machine.spare = Some(lease_id);
         }
         let before = sidecar.machine.hold.state();
+        let is_resume = matches!(event, Event::ResumeAsked { .. }) || before == "resuming";
         let actions = sidecar.machine.on(event, local);
         let after = sidecar.machine.hold.state();
+        sidecar.resumes = is_resume || after == "resuming";
         self.story.transition(before, after);
         self.checks.machine(index, &sidecar.machine.hold, local);
         for action in actions {
             self.carry_out(index, action);
+        }
+        if let Some(caller) = leaves.or(releases) {
+            self.checks.promises.is_gone(caller);
         }
         if let Some(caller) = leaves {
             // What was due before comes first: it may have been served just then.
@@ -311,9 +273,11 @@ impl World {
     fn carry_out(&mut self, index: usize, action: Action) {
         self.story.note(self.now, || format!("sidecar {index}   → {action:?}"));
         self.story.count_action(&action);
-        self.checks.sent(index, &action);
+        let look = self.look(index);
+        self.checks.sent(look, &action);
         let Some(action) = self.send(index, action) else { return };
-        self.checks.told(index, &action, self.now);
+        self.check_resume(&action);
+        self.checks.told(look, &action);
         self.check_token(&action);
         self.check_bound(&action);
         self.weigh_suspicion(index, &action);
@@ -321,6 +285,12 @@ impl World {
             self.agreed(&message, caller);
             self.tell(caller, message);
         }
+    }
+
+    /// A look at a sidecar, now.
+    pub(crate) fn look(&self, sidecar: usize) -> Look {
+        let resumes = self.sidecars[sidecar].resumes;
+        Look { sidecar, now: self.now, local: self.time_at(sidecar), resumes, former: false }
     }
 
     pub(crate) fn tell(&mut self, caller: CallerId, message: Message) {

@@ -144,3 +144,18 @@ fn s2_a_resume_whose_validity_is_over_is_not_granted() {
     assert!(!is_granted(&told, BOB), "{told:?}");
     assert_eq!(loss(&told, BOB), Some(LossReason::Expired));
 }
+
+#[test]
+fn s16_s13_a_late_renewal_does_not_release_a_hold_whose_resume_came_too_late() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let late = rig.request();
+    let late = rig.do_in_store(&late);
+    rig.resume(BOB, &grant, terms(), secs(8));
+    rig.pass(secs(9));
+    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Expired));
+    rig.sent.clear();
+    rig.on(late);
+    rig.serve();
+    assert!(rig.is_leased(), "the client may have gone on elsewhere");
+}

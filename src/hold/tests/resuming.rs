@@ -395,3 +395,47 @@ fn s16_a_resume_given_up_leaves_the_lease_alone() {
     assert!(rig.is_leased());
     assert_eq!(rig.told(), []);
 }
+
+#[test]
+fn s16_who_comes_back_while_the_lease_goes_back_from_here_is_not_lost() {
+    for release in [false, true] {
+        let (mut former, mut rig) = Rig::pair();
+        let grant = former.grant(ANN, Terms { resumable: true, ..terms() });
+        rig.resume(BOB, &grant, terms(), secs(10));
+        rig.serve();
+        let again = rig.granted(BOB);
+        // Its old stream is closed; the release that comes of that is not answered.
+        match release {
+            true => former.release(ANN),
+            false => former.leave(ANN),
+        }
+        assert!(matches!(former.sent[0], Action::SendRelease { .. }));
+        former.resume(CAT, &again, terms(), secs(9));
+        former.serve();
+        assert_eq!(former.granted(CAT).generation, 3);
+        assert!(former.told().is_empty(), "who released is told once");
+        former.pass_served(secs(40));
+        assert!(former.hold.validity(CAT).is_some());
+    }
+}
+
+#[test]
+fn s16_who_comes_back_with_the_generation_that_was_released_is_lost() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.release_of(ANN, &grant);
+    rig.resume(BOB, &grant, terms(), secs(9));
+    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
+}
+
+#[test]
+fn s16_who_comes_to_a_sidecar_that_has_an_older_hold_is_told_to_come_again() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    rig.table_mut().break_now();
+    let grant = other.grant(CAT, terms());
+    // It has not noticed that its own hold is over.
+    rig.resume(BOB, &grant, terms(), secs(9));
+    let told = rig.told();
+    assert_eq!(trouble(&told, BOB), Some(TroubleKind::Unavailable));
+    assert_eq!(loss(&told, BOB), None);
+}

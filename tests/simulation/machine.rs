@@ -1,0 +1,321 @@
+//! Machines with a bug in them (`planted.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold::hold::{
+    Action, CallerId, Event, Failure, Hold, Memory, Request, Settings, Stored, margin,
+};
+use leasehold::lock::{ETag, FencingToken, LeaseId};
+use leasehold::time::{Instant, UnixMillis};
+
+use crate::planted::Bug;
+use crate::storage::GARBAGE;
+
+/// The real machine, which a bug may stand before and behind.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) hold: Hold,
+    bug: Option<Bug>,
+    sent: BTreeMap<Request, Instant>,
+    newest: Option<Request>,
+    shift: Duration,
+    renewals: BTreeMap<Request, ()>,
+    lost: Option<CallerId>,
+    token: Option<FencingToken>,
+    arrivals: u64,
+    settings: Settings,
+    resumed: BTreeSet<CallerId>,
+    /// Who was granted the lock last, and the generation.
+    own: Option<(CallerId, u64)>,
+    looks: u64,
+    /// The lease id that the hold was supplied with last.
+    pub(crate) spare: Option<LeaseId>,
+}
+
+impl Machine {
+    pub(crate) const fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
+        Self {
+            hold,
+            bug,
+            sent: BTreeMap::new(),
+            newest: None,
+            shift: Duration::ZERO,
+            renewals: BTreeMap::new(),
+            lost: None,
+            token: None,
+            arrivals: 0,
+            settings,
+            resumed: BTreeSet::new(),
+            own: None,
+            looks: 0,
+            spare: None,
+        }
+    }
+
+    pub(crate) fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        let Some(bug) = self.bug else { return self.hold.on(event, now) };
+        let mut actions = Vec::new();
+        let event = self.before(bug, event, now, &mut actions);
+        let mut events = vec![event];
+        while let Some(event) = events.pop() {
+            for action in self.hold.on(event, now) {
+                match self.behind(bug, action, now) {
+                    Behind::Action(action) => actions.push(action),
+                    Behind::Event(event) => events.push(event),
+                }
+            }
+        }
+        actions
+    }
+
+    /// What the bug makes of an event.
+    fn before(&mut self, bug: Bug, event: Event, now: Instant, told: &mut Vec<Action>) -> Event {
+        match (bug, event) {
+            (
+                Bug::CountsFromAnswer,
+                event @ (Event::AcquireAnswered { request, answer: Ok(_), .. }
+                | Event::RenewAnswered { request, answer: Ok(_) }),
+            ) => {
+                let sent = self.sent.get(&request).copied().unwrap_or(now);
+                self.shift = now.saturating_since(sent);
+                event
+            }
+            (Bug::MatchesNewestSend, Event::RenewAnswered { request, answer: Ok(time) }) => {
+                let request = self.newest.unwrap_or(request);
+                Event::RenewAnswered { request, answer: Ok(time) }
+            }
+            (Bug::AcquiresToRenew, Event::AcquireAnswered { request, answer, read: None })
+                if self.renewals.contains_key(&request) =>
+            {
+                Event::RenewAnswered { request, answer: answer.map(|granted| granted.time) }
+            }
+            (Bug::LateRenewalRevives, event @ Event::RenewAnswered { answer: Ok(_), .. }) => {
+                if let Some(caller) = self.lost {
+                    let valid_until = now + Duration::from_secs(10);
+                    told.push(Action::TellRenewed { caller, valid_until });
+                }
+                event
+            }
+            (Bug::ForgetsWaiter, event @ Event::CallerArrived { .. }) => {
+                self.arrivals += 1;
+                if self.arrivals.is_multiple_of(3) { Event::Wakeup } else { event }
+            }
+            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::Wakeup,
+            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
+            (Bug::CancelEndsResumed, Event::CallerLeft { caller })
+                if self.resumed.contains(&caller) =>
+            {
+                self.own_release(caller).unwrap_or(Event::Wakeup)
+            }
+            (Bug::CancelHandsOn, Event::CallerLeft { caller }) => {
+                self.own_release(caller).unwrap_or(Event::CallerLeft { caller })
+            }
+            (Bug::SilenceHandsOn, Event::HolderSilent { caller }) => {
+                self.own_release(caller).unwrap_or(Event::HolderSilent { caller })
+            }
+            (Bug::SilentIsRenewed, Event::HolderSilent { .. }) => Event::Wakeup,
+            (Bug::LeftHandsOn, Event::ReleaseAsked { caller, generation }) => {
+                let release = Event::ReleaseAsked { caller, generation };
+                let newer = self.own.is_some_and(|(_, own)| generation > Some(own));
+                self.own_release(caller).filter(|_| newer).unwrap_or(release)
+            }
+            (Bug::MarkNeverAges, event) => self.as_changed(event),
+            (Bug::NoStandBackAlone, event @ Event::CallerArrived { .. }) => {
+                if self.hold.is_idle() {
+                    let Memory { known, highest, .. } = self.hold.clone().into_memory();
+                    let memory = Memory { known, highest, ..Memory::default() };
+                    self.arrivals += 1;
+                    self.hold = Hold::new(self.settings, memory, self.arrivals, now);
+                    if let Some(lease_id) = self.spare {
+                        self.hold.supply(lease_id);
+                    }
+                }
+                event
+            }
+            (Bug::IgnoresGeneration, event) => self.own_generation(event),
+            (bug, event) => misread(bug, event),
+        }
+    }
+
+    /// A release by the holder, with the generation that is had here.
+    fn own_release(&self, caller: CallerId) -> Option<Event> {
+        let (_, generation) = self.own.filter(|(own, _)| *own == caller)?;
+        Some(Event::ReleaseAsked { caller, generation: Some(generation) })
+    }
+
+    /// A call as if it carried the generation that is had here.
+    fn own_generation(&self, event: Event) -> Event {
+        let own = self.own.map(|(_, generation)| generation);
+        match event {
+            Event::ReleaseAsked { caller, .. } => Event::ReleaseAsked { caller, generation: own },
+            Event::ExtendAsked { caller, max_hold, .. } => {
+                Event::ExtendAsked { caller, generation: own, max_hold }
+            }
+            Event::ProgressReported { caller, .. } => {
+                Event::ProgressReported { caller, generation: own }
+            }
+            Event::ValidityAsked { caller, .. } => Event::ValidityAsked { caller, generation: own },
+            other => other,
+        }
+    }
+
+    /// A record that was read, as if it had changed just now.
+    fn as_changed(&mut self, event: Event) -> Event {
+        self.looks += 1;
+        let looks = self.looks;
+        let changed = |mut stored: Stored| {
+            stored.etag = ETag(format!("{}{LOOK}{looks}", stored.etag.0));
+            stored
+        };
+        match event {
+            Event::ReadAnswered { request, answer } => {
+                Event::ReadAnswered { request, answer: answer.map(changed) }
+            }
+            Event::AcquireAnswered { request, answer, read } => {
+                let read = read.map(|read| read.map(changed));
+                Event::AcquireAnswered { request, answer, read }
+            }
+            other => other,
+        }
+    }
+
+    /// What the bug makes of an action.
+    fn behind(&mut self, bug: Bug, mut action: Action, now: Instant) -> Behind {
+        if let Action::TellGranted { caller, grant } = &action {
+            self.own = Some((*caller, grant.generation));
+        }
+        match (bug, &mut action) {
+            (
+                Bug::CountsFromAnswer | Bug::MatchesNewestSend,
+                Action::SendAcquire { request, .. } | Action::SendRenew { request, .. },
+            ) => {
+                self.sent.insert(*request, now);
+                self.newest = Some(*request);
+            }
+            (Bug::CountsFromAnswer, Action::TellGranted { grant, .. }) => {
+                grant.valid_until = grant.valid_until + self.shift;
+            }
+            (Bug::CountsFromAnswer, Action::TellRenewed { valid_until, .. }) => {
+                *valid_until = *valid_until + self.shift;
+            }
+            (Bug::NoMargin, Action::TellGranted { grant, .. }) => {
+                self.shift = margin(grant.lease_duration);
+                grant.valid_until = grant.valid_until + self.shift;
+            }
+            (Bug::NoMargin, Action::TellRenewed { valid_until, .. }) => {
+                *valid_until = *valid_until + self.shift;
+            }
+            (Bug::AssumesRenewed, Action::SendRenew { request, .. }) => {
+                let answer = Ok(UnixMillis(1_800_000_000_000));
+                return Behind::Event(Event::RenewAnswered { request: *request, answer });
+            }
+            (Bug::TokenNotStored, Action::SendWrite { request, if_match, .. }) => {
+                let answer = Ok(ETag(if_match.0.clone()));
+                return Behind::Event(Event::WriteAnswered { request: *request, answer });
+            }
+            (Bug::AcquiresToRenew, Action::SendRenew { request, lease_id, timeout, .. }) => {
+                self.renewals.insert(*request, ());
+                return Behind::Action(Action::SendAcquire {
+                    request: *request,
+                    lease_id: *lease_id,
+                    duration: Duration::from_secs(15),
+                    if_match: None,
+                    read: false,
+                    timeout: *timeout,
+                });
+            }
+            (Bug::LateRenewalRevives, Action::TellLost { caller, .. }) => self.lost = Some(*caller),
+            (Bug::LateRenewalRevives, Action::TellGranted { .. }) => self.lost = None,
+            (Bug::SameTokenOnHandOff, Action::TellGranted { grant, .. }) => {
+                let own = grant.token;
+                if let Some(token) = self.token.filter(|token| token.epoch() == own.epoch()) {
+                    grant.token = token;
+                }
+                self.token = Some(own);
+            }
+            _ => self.about_generations(bug, &mut action),
+        }
+        Behind::Action(action)
+    }
+
+    /// What the bug makes of versions, generations and rests in an action (S10, S11, S16).
+    fn about_generations(&mut self, bug: Bug, action: &mut Action) {
+        match (bug, action) {
+            (Bug::RenewsWithoutMatch, Action::SendRenew { if_match, .. }) => *if_match = None,
+            (Bug::GenerationNotStored, Action::SendWrite { fields, .. }) => {
+                fields.retain(|name, _| !name.ends_with("_generation"));
+            }
+            (Bug::CancelEndsResumed, Action::TellGranted { caller, grant }) if grant.resumed => {
+                self.resumed.insert(*caller);
+            }
+            (Bug::RestByStoreClock, Action::SendWrite { fields, .. }) => {
+                fields.retain(|name, _| !name.ends_with("_resting_for"));
+            }
+            (
+                Bug::MarkNeverAges,
+                Action::SendAcquire { if_match: Some(etag), .. }
+                | Action::SendRenew { if_match: Some(etag), .. }
+                | Action::SendRelease { if_match: Some(etag), .. }
+                | Action::SendWrite { if_match: etag, .. },
+            ) => {
+                etag.0 = etag.0.split(LOOK).take(1).collect();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What comes of an action.
+enum Behind {
+    Action(Action),
+    /// It is answered without being done.
+    Event(Event),
+}
+
+/// What the bug makes of an answer of the store.
+fn misread(bug: Bug, event: Event) -> Event {
+    match (bug, event) {
+        (
+            Bug::UnreadableIsNone,
+            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
+        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
+        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
+            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
+        }
+        (
+            Bug::EpochInSeconds,
+            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
+        ) => {
+            granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
+            Event::AcquireAnswered { request, answer: Ok(granted), read }
+        }
+        (
+            Bug::UnknownIsStored,
+            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
+        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
+        (
+            Bug::RefusalIsLoss,
+            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
+        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
+        (
+            Bug::TakenIsReleased,
+            Event::ReleaseAnswered {
+                request,
+                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
+            },
+        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
+        (_, event) => event,
+    }
+}
+
+/// What [`Machine::as_changed`] puts between a version and its own number.
+const LOOK: char = '~';
+
+/// 2020-01-01 UTC.
+const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
+
+fn without_garbage(mut stored: Stored) -> Stored {
+    stored.fields.retain(|_, value| value != GARBAGE);
+    stored
+}

@@ -1,0 +1,154 @@
+//! How a schedule is, before anything happens in it.
+
+use std::time::Duration;
+
+use leasehold::hold::{Settings, Terms};
+use leasehold::lock::Record;
+use leasehold::testing::SeededRandom;
+
+use crate::chance::{About, Chance, millis, one_of};
+
+/// What may go wrong in a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Everything.
+    Everything,
+    /// The clocks only: no hold may be lost for that (S3).
+    Clocks,
+    /// Nothing: the schedule is a script (`long.rs`).
+    Nothing,
+}
+
+/// What crosses what, in a share of the schedules: rates in thousandths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Crossing {
+    /// Clients move again and again, and waiters stay (S16).
+    pub(crate) moves: bool,
+    /// Record writes that are held up.
+    pub(crate) late_writes: u16,
+    /// Renewals that are answered after the next one was sent.
+    pub(crate) slow_answers: u16,
+    /// How often the store's clock goes back.
+    pub(crate) store_clock: u16,
+}
+
+/// How a schedule is: rates in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) mode: Mode,
+    pub(crate) lose_request: u16,
+    pub(crate) lose_answer: u16,
+    pub(crate) repeat: u16,
+    pub(crate) delay: u16,
+    pub(crate) trouble: u16,
+    pub(crate) length: Duration,
+    pub(crate) crossing: Crossing,
+}
+
+impl Crossing {
+    /// Drawn apart from the rest of the plan, so that the other schedules are what they were without it.
+    fn drawn(chance: &Chance, mode: Mode) -> Self {
+        // A number with which the schedules in `found.rs` stay what they were.
+        let mut random = chance.of(About::Plan, 3, 10);
+        if random.below(3) > 0 {
+            return Self::default();
+        }
+        let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
+        let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
+        let store_clock = if rate(2) > 0 { 0 } else { rate(1_000) };
+        match mode {
+            Mode::Clocks => Self { store_clock, ..Self::default() },
+            Mode::Everything | Mode::Nothing => {
+                Self { moves, late_writes, slow_answers, store_clock }
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// How many clients of a thousand say that they end, instead of just closing their streams.
+    pub(crate) const fn releases(&self) -> u16 {
+        if self.crossing.moves { 900 } else { 500 }
+    }
+
+    /// What a client wants that comes now.
+    pub(crate) fn terms(&self, random: &mut SeededRandom) -> Terms {
+        let mut terms = random_terms(random);
+        if self.crossing.moves {
+            // Whoever waits is there when the lock could be handed on.
+            terms.wait = Duration::from_secs(200);
+            terms.min_hold = Duration::ZERO;
+            terms.auto_renew = true;
+            terms.max_hold = terms.max_hold.filter(|_| random.chance(300));
+            terms.progress_timeout = terms.progress_timeout.filter(|_| random.chance(300));
+        }
+        terms
+    }
+
+    /// What the seed says: the plan, the number of sidecars, and their settings.
+    pub(crate) fn drawn(chance: &Chance) -> (Self, usize, Settings) {
+        let mut random = chance.of(About::Plan, 0, 0);
+        let mode = if random.below(8) == 0 { Mode::Clocks } else { Mode::Everything };
+        let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
+        let mut plan = Self {
+            mode,
+            lose_request: rate(150),
+            lose_answer: rate(150),
+            repeat: rate(100),
+            delay: rate(150),
+            trouble: rate(1_000),
+            length: Duration::from_secs(60 + u64::from(rate(240))),
+            crossing: Crossing::drawn(chance, mode),
+        };
+        if mode == Mode::Clocks {
+            let Self { trouble, length, crossing, .. } = plan;
+            plan = Self { trouble, length, crossing, ..Self::calm(mode) };
+        }
+        let count = 2 + usize::from(rate(3));
+        let settings = Settings {
+            poll_cap: Duration::from_millis(one_of(&mut random, &[250, 1_000, 5_000])),
+            hand_off: Duration::from_secs(one_of(&mut random, &[1, 5])),
+        };
+        (plan, count, settings)
+    }
+
+    pub(crate) const fn calm(mode: Mode) -> Self {
+        Self {
+            mode,
+            lose_request: 0,
+            lose_answer: 0,
+            repeat: 0,
+            delay: 0,
+            trouble: 0,
+            length: Duration::ZERO,
+            crossing: Crossing { moves: false, late_writes: 0, slow_answers: 0, store_clock: 0 },
+        }
+    }
+}
+
+pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
+    Terms {
+        lease_duration: Duration::from_secs(lease_seconds),
+        wait,
+        max_hold: None,
+        min_hold: Duration::ZERO,
+        progress_timeout: None,
+        auto_renew: true,
+        resumable: true,
+        request_id: String::new(),
+        record: Record { holder: "somebody".to_owned(), ..Record::default() },
+    }
+}
+
+fn random_terms(random: &mut SeededRandom) -> Terms {
+    let lease = one_of(random, &[15, 15, 15, 30, 60]);
+    let wait = Duration::from_secs(one_of(random, &[0, 5, 40, 200]));
+    let mut terms = plain_terms(lease, wait);
+    terms.max_hold = random.chance(300).then(|| millis(random, 500, 60_000));
+    if random.chance(150) {
+        terms.min_hold = millis(random, 500, 20_000);
+    }
+    terms.progress_timeout = random.chance(200).then(|| millis(random, 2_000, 30_000));
+    terms.auto_renew = !random.chance(100);
+    terms
+}
