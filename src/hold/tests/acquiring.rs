@@ -3,7 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, terms, trouble,
 };
-use crate::hold::{Action, Event, Failure, Terms, Trouble, TroubleKind};
+use crate::hold::{Action, Failure, Terms, Trouble, TroubleKind};
 use crate::lock::{FencingToken, LeaseId};
 
 fn acquire(action: &Action) -> (LeaseId, bool, bool) {

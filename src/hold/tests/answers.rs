@@ -267,6 +267,7 @@ fn s12_who_knew_the_record_reads_it_again_when_another_has_the_lock() {
     assert!(matches!(rig.sent.front(), Some(Action::SendAcquire { read: false, .. })));
     serve_next(&mut rig);
     assert!(matches!(rig.sent.front(), Some(Action::SendRead { .. })), "{:?}", rig.sent);
+    hears_no_strangers(&mut rig, "acquiring");
     rig.serve();
     let told = rig.told();
     let named = |action: &Action| matches!(action, Action::TellBusy { busy, .. } if busy.record.holder == "keeper-7");

@@ -162,10 +162,10 @@ fn s16_nothing_is_asked_while_a_lease_runs_out() {
     rig.arrive(CAT, terms());
     rig.release(BOB);
     assert_eq!(rig.hold.state(), "releasing");
+    assert_eq!(rig.hold.next_wakeup(), Some(begun + millis(15_800)));
     rig.pass(millis(15_700));
     assert!(rig.sent.is_empty(), "{:?}", rig.sent);
     assert_eq!(released(&rig.told(), BOB), None);
-    assert_eq!(rig.hold.next_wakeup(), Some(begun + millis(15_800)));
     rig.pass(millis(100));
     assert!(matches!(rig.sent.front(), Some(Action::SendAcquire { .. })), "{:?}", rig.sent);
 }

@@ -28,7 +28,7 @@ fn s10_one_caller_that_loops_lets_others_have_their_turn() {
     }
 }
 
-fn step_both(rig: &mut Rig, other: &mut Rig, span: std::time::Duration) {
+fn step_both(rig: &mut Rig, other: &mut Rig, span: Duration) {
     let mut left = span;
     while !left.is_zero() {
         let step = left.min(millis(10));
