@@ -252,3 +252,16 @@ fn s11_a_rest_whose_lease_is_gone_keeps_nobody_waiting_here() {
     rig.fail(Failure::Taken);
     assert_eq!(rig.hold.state(), "idle");
 }
+
+#[test]
+fn s11_a_rest_that_says_not_how_long_lasts_a_day_at_the_most() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    rig.serve();
+    let later = super::table::Table::time(rig.now) + secs(3 * 86_400);
+    rig.table_mut().set("leasehold_resting_until", &later.0.to_string());
+    rig.arrive(BOB, one_try());
+    rig.serve();
+    assert!(!is_granted(&rig.told(), BOB));
+    assert_eq!(rig.hold.memory.rest.as_ref().unwrap().until - rig.at(), secs(86_400));
+}
