@@ -247,7 +247,6 @@ impl Hold {
         let sound = !held.is_unsettled(now)
             && held.settling.is_none()
             && !held.renewal.is_late(now)
-            && now < held.renewal.valid_until()
             && held.bounds.rests_until(now).is_none();
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);

@@ -49,4 +49,25 @@ mod tests {
         assert_eq!(one.between(most, most), most);
         assert_eq!(one.between(most, least), most);
     }
+
+    #[test]
+    fn spans_around_another_use_all_of_their_room() {
+        let mut jitter = Jitter::new(7);
+        let spans: Vec<_> =
+            (0..1_000).map(|_| jitter.around(Duration::from_secs(10), 20)).collect();
+        let (least, most) = (spans.iter().min().unwrap(), spans.iter().max().unwrap());
+        assert!(*least >= Duration::from_secs(8) && *least < Duration::from_millis(8_100));
+        assert!(*most <= Duration::from_secs(12) && *most > Duration::from_millis(11_900));
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_split_mix_64() {
+        // From its authors' C code, as published with this seed.
+        let mut jitter = Jitter::new(1_234_567);
+        let numbers: Vec<u64> = (0..3).map(|_| jitter.next()).collect();
+        assert_eq!(
+            numbers,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
 }

@@ -284,8 +284,7 @@ impl Hold {
         self.answer_overdue(turn);
         match self.take_state(turn.now) {
             State::Idle { not_before, effort } => {
-                let wanted = !self.waiters.is_empty() && !self.draining;
-                if wanted && turn.now >= not_before {
+                if !self.waiters.is_empty() && turn.now >= not_before {
                     self.try_acquire(effort, turn);
                 } else {
                     self.state = State::Idle { not_before, effort };

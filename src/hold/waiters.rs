@@ -159,7 +159,7 @@ impl Waiters {
         }
         debug_assert_eq!(self.queue.len(), self.deadlines.len() + self.one_tries.len());
         if self.queue.is_empty() {
-            *self = Self { next: self.next, ..Self::default() };
+            *self = Self::default();
         }
         Some(waiter)
     }

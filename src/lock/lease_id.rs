@@ -77,6 +77,7 @@ mod tests {
     fn ids_are_written_in_lower_case_with_hyphens() {
         let id = LeaseId::parse("ABCDEF01-0000-4000-8000-00000000000A").unwrap();
         assert_eq!(id.to_string(), "abcdef01-0000-4000-8000-00000000000a");
+        assert_eq!(id, LeaseId::from_uuid(id.as_uuid()));
         assert_eq!(LeaseId::parse("locked"), None);
     }
 }

@@ -139,6 +139,52 @@ fn an_empty_prefix_leaves_no_slash() {
     assert_eq!(namespace.host_prefix(&HostId::parse("a").unwrap()), "a/");
 }
 
+#[test]
+fn s19_paths_may_be_as_long_and_as_deep_as_azure_allows() {
+    let container = Container::parse("locks").unwrap();
+    for (name, good) in [
+        ("n".repeat(1_024), true),
+        ("n".repeat(1_025), false),
+        (vec!["n"; 254].join("/"), true),
+        (vec!["n"; 255].join("/"), false),
+    ] {
+        let path = LockPath::from_parts(&container, &name).to_string();
+        assert_eq!(path.parse::<LockPath>().is_ok(), good, "{path}");
+    }
+}
+
+#[test]
+fn a_namespace_knows_the_names_in_it() {
+    let namespace = |prefix: &str| Namespace {
+        container: Container::parse("locks").unwrap(),
+        prefix: Prefix::parse(prefix).unwrap(),
+        layout: Layout::Readable,
+    };
+    let path = |text: &str| text.parse::<LockPath>().unwrap();
+    for (prefix, text, name, host_id) in [
+        ("", "locks/a/f/~/FUNCTION", Some("a/f/~/FUNCTION"), Some("a")),
+        ("p/q", "locks/p/q/a/f", Some("a/f"), Some("a")),
+        ("p/q", "locks/p/qq/a/f", None, None),
+        ("p/q", "locks/p/a/f", None, None),
+        ("p", "other/p/a/f", None, None),
+        ("", "other/a/f", None, None),
+        ("", "locks/host", Some("host"), None),
+        ("", "locks/A/f", Some("A/f"), None),
+    ] {
+        let (namespace, path) = (namespace(prefix), path(text));
+        assert_eq!(namespace.name_of(&path), name, "{prefix:?} {text:?}");
+        let found = namespace.host_id_of(&path);
+        assert_eq!(found.as_ref().map(HostId::as_str), host_id, "{prefix:?} {text:?}");
+    }
+}
+
+#[test]
+fn prefixes_and_layouts_are_written_as_they_are_configured() {
+    assert_eq!(Prefix::parse("a/b.c").unwrap().as_str(), "a/b.c");
+    let layouts = [Layout::Readable, Layout::WebJobs, Layout::Hashed];
+    assert_eq!(layouts.map(Layout::as_str), ["readable", "webjobs", "hashed"]);
+}
+
 /// Parts that are likely to collide: letters that the encoding uses itself, dots, and long runs.
 fn part() -> impl Strategy<Value = String> {
     prop_oneof![

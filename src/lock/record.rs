@@ -343,11 +343,29 @@ mod tests {
     }
 
     #[test]
+    fn a_record_names_the_key_of_its_lock() {
+        let key = LockKey::new("Invoices", "eu", crate::lock::LockMode::Listener).unwrap();
+        let record = Record::for_key(&key);
+        let named = (record.function.as_str(), record.scope.as_str(), record.mode.as_str());
+        assert_eq!(named, ("Invoices", "eu", "LISTENER"));
+    }
+
+    #[test]
+    fn what_a_record_does_not_say_is_not_written() {
+        let record = Record { lease: Some("aa".to_owned()), ..Record::default() };
+        let fields = record.into_fields(Fields::new());
+        assert_eq!(fields, Fields::from([(LEASE.to_owned(), "aa".to_owned())]));
+    }
+
+    #[test]
     fn s19_labels_have_limits() {
         let one = |key: &str, value: &str| {
             Labels::new(BTreeMap::from([(key.to_owned(), value.to_owned())]))
         };
-        assert!(one("app.kubernetes.io/name", "Zürich 日本").is_ok());
+        let name = "app.kubernetes.io/name";
+        let labels = one(name, "Zürich 日本").unwrap();
+        assert_eq!(labels.as_map().get(name).map(String::as_str), Some("Zürich 日本"));
+        assert_eq!(labels.as_map().len(), 1);
         assert!(matches!(one("", "v"), Err(LabelsError::Key { .. })));
         assert!(matches!(one("a b", "v"), Err(LabelsError::Key { .. })));
         assert!(matches!(one(&"k".repeat(64), "v"), Err(LabelsError::Key { .. })));

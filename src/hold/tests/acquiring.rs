@@ -3,7 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, terms, trouble,
 };
-use crate::hold::{Action, Event, Failure, Terms, Trouble, TroubleKind};
+use crate::hold::{Action, Failure, Terms, Trouble, TroubleKind};
 use crate::lock::{FencingToken, LeaseId};
 
 fn acquire(action: &Action) -> (LeaseId, bool, bool) {
@@ -257,6 +257,26 @@ fn a_collision_of_host_types_is_reported() {
     rig.arrive(BOB, other);
     rig.serve();
     let told = rig.told();
-    assert!(told.iter().any(|action| matches!(action, Action::ReportCollision { .. })));
-    rig.on(Event::Wakeup);
+    let collides = |action: &Action| matches!(action, Action::ReportCollision { .. });
+    assert!(told.iter().any(collides));
+    // The same one again is none.
+    let mut same = terms();
+    same.record.host_type = "Shop".to_owned();
+    rig.release(BOB);
+    rig.serve();
+    rig.arrive(CAT, same);
+    rig.serve();
+    assert!(!rig.told().iter().any(collides));
+}
+
+#[test]
+fn s5_a_token_that_was_seen_already_is_not_granted_again() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    rig.serve();
+    let time = super::table::Table::time(rig.now);
+    rig.hold.memory.highest = FencingToken::after_acquisition(rig.record().token, time);
+    rig.arrive(BOB, terms());
+    rig.serve();
+    assert_eq!(trouble(&rig.told(), BOB), Some(TroubleKind::TokenNotGrowing));
 }

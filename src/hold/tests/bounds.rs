@@ -3,7 +3,7 @@
 use super::rig::{
     ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
-use crate::hold::{Action, Event, LossReason, Terms};
+use crate::hold::{Action, Event, Failure, LossReason, StoreBounds, Terms};
 
 fn at_most(max_hold: u64) -> Terms {
     Terms { max_hold: Some(secs(max_hold)), ..terms() }
@@ -189,4 +189,79 @@ fn s11_a_rest_of_unknown_outcome_is_cleared_if_nobody_comes() {
     rig.pass_served(secs(5));
     assert_eq!(rig.record().resting_until, None);
     assert!(!rig.is_leased());
+}
+
+#[test]
+fn s11_the_record_says_how_long_a_rest_is_to_last() {
+    let (rig, _) = Rig::with_holder(ANN, at_least(40));
+    assert_eq!(rig.record().resting_for, Some(secs(40)));
+    let mut rig = Rig::new();
+    rig.arrive(ANN, at_least(40));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.leave(ANN);
+    rig.serve();
+    assert_eq!(rig.record().resting_for, None, "nobody was granted it");
+}
+
+#[test]
+fn s11_each_rest_that_is_promised_counts_anew() {
+    let (mut rig, mut other) = Rig::pair();
+    let mut ends = rig.now;
+    for caller in [ANN, BOB] {
+        let grant = rig.grant(caller, at_least(40));
+        ends = rig.now + secs(40);
+        rig.release_of(caller, &grant);
+        rig.pass(secs(20));
+        // Its sidecar died with the lease.
+        rig.restart();
+        other.now = rig.now;
+        other.arrive(CAT, one_try());
+        other.serve();
+        assert!(!is_granted(&other.told(), CAT), "the lock rests");
+        rig.now = ends;
+    }
+    other.arrive(CAT, terms());
+    other.pass_served(ends - other.now - secs(1));
+    assert!(!is_granted(&other.told(), CAT), "the lock rests");
+    other.pass_served(secs(2));
+    other.granted(CAT);
+}
+
+#[test]
+fn s11_s16_the_stores_clock_cuts_the_bounds_of_a_resume() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    let asked = rig.at();
+    let time = super::table::Table::time(rig.now);
+    let left = Terms { max_hold: Some(secs(50)), min_hold: secs(30), ..terms() };
+    let bounds =
+        StoreBounds { max_hold_ends: Some(time + secs(20)), min_hold_ends: time + secs(12) };
+    rig.resume_bounded(BOB, &grant, left, Some(bounds));
+    rig.serve();
+    let resumed = rig.granted(BOB);
+    assert_eq!(resumed.max_hold_ends, Some(asked + secs(20)));
+    assert_eq!(resumed.min_hold_ends, asked + secs(12));
+}
+
+#[test]
+fn s11_a_rest_whose_lease_is_gone_keeps_nobody_waiting_here() {
+    let (mut rig, grant) = Rig::with_holder(ANN, at_least(40));
+    rig.release_of(ANN, &grant);
+    rig.pass(secs(6));
+    rig.fail(Failure::Taken);
+    assert_eq!(rig.hold.state(), "idle");
+}
+
+#[test]
+fn s11_a_rest_that_says_not_how_long_lasts_a_day_at_the_most() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.release(ANN);
+    rig.serve();
+    let later = super::table::Table::time(rig.now) + secs(3 * 86_400);
+    rig.table_mut().set("leasehold_resting_until", &later.0.to_string());
+    rig.arrive(BOB, one_try());
+    rig.serve();
+    assert!(!is_granted(&rig.told(), BOB));
+    assert_eq!(rig.hold.memory.rest.as_ref().unwrap().until - rig.at(), secs(86_400));
 }

@@ -234,6 +234,7 @@ fn spurious_events_do_nothing() {
         rig.on(event);
         let told = rig.told();
         assert!(rig.sent.is_empty() && (drains || told.is_empty()), "{told:?}");
+        assert_eq!(rig.hold.validity(ANN).is_none(), drains);
     }
 }
 
@@ -287,4 +288,17 @@ fn s13_a_late_renewal_beside_a_release_is_not_released_again() {
     assert_eq!(rig.sent.len(), 1, "{:?}", rig.sent);
     rig.serve();
     assert_eq!(released(&rig.told(), ANN), Some(None));
+}
+
+#[test]
+fn s15_s4_who_is_silent_or_was_told_already_is_told_nothing_at_the_end_of_a_drain() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.silent(ANN);
+    rig.on(Event::DrainEnded);
+    assert_eq!(rig.told(), []);
+    let (mut rig, _) = Rig::with_holder(ANN, Terms { max_hold: Some(secs(3)), ..terms() });
+    rig.pass(secs(3));
+    rig.told();
+    rig.on(Event::DrainEnded);
+    assert_eq!(rig.told(), []);
 }

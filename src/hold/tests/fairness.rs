@@ -1,6 +1,8 @@
 //! Others get their turn, and marks age (S10).
 
-use super::rig::{ANN, BOB, CAT, Rig, millis, one_try, secs, terms};
+use std::time::Duration;
+
+use super::rig::{ANN, BOB, CAT, Rig, is_busy, millis, one_try, secs, terms};
 use crate::hold::{CallerId, Terms};
 
 #[test]
@@ -26,7 +28,7 @@ fn s10_one_caller_that_loops_lets_others_have_their_turn() {
     }
 }
 
-fn step_both(rig: &mut Rig, other: &mut Rig, span: std::time::Duration) {
+fn step_both(rig: &mut Rig, other: &mut Rig, span: Duration) {
     let mut left = span;
     while !left.is_zero() {
         let step = left.min(millis(10));
@@ -89,4 +91,82 @@ fn s10_a_mark_ages() {
         other.serve();
     }
     assert!(requests < 1_400, "{requests} requests in an hour");
+}
+
+/// Two holds in a row, so that this sidecar stands back after the second; what it does then is up to the caller.
+fn loop_twice(first: Duration, second: Duration) -> Rig {
+    let mut rig = Rig::new();
+    for (caller, span) in [(ANN, first), (BOB, second)] {
+        rig.grant(caller, terms());
+        rig.pass_served(span);
+        rig.release(caller);
+        rig.serve();
+    }
+    rig.told();
+    rig
+}
+
+/// How long it stands back.
+fn stands_back(rig: &mut Rig) -> Duration {
+    rig.arrive(CAT, terms());
+    rig.hold.next_wakeup().expect("it waits for its turn") - rig.at()
+}
+
+#[test]
+fn s10_a_sidecar_stands_back_for_a_tenth_of_a_long_tenure_and_at_most_six_fifths_of_a_poll() {
+    let short = |span: Duration| span >= millis(400) && span <= millis(600);
+    assert!(short(stands_back(&mut loop_twice(secs(6), secs(6)))));
+    // Others poll eagerly for D and five seconds, so that the moment is enough.
+    assert!(short(stands_back(&mut loop_twice(secs(6), secs(20)))));
+    let long = stands_back(&mut loop_twice(secs(6), millis(20_100)));
+    assert_eq!(long, millis(2_610));
+    assert_eq!(stands_back(&mut loop_twice(secs(90), secs(90))), secs(6));
+}
+
+#[test]
+fn s10_who_has_stood_back_begins_anew() {
+    let mut rig = loop_twice(secs(3), secs(3));
+    let stood_back = stands_back(&mut rig);
+    rig.pass_served(stood_back);
+    rig.granted(CAT);
+    rig.pass_served(secs(2));
+    rig.release(CAT);
+    rig.serve();
+    rig.arrive(ANN, terms());
+    assert_eq!(rig.sent.len(), 1, "two seconds later it need not stand back again");
+    rig.serve();
+    rig.granted(ANN);
+    rig.pass_served(secs(4));
+    rig.release(ANN);
+    rig.serve();
+    rig.arrive(BOB, terms());
+    assert!(rig.sent.is_empty(), "but after five it must");
+}
+
+#[test]
+fn s12_s10_one_try_does_not_wait_for_long_while_this_sidecar_stands_back() {
+    let mut rig = loop_twice(secs(90), secs(90));
+    rig.arrive(CAT, one_try());
+    assert_eq!(rig.told(), [], "nobody is known to have the lock");
+    rig.pass_served(millis(599));
+    assert_eq!(rig.told(), []);
+    rig.pass_served(millis(1));
+    rig.granted(CAT);
+    // A moment is a moment: it is not made longer.
+    let mut rig = loop_twice(secs(6), secs(6));
+    let ends = rig.at() + stands_back(&mut rig);
+    rig.leave(CAT);
+    rig.pass(millis(300));
+    rig.arrive(CAT, one_try());
+    assert_eq!(rig.hold.next_wakeup(), Some(ends));
+    // A rest is no standing back: the answer is known.
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, Terms { min_hold: secs(40), ..terms() });
+    rig.release_of(ANN, &grant);
+    other.now += secs(20);
+    other.arrive(BOB, one_try());
+    other.serve();
+    other.told();
+    other.arrive(CAT, one_try());
+    assert!(is_busy(&other.told(), CAT));
 }

@@ -1,11 +1,15 @@
 mod acquiring;
+mod answers;
 mod bounds;
+mod claims;
 mod crossing;
 mod ending;
 mod fairness;
 mod renewing;
 mod resuming;
 mod rig;
+mod showing;
 mod size;
+mod suspecting;
 mod table;
 mod waiting;

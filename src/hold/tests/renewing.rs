@@ -61,18 +61,22 @@ fn s7_a_failed_renewal_is_repeated_with_backoff_until_the_end() {
     let mut last = rig.now;
     rig.fail(outage());
     let mut tries = 0;
+    let mut longest = Duration::ZERO;
     while loss(&rig.told(), ANN).is_none() {
         let wait = rig.hold.next_wakeup().unwrap() - rig.at();
         rig.pass(wait);
         if !rig.sent.is_empty() && matches!(rig.sent[0], Action::SendRenew { .. }) {
             let pause = rig.now - last;
             assert!(pause >= secs(2) && pause <= secs(5), "D/30 to D/12: {pause:?}");
+            assert!(tries > 0 || pause == secs(2), "it begins with D/30: {pause:?}");
+            longest = longest.max(pause);
             last = rig.now;
             tries += 1;
             rig.fail(outage());
         }
     }
     assert!(tries >= 7, "{tries} tries");
+    assert!(longest > secs(3), "it grows: {longest:?}");
 }
 
 #[test]

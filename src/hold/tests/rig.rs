@@ -65,7 +65,11 @@ pub(super) struct Rig {
     told: Vec<Action>,
     name: u64,
     supplied: u64,
+    events: u32,
 }
+
+/// More than any test needs: a machine that is woken so often has come to no rest.
+const MOST_EVENTS: u32 = 200_000;
 
 impl Rig {
     pub(super) fn new() -> Self {
@@ -82,14 +86,23 @@ impl Rig {
         let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
         let now = secs(1_000);
         let hold = Hold::new(settings, Memory::default(), name, Instant::from_boot(now));
-        Self { hold, now, table, sent: VecDeque::new(), told: Vec::new(), name, supplied: 0 }
+        Self {
+            hold,
+            now,
+            table,
+            sent: VecDeque::new(),
+            told: Vec::new(),
+            name,
+            supplied: 0,
+            events: 0,
+        }
     }
 
     /// The sidecar starts again, knowing nothing.
     pub(super) fn restart(&mut self) {
-        let Self { now, supplied, .. } = *self;
+        let Self { now, supplied, events, .. } = *self;
         let fresh = Self::beside(Rc::clone(&self.table), self.name);
-        *self = Self { now, supplied, ..fresh };
+        *self = Self { now, supplied, events, ..fresh };
     }
 
     pub(super) fn at(&self) -> Instant {
@@ -118,6 +131,8 @@ impl Rig {
             let id = Uuid::from_u64_pair(self.name, self.supplied);
             self.hold.supply(LeaseId::from_uuid(id));
         }
+        self.events += 1;
+        assert!(self.events < MOST_EVENTS, "the machine never rests");
         for action in self.hold.on(event, self.at()) {
             if failed(&action, outage()).is_some() {
                 self.sent.push_back(action);

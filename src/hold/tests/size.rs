@@ -18,5 +18,5 @@ fn an_emptied_queue_is_as_new() {
     rig.leave(BOB);
     let fresh = format!("{:?}", Waiters::default());
     let emptied = format!("{:?}", rig.hold.waiters);
-    assert_eq!(emptied.replace("next: 2", "next: 0"), fresh);
+    assert_eq!(emptied, fresh);
 }

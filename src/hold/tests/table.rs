@@ -44,8 +44,14 @@ impl Table {
 
     /// Somebody writes a field that is not ours.
     pub(super) fn touch(&mut self) {
+        let value = self.version.to_string();
+        self.set("other", &value);
+    }
+
+    /// Somebody sets a field.
+    pub(super) fn set(&mut self, name: &str, value: &str) {
         self.version += 1;
-        self.fields.insert("other".to_owned(), self.version.to_string());
+        self.fields.insert(name.to_owned(), value.to_owned());
     }
 
     pub(super) fn time(now: Duration) -> UnixMillis {

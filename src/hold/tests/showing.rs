@@ -1,0 +1,217 @@
+//! What a machine shows of itself, and what is kept of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::rig::{ANN, BOB, CAT, Rig, loss, millis, one_try, secs, terms};
+use super::table::Table;
+use crate::hold::{Action, Event, Hold, LossReason, Memory, Settings, State, Terms};
+use crate::lock::Record;
+use crate::time::Instant;
+
+#[test]
+fn each_state_has_its_name() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.hold.state(), "idle");
+    rig.arrive(ANN, Terms { min_hold: secs(90), ..terms() });
+    assert_eq!(rig.hold.state(), "acquiring");
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    assert_eq!(rig.hold.state(), "storing");
+    rig.serve();
+    let grant = rig.granted(ANN);
+    assert_eq!(rig.hold.state(), "held");
+    rig.pass_failing(secs(11));
+    assert_eq!(rig.hold.state(), "at risk");
+    rig.pass_served(secs(5));
+    assert_eq!(rig.hold.state(), "held");
+    rig.release_of(ANN, &grant);
+    assert_eq!(rig.hold.state(), "resting");
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.silent(ANN);
+    assert_eq!(rig.hold.state(), "fading");
+    rig.resume(BOB, &grant, terms(), secs(9));
+    assert_eq!(rig.hold.state(), "resuming");
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    other.arrive(CAT, terms());
+    other.serve();
+    assert_eq!(other.hold.state(), "polling");
+    rig.release(ANN);
+    assert_eq!(rig.hold.state(), "releasing");
+}
+
+#[test]
+fn a_machine_with_something_to_do_is_not_idle() {
+    let (mut rig, mut other) = Rig::pair();
+    assert!(rig.hold.is_idle());
+    rig.grant(ANN, terms());
+    assert!(!rig.hold.is_idle(), "somebody has the lock");
+    other.arrive(BOB, terms());
+    other.serve();
+    assert!(!other.hold.is_idle(), "somebody waits");
+    other.leave(BOB);
+    assert!(other.hold.is_idle());
+    rig.release(ANN);
+    rig.serve();
+    // It stands back, so that nothing is under way.
+    rig.hold.state = State::Idle { not_before: rig.at() + secs(5), effort: None };
+    rig.arrive(CAT, terms());
+    assert!(!rig.hold.is_idle(), "somebody waits, though nothing is tried yet");
+}
+
+#[test]
+fn s5_s10_s11_what_a_machine_knows_outlives_it() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = rig.grant(ANN, Terms { min_hold: secs(40), ..terms() });
+    assert_eq!(rig.hold.highest(), Some(grant.token));
+    assert_eq!(rig.hold.known().unwrap().record().token, Some(grant.token));
+    rig.release(ANN);
+    // Its lease has run out; the rest has not.
+    other.now += secs(20);
+    other.arrive(BOB, one_try());
+    other.serve();
+    let Rig { hold, now, .. } = other;
+    let at = Instant::from_boot(now);
+    let memory = hold.into_memory();
+    assert_eq!(memory.highest, Some(grant.token));
+    let not_before = memory.not_before.expect("the lock rests");
+    assert!(not_before > at + secs(15) && not_before <= at + secs(21), "{not_before:?}");
+    let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
+    let mut again = Hold::new(settings, memory, 3, at);
+    again.supply(grant.lease_id);
+    let told = again.on(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
+    assert!(matches!(told[..], [Action::TellWaiting { caller: CAT, place: 1 }]), "{told:?}");
+    assert_eq!(again.next_wakeup(), Some(not_before));
+}
+
+#[test]
+fn s6_a_lease_id_is_asked_for_when_the_last_one_was_used() {
+    let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
+    let (_, grant) = Rig::with_holder(ANN, terms());
+    let at = Instant::from_boot(secs(1_000));
+    let mut hold = Hold::new(settings, Memory::default(), 3, at);
+    assert!(hold.needs_lease_id());
+    hold.supply(grant.lease_id);
+    assert!(!hold.needs_lease_id());
+    hold.on(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
+    assert!(hold.needs_lease_id());
+}
+
+#[test]
+fn s2_every_request_has_its_own_number() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    let mut numbers = BTreeSet::new();
+    for turn in 1..=9 {
+        rig.pass(secs(6));
+        let renewal = rig.request();
+        let Action::SendRenew { request, .. } = &renewal else { panic!("{renewal:?}") };
+        assert!(numbers.insert(*request), "{request:?} came twice");
+        rig.serve_one(&renewal);
+        assert_eq!(numbers.len(), turn);
+    }
+}
+
+#[test]
+fn s12_the_end_of_a_wait_wakes_the_machine() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, Terms { wait: secs(3), ..terms() });
+    assert_eq!(rig.hold.next_wakeup(), Some(rig.at() + secs(3)));
+}
+
+#[test]
+fn s12_a_busy_answer_names_the_holder_here() {
+    let named = Record { holder: "keeper-7".to_owned(), ..Record::default() };
+    let (mut rig, grant) = Rig::with_holder(ANN, Terms { record: named, ..terms() });
+    rig.arrive(BOB, one_try());
+    let told = rig.told();
+    let [Action::TellBusy { busy, .. }] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(busy.record.holder, "keeper-7");
+    assert_eq!(busy.record.token, Some(grant.token));
+    assert_eq!(busy.record.acquired_at, Some(grant.acquired_at));
+    assert_eq!((busy.resting, busy.retry_after), (false, secs(5)));
+}
+
+#[test]
+fn s5_s21_a_grant_says_when_it_was_and_what_the_stores_clock_shows() {
+    let (rig, grant) = Rig::with_holder(ANN, terms());
+    let time = Table::time(rig.now);
+    assert_eq!((grant.acquired_at, grant.store_time), (time, time));
+    assert_eq!(rig.record().acquired_at, Some(time));
+}
+
+#[test]
+fn s21_the_stores_clock_is_not_read_from_an_answer_that_was_long_under_way() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(millis(5_900));
+    let renewal = rig.request();
+    rig.pass(millis(2_300));
+    // The store did it late: its clock is not that of when it was sent.
+    rig.serve_one(&renewal);
+    rig.arrive(BOB, terms());
+    rig.release(ANN);
+    let grant = rig.granted(BOB);
+    let off = grant.store_time.saturating_since(Table::time(rig.now));
+    assert!(off <= secs(1), "it is {off:?} ahead");
+}
+
+#[test]
+fn s12_who_waits_is_told_again_when_the_lock_has_gone_to_another() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    other.arrive(CAT, Terms { wait: secs(600), ..terms() });
+    other.serve();
+    let place = Action::TellWaiting { caller: CAT, place: 1 };
+    assert!(other.told().contains(&place));
+    for _ in 0..20 {
+        rig.pass_served(secs(1));
+        other.pass_served(secs(1));
+    }
+    assert!(!other.told().contains(&place), "nothing has changed");
+    rig.release(ANN);
+    rig.serve();
+    rig.grant(BOB, terms());
+    for _ in 0..25 {
+        rig.pass_served(secs(1));
+        other.pass_served(secs(1));
+    }
+    assert!(other.told().contains(&place), "it is another hold now");
+}
+
+#[test]
+fn s11_the_clocks_reasons_are_told_apart() {
+    let detail = |terms: Terms| {
+        let (mut rig, _) = Rig::with_holder(ANN, terms);
+        rig.pass_served(secs(15));
+        let told = rig.told();
+        assert_eq!(loss(&told, ANN), Some(LossReason::MaxHoldReached));
+        let details = told.iter().find_map(|action| match action {
+            Action::TellLost { detail, .. } => Some(detail.clone()),
+            _ => None,
+        });
+        details.unwrap()
+    };
+    assert!(detail(Terms { auto_renew: false, ..terms() }).contains("auto_renew"));
+    let bounded = Terms { max_hold: Some(secs(9)), ..terms() };
+    assert!(!detail(bounded).contains("auto_renew"));
+}
+
+#[test]
+fn each_reason_of_a_loss_has_its_name() {
+    let names: BTreeSet<_> = LossReason::ALL.iter().map(|reason| reason.as_str()).collect();
+    assert_eq!(names.len(), LossReason::ALL.len());
+    assert!(names.iter().all(|name| name.contains(|letter: char| letter.is_ascii_lowercase())));
+    assert_eq!(LossReason::Taken.as_str(), "taken");
+}
+
+#[test]
+fn s12_a_caller_that_goes_leaves_nothing_in_the_queue() {
+    let named = |id: &str| Terms { request_id: id.to_owned(), ..terms() };
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, named("order-7"));
+    let before = format!("{:?}", rig.hold.waiters);
+    rig.arrive(CAT, named("order-8"));
+    rig.leave(CAT);
+    let after = format!("{:?}", rig.hold.waiters);
+    assert_eq!(after.replace("next: 2", "next: 1"), before);
+}
