@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::Hold;
 use super::action::Action;
 use super::event::{Resume, Terms};
-use super::releasing::Releasing;
+use super::releasing::{Released, Releasing};
+use super::resuming::Resuming;
 use super::turn::Turn;
 use crate::lock::{Fields, Record};
 
@@ -24,6 +25,20 @@ impl Hold {
         if let Some(caller) = releasing.hold.and_then(|hold| hold.caller) {
             turn.push(Action::TellMoved { caller });
         }
+    }
+
+    /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
+    /// repeat of it elsewhere, so the lease is left to run out (S16).
+    pub(super) fn give_up_resume(&mut self, resuming: &Resuming, turn: &mut Turn) {
+        let lease_duration = resuming.resume.terms.lease_duration;
+        let released = Released {
+            caller: Some(resuming.caller),
+            if_match: None,
+            generation: resuming.resume.generation,
+            resting_until: None,
+        };
+        let unused = Releasing::unused(resuming.lease_id(), lease_duration, turn.now);
+        self.release(Releasing { hold: Some(released), ..unused }.running_out(), turn);
     }
 }
 

@@ -7,7 +7,7 @@ use super::bounds::Bounds;
 use super::callers::shutting_down;
 use super::event::{CallerId, Failure, Request, Resume, Stored, Trouble, TroubleKind};
 use super::held::{BROKEN, DELETED, Fading, Phase, StoreClock};
-use super::releasing::{Released, Releasing, TAKEN};
+use super::releasing::TAKEN;
 use super::resume::next_generation;
 use super::turn::Turn;
 use super::validity::{cut_off, valid_until};
@@ -18,8 +18,8 @@ use crate::time::{Instant, UnixMillis};
 /// A hold that is being taken up again.
 #[derive(Clone, Debug)]
 pub(super) struct Resuming {
-    caller: CallerId,
-    resume: Resume,
+    pub(super) caller: CallerId,
+    pub(super) resume: Resume,
     step: Step,
     flight: Flight,
     /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
@@ -318,20 +318,6 @@ impl Hold {
     fn leave_to_run_out(&mut self, lease_id: LeaseId, turn: &Turn) {
         self.late.forget(lease_id);
         self.state = State::Idle { not_before: turn.now, effort: None };
-    }
-
-    /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
-    /// repeat of it elsewhere, so the lease is left to run out (S16).
-    pub(super) fn give_up_resume(&mut self, resuming: &Resuming, turn: &mut Turn) {
-        let lease_duration = resuming.resume.terms.lease_duration;
-        let released = Released {
-            caller: Some(resuming.caller),
-            if_match: None,
-            generation: resuming.resume.generation,
-            resting_until: None,
-        };
-        let unused = Releasing::unused(resuming.lease_id(), lease_duration, turn.now);
-        self.release(Releasing { hold: Some(released), ..unused }.running_out(), turn);
     }
 
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.

@@ -7,6 +7,7 @@ mod ending;
 mod fairness;
 mod renewing;
 mod resuming;
+mod returning;
 mod rig;
 mod showing;
 mod size;

@@ -1,0 +1,78 @@
+//! Who comes back to a sidecar that is busy with an older hold, or too late: S6, S13, S16.
+
+use super::rig::{ANN, BOB, CAT, Rig, is_busy, is_granted, loss, outage, secs, terms, trouble};
+use crate::hold::{Action, LossReason, Terms, TroubleKind};
+
+#[test]
+fn s16_a_resume_waits_for_a_sidecar_that_does_not_know_yet_that_its_own_lease_is_gone() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    rig.table_mut().break_now();
+    other.now = rig.now;
+    let grant = other.grant(CAT, terms());
+    rig.resume(BOB, &grant, terms(), secs(9));
+    let told = rig.told();
+    assert_eq!(loss(&told, BOB), None, "CAT's hold goes on");
+    assert_eq!(trouble(&told, BOB), Some(TroubleKind::Unavailable));
+    // Its next renewal shows it; nobody here believes any more when the lease would have run out.
+    rig.pass_served(secs(15));
+    other.pass_served(secs(15));
+    rig.resume(BOB, &grant, terms(), secs(9));
+    rig.serve();
+    assert!(is_granted(&rig.told(), BOB));
+}
+
+#[test]
+fn s6_s16_a_resume_after_the_clients_belief_asks_nothing_of_the_store() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, terms(), secs(0));
+    assert!(rig.sent.is_empty(), "nobody wants the lease any more: {:?}", rig.sent);
+    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Expired));
+}
+
+#[test]
+fn s13_who_waits_for_a_belief_to_end_is_told_that_the_lock_is_taken_not_what_failed_before() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.arrive(CAT, Terms { wait: secs(6), ..terms() });
+    rig.fail(outage());
+    let older = crate::lock::FencingToken::from_u64(grant.token.value() - 4_096).unwrap();
+    rig.resume(BOB, &crate::hold::Granted { token: older, ..grant }, terms(), secs(9));
+    rig.serve();
+    rig.pass(secs(6));
+    let told = rig.told();
+    assert_eq!(loss(&told, BOB), Some(LossReason::Taken));
+    assert!(is_busy(&told, CAT), "{told:?}");
+}
+
+#[test]
+fn s16_who_comes_back_while_the_lease_goes_back_from_here_is_not_lost() {
+    for release in [false, true] {
+        let (mut former, mut rig) = Rig::pair();
+        let grant = former.grant(ANN, Terms { resumable: true, ..terms() });
+        rig.resume(BOB, &grant, terms(), secs(10));
+        rig.serve();
+        let again = rig.granted(BOB);
+        // Its old stream is closed; the release that comes of that is not answered.
+        match release {
+            true => former.release(ANN),
+            false => former.leave(ANN),
+        }
+        assert!(matches!(former.sent[0], Action::SendRelease { .. }));
+        former.resume(CAT, &again, terms(), secs(9));
+        former.serve();
+        assert_eq!(former.granted(CAT).generation, 3);
+        assert!(former.told().is_empty(), "who released is told once");
+        former.pass_served(secs(40));
+        assert!(former.hold.validity(CAT).is_some());
+    }
+}
+
+#[test]
+fn s16_who_comes_back_with_the_generation_that_was_released_is_lost() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.release_of(ANN, &grant);
+    rig.resume(BOB, &grant, terms(), secs(9));
+    assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
+}
