@@ -104,17 +104,14 @@ impl Hold {
         self.late.forget(held.lease_id);
         self.memory.known = None;
         self.state = State::Idle { not_before: turn.now, effort: None };
-        turn.push(Action::TellMoved { caller: held.caller });
+        if held.may_be_told() {
+            turn.push(Action::TellMoved { caller: held.caller });
+        }
     }
 
     /// S16: the lease is left to run out, since somebody may go on with the hold elsewhere.
     fn run_out(&mut self, held: &Held, turn: &mut Turn) {
-        let told = match held.phase {
-            Phase::Fading(Fading::Told | Fading::ToldAtShutdown | Fading::Bereft) => None,
-            Phase::Active | Phase::Resting { .. } | Phase::Fading(Fading::Silent) => {
-                Some(held.caller)
-            }
-        };
+        let told = held.may_be_told().then_some(held.caller);
         let released = self.released_hold(held, told, None);
         self.release(Releasing::held(held, released, None).running_out(), turn);
     }

@@ -186,6 +186,14 @@ impl Held {
         }
     }
 
+    /// Whether its holder was not told the end yet (S4).
+    pub(super) fn may_be_told(&self) -> bool {
+        match self.phase {
+            Phase::Active | Phase::Resting { .. } | Phase::Fading(Fading::Silent) => true,
+            Phase::Fading(Fading::Told | Fading::ToldAtShutdown | Fading::Bereft) => false,
+        }
+    }
+
     pub(super) fn is_active(&self, caller: CallerId) -> bool {
         self.caller == caller && self.phase == Phase::Active
     }

@@ -111,18 +111,18 @@ impl Hold {
         turn: &mut Turn,
     ) -> Option<Resume> {
         let State::Held(held) = &self.state else { return Some(resume) };
-        let goes_on = match held.phase {
-            Phase::Active | Phase::Fading(Fading::Silent) => true,
-            Phase::Resting { .. } | Phase::Fading(_) => false,
-        };
-        if !goes_on || held.lease_id != resume.lease_id || held.token != resume.token {
+        if held.lease_id != resume.lease_id || held.token != resume.token {
             return Some(resume);
         }
         if resume.generation > held.generation {
-            // S16: it went on elsewhere meanwhile, so what is known here is old.
+            // S16: it went on elsewhere meanwhile, so what is known here is old, also that it is over.
             let held = held.clone();
             self.moved_on(&held, turn);
             return Some(resume);
+        }
+        match held.phase {
+            Phase::Active | Phase::Fading(Fading::Silent) => {}
+            Phase::Resting { .. } | Phase::Fading(_) => return Some(resume),
         }
         let known = self.memory.known.as_ref();
         let repeated = !resume.attempt.is_empty() && resume.attempt == held.attempt;

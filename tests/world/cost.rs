@@ -155,6 +155,11 @@ impl Costs {
         (*acquiring > 1).then(|| format!("S12: {sidecar} waits for {acquiring} acquires of {path}"))
     }
 
+    /// S6: nobody waits any more for the acquire whose lease is released.
+    pub(crate) fn gives_up(&mut self, life: u32, (sidecar, path): (usize, &str)) {
+        self.acquiring.remove(&(life, (sidecar, path.to_owned())));
+    }
+
     pub(crate) fn ends(&mut self, life: u32, (sidecar, path): (usize, &str)) {
         if let Some(acquiring) = self.acquiring.get_mut(&(life, (sidecar, path.to_owned()))) {
             *acquiring = acquiring.saturating_sub(1);

@@ -196,12 +196,6 @@ fn ended(
     now: Duration,
 ) -> Option<String> {
     let key = (stream.path.clone(), token);
-    let until = state.checks.told_until(&key, until);
-    // Who released it does not believe in it: its end is told when the store has answered (S13).
-    let released = state.released.contains(&key);
-    if now > until + TICK && !released {
-        return Some(format!("S4: stream {} is told {:?} late", stream.number, now - until));
-    }
     // S16: it was to go on by a later stream, where its record is written, and its bounds are set; nobody listens here.
     let left = state.checks.is_left(&key, stream.number);
     let known_there = match reason {
@@ -213,6 +207,12 @@ fn ended(
     };
     if left && known_there {
         return None;
+    }
+    let until = state.checks.told_until(&key, until);
+    // Who released it does not believe in it: its end is told when the store has answered (S13).
+    let released = state.released.contains(&key);
+    if now > until + TICK && !released {
+        return Some(format!("S4: stream {} is told {:?} late", stream.number, now - until));
     }
     let wrong = lost(state, stream, (token, reason), now);
     match reason {
@@ -290,6 +290,8 @@ pub(crate) fn failed(
         TroubleKind::Denied | TroubleKind::ContainerMissing => {
             state.service.denied_until.is_some_and(|until| now < until + MEMORY)
                 || is_signed_in_vain(state, sidecar, now)
+                // S8: what would have fetched another token is cut off as well.
+                || was_disturbed(state, sidecar, (UNDER_WAY, now))
         }
         TroubleKind::StoreFailed => {
             state.service.policy.is_some_and(|(until, _)| now < until + MEMORY) || disturbed

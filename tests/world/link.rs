@@ -99,6 +99,9 @@ impl Link {
             state.service.release_asked(name, id);
         }
         let place = (self.sidecar, &**name);
+        if is_release {
+            state.checks.costs.gives_up(self.life, place);
+        }
         let mut wrong = state.checks.costs.sends(place, now);
         if is_acquire(asked) {
             wrong = wrong.or_else(|| state.checks.costs.begins(self.life, place));
@@ -125,6 +128,7 @@ impl Link {
         course: Course,
         send: tokio::sync::oneshot::Sender<Carried>,
     ) {
+        let seen = self.world.state().seen[self.sidecar];
         tokio::time::sleep(course.there).await;
         if course.lost {
             return;
@@ -148,7 +152,7 @@ impl Link {
             {
                 let counts = course.odd.is_none();
                 if send.send(carried.clone()).is_ok() {
-                    self.learned(&asked, &carried, counts);
+                    self.learned(&asked, &carried, (counts, seen));
                 }
             }
         };
@@ -264,8 +268,9 @@ impl Link {
         });
     }
 
-    /// What the sidecar was told while it waited for it. An odd answer may count or not.
-    fn learned(&self, asked: &Asked, carried: &Carried, counts: bool) {
+    /// What the sidecar was told while it waited for it. An odd answer may count or not; and whether it had `seen` the
+    /// container when it asked.
+    fn learned(&self, asked: &Asked, carried: &Carried, (counts, seen_before): (bool, bool)) {
         let Carried::Answer { status, headers, .. } = carried else { return };
         if !self.alive.load(Ordering::Relaxed) {
             return;
@@ -275,7 +280,7 @@ impl Link {
         let state = &mut *state;
         // S18: a container that it had seen, and makes again.
         let made = asked.target.contains("restype=container") && *status == 201;
-        if made && counts && state.seen[self.sidecar] {
+        if made && counts && seen_before {
             state.made_again[self.sidecar] = Some(now);
         }
         let seen = matches!(status, 200..=202) && headers.iter().any(|(name, _)| name == "etag");

@@ -43,7 +43,8 @@ pub(crate) fn granted(
         let rest = Rest { until, span: min_hold, by: stream.sidecar };
         state.rests.insert(stream.path.clone(), rest);
     }
-    let rest = before?;
+    // S17: whose lease was broken at once hands on until it notices.
+    let rest = before.filter(|_| !state.checks.is_excused(stream.path, now))?;
     // Where it was not handed on, the record says when it may be acquired again.
     let early = now + DATES_DIFFER + TICK + rest.span / 100 < rest.until;
     early.then(|| format!("S11: {token} is granted while {} rests: {rest:?}", stream.path))

@@ -76,3 +76,23 @@ fn s16_who_comes_back_with_the_generation_that_was_released_is_lost() {
     rig.resume(BOB, &grant, terms(), secs(9));
     assert_eq!(loss(&rig.told(), BOB), Some(LossReason::Taken));
 }
+
+#[test]
+fn s16_who_comes_back_to_a_sidecar_where_its_hold_ended_by_an_older_bound_goes_on() {
+    let (mut former, mut rig) = Rig::pair();
+    let bound = Terms { max_hold: Some(secs(6)), ..terms() };
+    let grant = former.grant(ANN, bound);
+    // Bounds that are agreed elsewhere are not known here.
+    rig.resume(BOB, &grant, terms(), secs(10));
+    rig.serve();
+    let again = rig.granted(BOB);
+    former.silent(ANN);
+    former.pass(secs(6));
+    assert_eq!(loss(&former.told(), ANN), Some(LossReason::Expired));
+    former.sent.clear();
+    former.resume(CAT, &again, terms(), secs(7));
+    former.serve();
+    let told = former.told();
+    assert!(is_granted(&told, CAT), "{told:?}");
+    assert!(told.iter().all(|action| !matches!(action, Action::TellMoved { .. })), "{told:?}");
+}

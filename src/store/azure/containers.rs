@@ -112,16 +112,16 @@ pub(super) fn missing(container: &str) -> StoreError {
 }
 
 impl AzureStore {
-    /// Makes the container, unless it is there.
-    pub(super) async fn make_container(&self, container: &str) -> Result<(), StoreError> {
+    /// Makes the container, unless it is there. Whether it was made.
+    pub(super) async fn make_container(&self, container: &str) -> Result<bool, StoreError> {
         if !self.create_container {
             return Err(missing(container));
         }
         let client = self.clients.lease.blob_container_client(container);
-        let Err(failure) = client.create(None).await else { return Ok(()) };
+        let Err(failure) = client.create(None).await else { return Ok(true) };
         let failure = Failure::from(failure);
         if failure.code() == "ContainerAlreadyExists" {
-            return Ok(());
+            return Ok(false);
         }
         let error = self.error(Request::CreateContainer, failure);
         let denied = matches!(error, StoreError::Denied { .. });

@@ -197,8 +197,10 @@ impl LeaseStore for AzureStore {
             ("BlobNotFound" | "ContainerNotFound", Some(_)) => return Err(StoreError::Changed),
             ("BlobNotFound", None) => {}
             ("ContainerNotFound", None) => {
-                self.make_container(path.container()).await?;
-                self.containers.missed(watch, self.clock.now());
+                // One that was there when we began to make it, and could be made, had gone since.
+                let making = self.containers.watch(path.container());
+                let was_made = self.make_container(path.container()).await?;
+                self.containers.missed(if was_made { making } else { watch }, self.clock.now());
                 self.containers.made(path.container(), self.clock.now());
             }
             _ => return Err(self.error(Request::Acquire, failure)),
