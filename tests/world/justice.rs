@@ -340,9 +340,11 @@ fn lost(
         LossReason::Taken | LossReason::Broken | LossReason::LockDeleted => {
             let given = lease_of(state, path, token)?;
             let blob = state.service.blob(&given.blob)?;
+            // S5: of a lock that was made again at once, two holds may have this token.
             let stands = blob.lease.id() == Some(&*given.id)
                 && blob.lease.state(now) == LeaseState::Leased
-                && given.ended.is_none();
+                && given.ended.is_none()
+                && !state.checks.was_made_at_once(path, Some(blob.made));
             if stands { unjust("S8") } else { None }
         }
         LossReason::MaxHoldReached => {

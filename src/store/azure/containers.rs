@@ -66,18 +66,17 @@ impl Containers {
         self.seen().get(container).is_some_and(|seen| seen.is_gone)
     }
 
-    /// It was made again: the wait runs from now, also if another answer has told of it before.
-    pub(super) fn made(&self, container: &str, now: Instant) {
-        let was_gone =
-            |seen: &&mut Seen| seen.is_gone || seen.grants_from.is_some_and(|from| now < from);
-        if let Some(seen) = self.seen().get_mut(container).filter(was_gone) {
-            seen.is_gone = false;
-            seen.grants_from = Some(now + GRACE_AFTER_LOSS);
+    /// It was made again, if it had been seen: the wait runs from now, whatever other answers have shown meanwhile.
+    fn made(&self, watch: Watch<'_>, now: Instant) {
+        if watch.seen_before
+            && let Some(seen) = self.seen().get_mut(watch.container)
+        {
+            *seen = Seen { is_gone: false, grants_from: Some(now + GRACE_AFTER_LOSS) };
         }
     }
 
     /// It is gone, or was until now. One that had not been seen before may never have been there.
-    pub(super) fn missed(&self, watch: Watch<'_>, now: Instant) {
+    fn missed(&self, watch: Watch<'_>, now: Instant) {
         if watch.seen_before
             && let Some(seen) = self.seen().get_mut(watch.container)
         {
@@ -112,8 +111,17 @@ pub(super) fn missing(container: &str) -> StoreError {
 }
 
 impl AzureStore {
+    /// Makes the container of which `missed` told that it is not there.
+    pub(super) async fn make_missed(&self, missed: Watch<'_>) -> Result<(), StoreError> {
+        // One that was there when we began to make it, and could be made, had gone since.
+        let making = self.containers.watch(missed.container);
+        let was_made = self.make_container(missed.container).await?;
+        self.containers.made(if was_made { making } else { missed }, self.clock.now());
+        Ok(())
+    }
+
     /// Makes the container, unless it is there. Whether it was made.
-    pub(super) async fn make_container(&self, container: &str) -> Result<bool, StoreError> {
+    async fn make_container(&self, container: &str) -> Result<bool, StoreError> {
         if !self.create_container {
             return Err(missing(container));
         }
@@ -142,7 +150,7 @@ mod tests {
         containers.note(containers.watch("locks"), Some("ContainerNotFound"), now);
         assert!(containers.is_gone("locks"));
         let made = now + Duration::from_secs(300);
-        containers.made("locks", made);
+        containers.made(containers.watch("locks"), made);
         assert!(!containers.is_gone("locks"));
         assert!(containers.check("locks", made + Duration::from_secs(59)).is_err());
         assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
@@ -155,8 +163,8 @@ mod tests {
         containers.note(containers.watch("locks"), None, now);
         containers.note(containers.watch("locks"), Some("ContainerNotFound"), now);
         containers.note(containers.watch("locks"), Some("BlobNotFound"), now);
-        let made = now + Duration::from_secs(3);
-        containers.made("locks", made);
+        let made = now + Duration::from_secs(300);
+        containers.made(containers.watch("locks"), made);
         assert!(containers.check("locks", made + Duration::from_secs(59)).is_err());
         assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
     }

@@ -182,8 +182,7 @@ impl LeaseStore for AzureStore {
         check_duration(request.duration)?;
         break_note::check_name(path)?;
         if self.containers.is_gone(path.container()) {
-            self.make_container(path.container()).await?;
-            self.containers.made(path.container(), self.clock.now());
+            self.make_missed(self.containers.watch(path.container())).await?;
         }
         self.containers.check(path.container(), self.clock.now())?;
         let watch = self.containers.watch(path.container());
@@ -196,13 +195,7 @@ impl LeaseStore for AzureStore {
         match (failure.code(), &request.if_match) {
             ("BlobNotFound" | "ContainerNotFound", Some(_)) => return Err(StoreError::Changed),
             ("BlobNotFound", None) => {}
-            ("ContainerNotFound", None) => {
-                // One that was there when we began to make it, and could be made, had gone since.
-                let making = self.containers.watch(path.container());
-                let was_made = self.make_container(path.container()).await?;
-                self.containers.missed(if was_made { making } else { watch }, self.clock.now());
-                self.containers.made(path.container(), self.clock.now());
-            }
+            ("ContainerNotFound", None) => self.make_missed(watch).await?,
             _ => return Err(self.error(Request::Acquire, failure)),
         }
         // Others may lease there from now on, whatever becomes of our own acquire.
