@@ -44,8 +44,12 @@ impl Containers {
     /// Takes note of what an answer shows of the container: a success, or the service's name of the error.
     pub(super) fn note(&self, watch: Watch<'_>, code: Option<&str>, now: Instant) {
         match code {
-            None | Some("BlobNotFound") => self.saw(watch.container),
+            None | Some("ConditionNotMet") => self.saw(watch.container),
             Some("ContainerNotFound" | "ContainerBeingDeleted") => self.missed(watch, now),
+            // What is said of a blob, or of its lease, is said of a container that is there.
+            Some(code) if code.starts_with("Blob") || code.starts_with("Lease") => {
+                self.saw(watch.container);
+            }
             Some(_) => {}
         }
     }
@@ -154,6 +158,25 @@ mod tests {
         assert!(!containers.is_gone("locks"));
         assert!(containers.check("locks", made + Duration::from_secs(59)).is_err());
         assert!(containers.check("locks", made + Duration::from_secs(60)).is_ok());
+    }
+
+    #[test]
+    fn s18_a_container_was_seen_by_whatever_is_said_of_a_lock_in_it() {
+        let now = Instant::from_boot(Duration::from_secs(9));
+        for (code, is_seen) in [
+            ("BlobNotFound", true),
+            ("LeaseAlreadyPresent", true),
+            ("LeaseIsBrokenAndCannotBeRenewed", true),
+            ("BlobImmutableDueToPolicy", true),
+            ("ConditionNotMet", true),
+            ("ServerBusy", false),
+            ("AuthorizationFailure", false),
+        ] {
+            let containers = Containers::default();
+            containers.note(containers.watch("locks"), Some(code), now);
+            containers.note(containers.watch("locks"), Some("ContainerNotFound"), now);
+            assert_eq!(containers.check("locks", now).is_err(), is_seen, "{code}");
+        }
     }
 
     /// A read that was sent beside is answered first.
