@@ -43,6 +43,11 @@ impl Truth {
             }
             Action::TellGranted { caller, grant } => {
                 self.leases.insert(*caller, grant.lease_id);
+                // S16: what was asked before the hold came back is not its own release.
+                let place = (sidecar, grant.lease_id);
+                self.releases.remove(&place);
+                self.repeated.remove(&place);
+                self.refused.remove(&place);
             }
             _ => {}
         }
