@@ -100,6 +100,22 @@ fn s13_a_lease_has_run_out_only_when_no_renewal_from_before_a_resume_keeps_it() 
 }
 
 #[test]
+fn s13_a_release_that_was_refused_is_not_told_as_done_however_late_that_is_learned() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, terms());
+    rig.table_mut().break_now();
+    other.grant(BOB, terms());
+    rig.release(ANN);
+    let release = rig.request();
+    let refused = rig.do_in_store(&release);
+    rig.pause(secs(30));
+    rig.on(refused);
+    let told = rig.told();
+    assert_eq!(released(&told, ANN), None, "{told:?}");
+    assert_eq!(loss(&told, ANN), Some(LossReason::Taken));
+}
+
+#[test]
 fn s12_one_try_is_answered_while_a_lease_runs_out() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
