@@ -196,3 +196,22 @@ async fn f3_s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generat
         assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");
     }
 }
+
+/// f11: two releases that come at the same time to a sidecar that the hold has left.
+#[tokio::test(start_paused = true)]
+async fn f11_s13_s16_a_release_of_a_hold_that_goes_on_elsewhere_is_not_told_released() {
+    let account = Account::new();
+    let (old, new) = (account.sidecar(), account.sidecar());
+    let (_stream, first) = old.hold(&request("nightly")).await;
+    let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
+    let second = granted(&mut resumed).await;
+    let generation = Some(second.generation);
+    let (one, other) = tokio::join!(
+        old.coordinator.release(second.lease_id, generation),
+        old.coordinator.release(second.lease_id, generation),
+    );
+    assert_eq!(new.coordinator.gauges().holds, 1, "it goes on");
+    for answer in [one, other] {
+        assert!(matches!(answer, Err(CallError::UnknownLease)), "{answer:?}");
+    }
+}
