@@ -206,7 +206,7 @@ impl Coordinator {
         {
             let registry = self.shared.registry();
             let Some(entry) = registry.hold(lease_id) else {
-                return match registry.ended(lease_id) {
+                return match registry.ended(lease_id, generation) {
                     None => Err(CallError::UnknownLease),
                     ended => Ok(released_before(ended)),
                 };
@@ -217,7 +217,7 @@ impl Coordinator {
             }
         }
         // The task failed under it: its holds are lost.
-        answer.await.or_else(|_| match self.shared.registry().ended(lease_id) {
+        answer.await.or_else(|_| match self.shared.registry().ended(lease_id, generation) {
             None => Err(CallError::UnknownLease),
             ended => Ok(released_before(ended)),
         })
@@ -234,7 +234,7 @@ impl Coordinator {
         max_hold: Duration,
     ) -> Result<Extended, CallError> {
         let call = HoldCall { lease_id, generation };
-        self.ask(lease_id, |reply| Command::Extend(call, max_hold, reply)).await
+        self.ask(call, |reply| Command::Extend(call, max_hold, reply)).await
     }
 
     /// Resets the progress timeout (S11), or with `validity_only` resets nothing; answers with the validity (S21).
@@ -248,7 +248,7 @@ impl Coordinator {
         validity_only: bool,
     ) -> Result<Validity, CallError> {
         let call = HoldCall { lease_id, generation };
-        self.ask(lease_id, |reply| Command::ReportProgress(call, validity_only, reply)).await
+        self.ask(call, |reply| Command::ReportProgress(call, validity_only, reply)).await
     }
 
     /// Numbers for gauges.
@@ -328,20 +328,20 @@ impl Coordinator {
 
     async fn ask<T>(
         &self,
-        lease_id: LeaseId,
+        HoldCall { lease_id, generation }: HoldCall,
         command: impl FnOnce(oneshot::Sender<Result<T, CallError>>) -> Command,
     ) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
             let Some(entry) = registry.hold(lease_id) else {
-                return Err(over(registry.ended(lease_id)));
+                return Err(over(registry.ended(lease_id, generation)));
             };
             if registry.send(&entry.path, command(reply)).is_err() {
                 return Err(CallError::UnknownLease);
             }
         }
-        let failed = |_| Err(over(self.shared.registry().ended(lease_id)));
+        let failed = |_| Err(over(self.shared.registry().ended(lease_id, generation)));
         answer.await.unwrap_or_else(failed)
     }
 }

@@ -28,6 +28,7 @@ pub(super) enum Ended {
 pub(super) struct HoldEntry {
     pub(super) path: LockPath,
     pub(super) caller: CallerId,
+    pub(super) generation: u64,
     pub(super) valid_until: Instant,
     pub(super) at_risk: bool,
 }
@@ -36,7 +37,7 @@ pub(super) struct HoldEntry {
 pub(super) struct Registry {
     tasks: HashMap<LockPath, Inbox>,
     holds: HashMap<LeaseId, HoldEntry>,
-    ended: Remembered<LeaseId, Ended>,
+    ended: Remembered<LeaseId, (Ended, u64)>,
     memories: Remembered<LockPath, Memory>,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
     collided: HashSet<LockPath>,
@@ -94,8 +95,10 @@ impl Registry {
         self.holds.get_mut(&lease_id)
     }
 
-    pub(super) fn ended(&self, lease_id: LeaseId) -> Option<Ended> {
-        self.ended.get(&lease_id).copied()
+    /// How a hold ended here; none for a call with a generation that it has got elsewhere since (S16).
+    pub(super) fn ended(&self, lease_id: LeaseId, generation: Option<u64>) -> Option<Ended> {
+        let (ended, last) = self.ended.get(&lease_id).copied()?;
+        generation.is_none_or(|generation| generation <= last).then_some(ended)
     }
 
     pub(super) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
@@ -106,9 +109,10 @@ impl Registry {
     /// `caller`'s hold is over. Nothing happens if the hold is another caller's by now, or was none here: a resume that is
     /// refused says nothing of a hold that went on elsewhere or ended before (S16).
     pub(super) fn end_hold(&mut self, lease_id: LeaseId, caller: CallerId, ended: Ended) {
-        if self.holds.get(&lease_id).is_some_and(|entry| entry.caller == caller) {
+        if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
+            let generation = entry.generation;
             self.holds.remove(&lease_id);
-            self.ended.put(lease_id, ended, MAX_ENDED);
+            self.ended.put(lease_id, (ended, generation), MAX_ENDED);
         }
     }
 
@@ -262,10 +266,10 @@ mod tests {
         let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(1));
         let lost = Ended::Lost(LossReason::Taken);
         registry.end_hold(lease_id, CallerId(1), lost);
-        assert_eq!(registry.ended(lease_id), None, "nothing was known of it here");
-        registry.ended.put(lease_id, Ended::Released, MAX_ENDED);
+        assert_eq!(registry.ended(lease_id, None), None, "nothing was known of it here");
+        registry.ended.put(lease_id, (Ended::Released, 1), MAX_ENDED);
         registry.end_hold(lease_id, CallerId(2), lost);
-        assert_eq!(registry.ended(lease_id), Some(Ended::Released));
+        assert_eq!(registry.ended(lease_id, None), Some(Ended::Released));
     }
 
     #[test]

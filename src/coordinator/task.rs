@@ -175,7 +175,7 @@ impl Task {
             Some(Command::Extend(call, max_hold, reply)) => {
                 let generation = call.generation;
                 let asked = |caller| Event::ExtendAsked { caller, generation, max_hold };
-                let validity = self.ask(call.lease_id, asked);
+                let validity = self.ask(call, asked);
                 let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
             }
             Some(Command::ReportProgress(call, validity_only, reply)) => {
@@ -185,7 +185,7 @@ impl Task {
                     true => Event::ValidityAsked { caller, generation },
                     false => Event::ProgressReported { caller, generation },
                 };
-                let _ = reply.send(self.ask(call.lease_id, asked));
+                let _ = reply.send(self.ask(call, asked));
             }
             Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
             Some(Command::Look(reply)) => {
@@ -257,8 +257,11 @@ impl Task {
     fn release(&mut self, call: HoldCall, reply: oneshot::Sender<Released>) {
         let HoldCall { lease_id, generation } = call;
         let Some(caller) = self.holder(lease_id) else {
-            let ended = self.shared.registry().ended(lease_id);
-            let _ = reply.send(super::released_before(ended));
+            // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
+            let ended = self.shared.registry().ended(lease_id, generation);
+            if ended.is_some() {
+                let _ = reply.send(super::released_before(ended));
+            }
             return;
         };
         let under_way = self.is_releasing(caller);
@@ -275,13 +278,13 @@ impl Task {
     /// Asks something of a hold; its validity then.
     fn ask(
         &mut self,
-        lease_id: LeaseId,
+        call: HoldCall,
         asked: impl FnOnce(CallerId) -> Event,
     ) -> Result<Validity, CallError> {
-        if let Some(caller) = self.holder(lease_id) {
+        if let Some(caller) = self.holder(call.lease_id) {
             self.feed(asked(caller));
         }
-        self.validity(lease_id)
+        self.validity(call)
     }
 
     /// The answer to an extension: the newest resume token has the new bound (S16).
@@ -291,9 +294,9 @@ impl Task {
         Extended { validity, resume_token }
     }
 
-    fn validity(&self, lease_id: LeaseId) -> Result<Validity, CallError> {
+    fn validity(&self, HoldCall { lease_id, generation }: HoldCall) -> Result<Validity, CallError> {
         let Some(caller) = self.holder(lease_id) else {
-            return Err(super::over(self.shared.registry().ended(lease_id)));
+            return Err(super::over(self.shared.registry().ended(lease_id, generation)));
         };
         if let Some(valid_until) = self.hold.validity(caller) {
             self.note_validity(lease_id, valid_until, None);

@@ -121,6 +121,7 @@ impl Task {
         let entry = HoldEntry {
             path: path.clone(),
             caller: id,
+            generation: granted.generation,
             valid_until: granted.valid_until,
             at_risk: false,
         };

@@ -34,6 +34,14 @@ impl Hold {
             }
             // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
             // that resume goes on elsewhere.
+            State::Resuming(resuming)
+                if resuming.is_of(caller)
+                    && generation.is_some_and(|newer| newer > resuming.resume.generation) =>
+            {
+                // S16: a repeat of it went on elsewhere and was answered.
+                turn.push(Action::TellMoved { caller });
+                self.leave_to_run_out(resuming.lease_id(), turn);
+            }
             State::Resuming(resuming) if resuming.is_of(caller) => {
                 self.give_up_resume(&resuming, turn);
             }
@@ -49,7 +57,11 @@ impl Hold {
     pub(super) fn holder_left(&mut self, caller: CallerId, turn: &mut Turn) {
         match self.take_state(turn.now) {
             // S16: a resume that was given up may be repeated elsewhere.
-            State::Held(held) if held.caller == caller && held.is_unsettled(turn.now) => {
+            State::Held(held)
+                if held.caller == caller
+                    && held.is_unsettled(turn.now)
+                    && !matches!(held.phase, Phase::Resting { .. }) =>
+            {
                 self.run_out(&held, turn);
             }
             State::Held(held) if held.caller == caller => self.end_hold(held, false, turn),
@@ -244,6 +256,7 @@ impl Hold {
         let sound = !held.is_unsettled(now)
             && held.settling.is_none()
             && !held.renewal.is_late(now)
+            && !held.renewal.is_suspected()
             && held.bounds.rests_until(now).is_none();
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);

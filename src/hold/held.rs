@@ -301,6 +301,12 @@ impl Hold {
     pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, turn: &mut Turn) {
         debug_assert!(!self.draining, "S15: nothing is granted while the sidecar shuts down");
         self.trouble = None;
+        if self.suspected_at.is_some_and(|at| held.renewal.good_sent() < at)
+            && !held.renewal.is_suspected()
+            && held.is_renewed()
+        {
+            held.renewal.suspect(turn.now, &mut self.jitter);
+        }
         turn.push(Action::TellGranted {
             caller: held.caller,
             grant: held.granted(resumed, turn.now),

@@ -100,6 +100,8 @@ pub struct Hold {
     trouble: Option<Box<Trouble>>,
     late: LateRequests,
     draining: bool,
+    /// When a pause was suspected last: what was asked for before says nothing of it (S3).
+    suspected_at: Option<Instant>,
     requests: u64,
 }
 
@@ -167,6 +169,7 @@ impl Hold {
             trouble: None,
             late: LateRequests::default(),
             draining: false,
+            suspected_at: None,
             requests: 0,
         }
     }

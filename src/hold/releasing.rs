@@ -109,6 +109,15 @@ impl Releasing {
     }
 }
 
+impl Releasing {
+    /// S16: the hold goes on elsewhere; a release that had been done would have kept the record from being written.
+    fn has_left(&self, stored: &Stored) -> bool {
+        let record = Record::from_fields(&stored.fields);
+        record.lease == Some(self.lease_id.fingerprint())
+            && self.hold.as_ref().is_some_and(|hold| record.generation > hold.generation)
+    }
+}
+
 impl Hold {
     /// Sends the lease back; nothing else is sent before that is answered or the lease has run out.
     pub(super) fn release(&mut self, releasing: Releasing, turn: &mut Turn) {
@@ -230,6 +239,13 @@ impl Hold {
                 self.learn(stored, turn.now);
                 releasing.step = Step::Release;
                 self.send_back(releasing, turn);
+            }
+            Ok(stored) if releasing.has_left(&stored) => {
+                self.memory.known = None;
+                if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
+                    turn.push(Action::TellMoved { caller });
+                }
+                self.released_or_not(&releasing, turn);
             }
             Ok(stored) => {
                 self.learn(stored, turn.now);

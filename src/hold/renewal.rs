@@ -213,6 +213,11 @@ impl Renewal {
         self.at_risk || now >= self.at_risk_from()
     }
 
+    /// Whether a pause is suspected that no renewal has refuted yet (S3).
+    pub(super) fn is_suspected(&self) -> bool {
+        self.suspicion != Suspicion::None
+    }
+
     fn at_risk_from(&self) -> Instant {
         self.good_sent + self.lease_duration * 2 / 3
     }

@@ -174,6 +174,7 @@ impl Hold {
 
     /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
     pub(super) fn suspect_pause(&mut self, turn: &Turn) {
+        self.suspected_at = Some(turn.now);
         if let State::Held(held) = &mut self.state
             && held.is_renewed()
         {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::acquisition::Attempt;
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::callers::shutting_down;
@@ -159,6 +160,13 @@ impl Hold {
             return Verdict::Ended;
         }
         match &self.state {
+            // S6: who has a lease here knows that no other one is alive.
+            State::Acquiring(attempt) if matches!(**attempt, Attempt::Leased { .. }) => {
+                match self.memory.highest == Some(resume.token) {
+                    true => Verdict::Ended,
+                    false => Verdict::Later,
+                }
+            }
             State::Idle { .. } | State::Acquiring(_) => Verdict::GoOn,
             State::Held(held) if held.lease_id == resume.lease_id => Verdict::Ended,
             // Somebody here may still believe in a lease that the store has given to another since (S8, S13).
@@ -315,7 +323,7 @@ impl Hold {
     }
 
     /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease (S13, S16).
-    fn leave_to_run_out(&mut self, lease_id: LeaseId, turn: &Turn) {
+    pub(super) fn leave_to_run_out(&mut self, lease_id: LeaseId, turn: &Turn) {
         self.late.forget(lease_id);
         self.state = State::Idle { not_before: turn.now, effort: None };
     }

@@ -236,6 +236,19 @@ mod tests {
         assert!(signs.take_raised(), "a pause more");
     }
 
+    /// f10: where nobody holds, nothing is renewed and nothing decided.
+    #[test]
+    fn f10_s3_steps_that_nobody_could_decide_do_not_hide_a_pause() {
+        let mut signs = started();
+        for (second, ahead) in [(101, 30), (110, 60), (120, 90)] {
+            signs.observe_wall(at(second), wall(second + ahead));
+            assert!(signs.take_raised());
+        }
+        // Now somebody holds.
+        signs.observe_wall(at(130), wall(130 + 120));
+        assert!(signs.take_raised(), "nothing was refuted, so the source is heard");
+    }
+
     #[test]
     fn s3_steps_back_slewing_and_small_steps_are_no_signs() {
         let mut signs = started();

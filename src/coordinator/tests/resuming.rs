@@ -171,3 +171,47 @@ async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     );
     assert!(account.now() - began <= 2 * MINUTE + SECOND);
 }
+
+/// f3: a load balancer brings the client's question to the sidecar that its hold has left.
+#[tokio::test(start_paused = true)]
+async fn f3_s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation() {
+    for closed in [false, true] {
+        let account = Account::new();
+        let (old, new) = (account.sidecar(), account.sidecar());
+        let (stream, first) = old.hold(&request("nightly")).await;
+        pass(SECOND).await;
+        let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
+        let second = granted(&mut resumed).await;
+        match closed {
+            true => drop(stream),
+            false => stream.fall_silent(),
+        }
+        settle().await;
+        pass(LEASE).await;
+        let generation = Some(second.generation);
+        assert!(new.coordinator.report_progress(second.lease_id, generation, true).await.is_ok());
+        let asked = old.coordinator.report_progress(second.lease_id, generation, true).await;
+        assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");
+        let asked = old.coordinator.release(second.lease_id, generation).await;
+        assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");
+    }
+}
+
+/// f11: two releases that come at the same time to a sidecar that the hold has left.
+#[tokio::test(start_paused = true)]
+async fn f11_s13_s16_a_release_of_a_hold_that_goes_on_elsewhere_is_not_told_released() {
+    let account = Account::new();
+    let (old, new) = (account.sidecar(), account.sidecar());
+    let (_stream, first) = old.hold(&request("nightly")).await;
+    let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
+    let second = granted(&mut resumed).await;
+    let generation = Some(second.generation);
+    let (one, other) = tokio::join!(
+        old.coordinator.release(second.lease_id, generation),
+        old.coordinator.release(second.lease_id, generation),
+    );
+    assert_eq!(new.coordinator.gauges().holds, 1, "it goes on");
+    for answer in [one, other] {
+        assert!(matches!(answer, Err(CallError::UnknownLease)), "{answer:?}");
+    }
+}
