@@ -172,9 +172,9 @@ async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     assert!(account.now() - began <= 2 * MINUTE + SECOND);
 }
 
-/// f3: a load balancer brings the client's question to the sidecar that its hold has left.
+/// a load balancer brings the client's question to the sidecar that its hold has left.
 #[tokio::test(start_paused = true)]
-async fn f3_s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation() {
+async fn s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation() {
     for closed in [false, true] {
         let account = Account::new();
         let (old, new) = (account.sidecar(), account.sidecar());
@@ -197,9 +197,9 @@ async fn f3_s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generat
     }
 }
 
-/// f11: two releases that come at the same time to a sidecar that the hold has left.
+/// two releases that come at the same time to a sidecar that the hold has left.
 #[tokio::test(start_paused = true)]
-async fn f11_s13_s16_a_release_of_a_hold_that_goes_on_elsewhere_is_not_told_released() {
+async fn s13_s16_a_release_of_a_hold_that_goes_on_elsewhere_is_not_told_released() {
     let account = Account::new();
     let (old, new) = (account.sidecar(), account.sidecar());
     let (_stream, first) = old.hold(&request("nightly")).await;

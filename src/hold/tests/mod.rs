@@ -1,11 +1,11 @@
 mod acquiring;
 mod answers;
 mod bounds;
-mod breaking;
 mod claims;
 mod crossing;
 mod ending;
 mod fairness;
+mod leaving;
 mod renewing;
 mod resuming;
 mod returning;

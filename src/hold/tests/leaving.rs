@@ -1,36 +1,11 @@
-//! What the rules allow and the machine gets wrong.
+//! Holds that have left, stale resumes, and suspicions that cross with grants: S3, S6, S11 to S16.
 
-use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, terms,
-};
+use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, terms};
 use crate::hold::{Action, Event, LossReason, Terms};
-
-/// The first try's connection broke at the client only; it was slow, and comes after the repeat.
-#[test]
-fn f1_s16_an_overtaken_try_does_not_take_the_hold_from_its_repeat() {
-    let (mut rig, mut slow) = Rig::pair();
-    let grant = rig.grant(ANN, terms());
-    rig.restart();
-    slow.resume_as(CAT, &grant, "one");
-    rig.resume_as(BOB, &grant, "one");
-    rig.serve();
-    let resumed = rig.granted(BOB);
-    assert_eq!(resumed.generation, 2);
-    slow.pass_served(secs(1));
-    assert!(!is_granted(&slow.told(), CAT), "the client went on elsewhere");
-    slow.silent(CAT);
-    for _ in 0..12 {
-        rig.pass_served(secs(1));
-        slow.pass_served(secs(1));
-    }
-    let told = rig.told();
-    assert!(!told.contains(&Action::TellMoved { caller: BOB }), "{told:?}");
-    assert!(rig.hold.validity(BOB).is_some());
-}
 
 /// The stream is closed where the hold was; it goes on elsewhere.
 #[test]
-fn f2_s13_s16_a_stream_that_closes_where_the_hold_has_left_is_no_loss() {
+fn s13_s16_a_stream_that_closes_where_the_hold_has_left_is_no_loss() {
     let (mut former, mut rig) = Rig::pair();
     let grant = former.grant(ANN, Terms { resumable: true, ..terms() });
     rig.resume(BOB, &grant, terms(), secs(10));
@@ -44,7 +19,7 @@ fn f2_s13_s16_a_stream_that_closes_where_the_hold_has_left_is_no_loss() {
 }
 
 #[test]
-fn f2b_s13_s16_a_hold_that_went_on_elsewhere_is_not_told_released() {
+fn s13_s16_a_hold_that_went_on_elsewhere_is_not_told_released() {
     let (mut former, mut rig) = Rig::pair();
     let grant = former.grant(ANN, Terms { resumable: true, ..terms() });
     rig.resume(BOB, &grant, terms(), secs(10));
@@ -59,7 +34,7 @@ fn f2b_s13_s16_a_hold_that_went_on_elsewhere_is_not_told_released() {
 }
 
 #[test]
-fn f4_s11_s12_a_stream_that_closes_after_its_release_does_not_make_others_wait() {
+fn s11_s12_a_stream_that_closes_after_its_release_does_not_make_others_wait() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     rig.resume(BOB, &grant, Terms { min_hold: secs(2), resumable: true, ..terms() }, secs(9));
@@ -76,7 +51,7 @@ fn f4_s11_s12_a_stream_that_closes_after_its_release_does_not_make_others_wait()
 
 /// A lease of our own is had when somebody resumes what is long gone.
 #[test]
-fn f5_s6_a_stale_resume_does_not_throw_a_lease_away() {
+fn s6_a_stale_resume_does_not_throw_a_lease_away() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     rig.now += millis(15_100);
@@ -93,7 +68,7 @@ fn f5_s6_a_stale_resume_does_not_throw_a_lease_away() {
 
 /// As before, and the rest that CAT wants was stored before its lease is thrown away.
 #[test]
-fn f6_s11_a_rest_of_a_grant_that_a_stale_resume_threw_away_does_not_stay() {
+fn s11_a_rest_of_a_grant_that_a_stale_resume_threw_away_does_not_stay() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.restart();
     rig.now += millis(15_100);
@@ -108,7 +83,7 @@ fn f6_s11_a_rest_of_a_grant_that_a_stale_resume_threw_away_does_not_stay() {
 }
 
 #[test]
-fn f7_s3_a_lock_is_not_handed_on_while_a_pause_is_suspected() {
+fn s3_a_lock_is_not_handed_on_while_a_pause_is_suspected() {
     let (mut rig, mut other) = Rig::pair();
     let grant = rig.grant(ANN, terms());
     rig.arrive(CAT, terms());
@@ -122,7 +97,7 @@ fn f7_s3_a_lock_is_not_handed_on_while_a_pause_is_suspected() {
 }
 
 #[test]
-fn f8_s3_a_pause_that_is_suspected_before_the_grant_is_told_is_asked_about() {
+fn s3_a_pause_that_is_suspected_before_the_grant_is_told_is_asked_about() {
     let (mut rig, mut other) = Rig::pair();
     rig.arrive(ANN, terms());
     let acquire = rig.request();
@@ -141,22 +116,9 @@ fn f8_s3_a_pause_that_is_suspected_before_the_grant_is_told_is_asked_about() {
     assert!(asked || !is_granted(&told, ANN), "renewed at once, within D/30: {told:?}");
 }
 
-/// The first try, late, comes to the sidecar where its repeat was granted.
-#[test]
-fn f1b_s16_a_late_first_try_does_not_take_the_hold_from_its_repeat_here() {
-    let (mut rig, grant) = Rig::with_holder(ANN, terms());
-    rig.resume_as(BOB, &grant, "one");
-    rig.serve();
-    rig.granted(BOB);
-    rig.resume_as(CAT, &grant, "one");
-    rig.serve();
-    let told = rig.told();
-    assert!(!told.contains(&Action::TellSuperseded { caller: BOB, by: CAT }), "{told:?}");
-}
-
 /// The resume here was slow, its repeat was answered elsewhere, and a load balancer brings the release here.
 #[test]
-fn f9_s13_s16_a_release_of_a_newer_generation_than_a_resume_that_hangs_is_not_told_released() {
+fn s13_s16_a_release_of_a_newer_generation_than_a_resume_that_hangs_is_not_told_released() {
     let (mut former, mut rig) = Rig::pair();
     let grant = former.grant(ANN, Terms { resumable: true, ..terms() });
     former.resume_as(CAT, &grant, "one");
@@ -173,9 +135,9 @@ fn f9_s13_s16_a_release_of_a_newer_generation_than_a_resume_that_hangs_is_not_to
     assert_eq!(released(&former.told(), CAT), None, "false RELEASED");
 }
 
-/// f8, for a resume.
+/// As before, for a resume.
 #[test]
-fn f8b_s3_a_pause_that_is_suspected_before_a_resume_is_told_is_asked_about() {
+fn s3_a_pause_that_is_suspected_before_a_resume_is_told_is_asked_about() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.resume(BOB, &grant, terms(), secs(9));
     let write = rig.request();
