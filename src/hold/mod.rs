@@ -188,8 +188,7 @@ impl Hold {
     /// Takes in what happened and answers what is to be done.
     pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
         let mut turn = Turn::new(now);
-        // S4: what time has ended is over, before anything that came in meanwhile is looked at. But what the store answered
-        // to a release is known, and not to be guessed from the time (S13).
+        // S4: what time has ended is over before what came in is looked at; but a release is as it was answered (S13).
         if !matches!(event, Event::ReleaseAnswered { .. }) {
             self.pass(&mut turn);
         }

@@ -160,12 +160,9 @@ impl Hold {
             return Verdict::Ended;
         }
         match &self.state {
-            // S6: who has a lease here knows that no other one is alive.
+            // S6: a lease that was acquired here is not thrown away before it shows which of the two counts.
             State::Acquiring(attempt) if matches!(**attempt, Attempt::Leased { .. }) => {
-                match self.memory.highest == Some(resume.token) {
-                    true => Verdict::Ended,
-                    false => Verdict::Later,
-                }
+                Verdict::Later
             }
             State::Idle { .. } | State::Acquiring(_) => Verdict::GoOn,
             State::Held(held) if held.lease_id == resume.lease_id => Verdict::Ended,

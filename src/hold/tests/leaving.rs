@@ -1,7 +1,9 @@
 //! Holds that have left, stale resumes, and suspicions that cross with grants: S3, S6, S11 to S16.
 
-use super::rig::{ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, terms};
-use crate::hold::{Action, Event, LossReason, Terms};
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, terms, trouble,
+};
+use crate::hold::{Action, Event, Terms, TroubleKind};
 
 /// The stream is closed where the hold was; it goes on elsewhere.
 #[test]
@@ -62,7 +64,7 @@ fn s6_a_stale_resume_does_not_throw_a_lease_away() {
     rig.resume(BOB, &grant, terms(), secs(15));
     rig.pass_served(secs(2));
     let told = rig.told();
-    assert_eq!(loss(&told, BOB), Some(LossReason::Taken));
+    assert_eq!(trouble(&told, BOB), Some(TroubleKind::Unavailable), "it may ask again");
     assert!(is_granted(&told, CAT), "nobody else wants it: {told:?}");
 }
 
