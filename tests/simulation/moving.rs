@@ -78,7 +78,14 @@ impl World {
         let most = if !self.calm && random.chance(300) { 20_000 } else { 30 };
         let delay = millis(random, 1, most);
         let life = self.sidecars[sidecar].life;
-        let incoming = Incoming::Event(call(caller, generation));
+        let event = match call(caller, generation) {
+            // S16: who has resumed never releases the generation that it had before.
+            Event::ReleaseAsked { caller, .. } if caller != client.caller => {
+                Event::ReleaseAsked { caller, generation: newest }
+            }
+            event => event,
+        };
+        let incoming = Incoming::Event(event);
         self.after(delay, Delivery::ToSidecar { sidecar, life, incoming });
     }
 
