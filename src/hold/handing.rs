@@ -9,6 +9,7 @@ use super::granting::Leased;
 use super::held::{Fading, Held, Phase};
 use super::releasing::{Released, Releasing};
 use super::turn::Turn;
+use super::validity::cut_off;
 use super::{Hold, State};
 use crate::time::Instant;
 
@@ -255,7 +256,8 @@ impl Hold {
             && front.terms.auto_renew;
         let sound = !held.is_unsettled(now)
             && held.settling.is_none()
-            && !held.renewal.is_late(now)
+            // A renewal must have the time of a try before it is late: else who is granted the lock is told so at once (S9).
+            && !held.renewal.is_late(now + cut_off(held.renewal.lease_duration()))
             && !held.renewal.is_suspected()
             && held.bounds.rests_until(now).is_none();
         let limit = self.hand_off_limit(held);

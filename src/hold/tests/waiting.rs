@@ -282,13 +282,16 @@ fn s10_nothing_is_handed_on_that_is_at_risk() {
 
 #[test]
 fn s10_what_is_left_of_a_lease_that_nobody_renews_is_not_handed_on() {
-    let (mut rig, _) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
-    rig.pass(secs(13));
-    rig.arrive(BOB, terms());
-    rig.release(ANN);
-    assert!(!is_granted(&rig.told(), BOB));
-    rig.serve();
-    assert!(rig.granted(BOB).valid_until - rig.at() > secs(14));
+    // Just before its holder would be told that it is at risk, and just before its end.
+    for held in [millis(9_950), secs(13)] {
+        let (mut rig, _) = Rig::with_holder(ANN, Terms { auto_renew: false, ..terms() });
+        rig.pass(held);
+        rig.arrive(BOB, terms());
+        rig.release(ANN);
+        assert!(!is_granted(&rig.told(), BOB), "{held:?}");
+        rig.serve();
+        assert!(rig.granted(BOB).valid_until - rig.at() > secs(14));
+    }
 }
 
 #[test]
