@@ -290,8 +290,8 @@ pub(crate) fn failed(
         TroubleKind::Denied | TroubleKind::ContainerMissing => {
             state.service.denied_until.is_some_and(|until| now < until + MEMORY)
                 || is_signed_in_vain(state, sidecar, now)
-                // S8: what would have fetched another token is cut off as well.
-                || was_disturbed(state, sidecar, (UNDER_WAY, now))
+                // S8: another token has been asked for, and was not answered.
+                || state.signing_in[sidecar].is_some_and(|at| now < at + UNDER_WAY)
         }
         TroubleKind::StoreFailed => {
             state.service.policy.is_some_and(|(until, _)| now < until + MEMORY) || disturbed

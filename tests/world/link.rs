@@ -94,6 +94,9 @@ impl Link {
         let mut state = self.world.state();
         let state = &mut *state;
         state.story.count("requests");
+        if asked.target.contains("oauth2") {
+            state.signing_in[self.sidecar] = Some(now);
+        }
         let is_release = asked.header("x-ms-lease-action") == Some("release");
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
             state.service.release_asked(name, id);
@@ -278,6 +281,9 @@ impl Link {
         let (now, name) = (self.world.now(), blob_name(asked));
         let mut state = self.world.state();
         let state = &mut *state;
+        if asked.target.contains("oauth2") && *status == 200 {
+            state.signing_in[self.sidecar] = None;
+        }
         // S18: a container that it had seen, and makes again.
         let made = asked.target.contains("restype=container") && *status == 201;
         if made && counts && seen_before {

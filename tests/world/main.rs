@@ -112,7 +112,8 @@ fn every_planted_bug_is_found() {
         if chosen.as_ref().is_some_and(|chosen| *chosen != format!("{bug:?}")) {
             continue;
         }
-        let sums = quietly(|| run_many(0..BUG_SCHEDULES, Some(bug)));
+        let first = bug.first_seed();
+        let sums = quietly(|| run_many(first..first + BUG_SCHEDULES, Some(bug)));
         match sums.failed {
             None => missed.push(bug),
             Some(seed) => {

@@ -69,6 +69,15 @@ impl Bug {
 }
 
 impl Bug {
+    /// Where the search for it begins: those that are rare are looked for near where they show, for the sake of time.
+    pub(crate) const fn first_seed(self) -> u64 {
+        match self {
+            Self::OldTokenKept => 900,
+            Self::WriteAssumed => 1_650,
+            _ => 0,
+        }
+    }
+
     /// The rules that speak against it: it counts as found by these only.
     pub(crate) const fn rules(self) -> &'static [&'static str] {
         match self {

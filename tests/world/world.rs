@@ -55,6 +55,8 @@ pub(crate) struct State {
     /// Whether each sidecar has seen the container, and when it made it again (S18).
     pub(crate) seen: Vec<bool>,
     pub(crate) made_again: Vec<Option<Duration>>,
+    /// When each asked for a token, while that is not answered.
+    pub(crate) signing_in: Vec<Option<Duration>>,
     /// When each sidecar met a container that was deleted, last (S18).
     pub(crate) gone: Vec<Option<Duration>>,
     /// Locks that a sidecar has just made, and not asked for yet.
@@ -99,6 +101,7 @@ impl World {
             disturbed: vec![None; plan.sidecars],
             seen: vec![false; plan.sidecars],
             made_again: vec![None; plan.sidecars],
+            signing_in: vec![None; plan.sidecars],
             gone: vec![None; plan.sidecars],
             made: BTreeSet::new(),
             first_writes: BTreeMap::new(),
@@ -164,6 +167,7 @@ impl World {
             let mut state = self.state();
             state.seen[index] = false;
             state.made_again[index] = None;
+            state.signing_in[index] = None;
             state.gone[index] = None;
             state.draining[index] = false;
             state.asked.retain(|(sidecar, _), _| *sidecar != index);
