@@ -202,14 +202,15 @@ impl Coordinator {
         lease_id: LeaseId,
         generation: Option<u64>,
     ) -> Result<Released, CallError> {
+        let before = |registry: &Registry| {
+            let ended = registry.ended(lease_id, generation);
+            ended.map(released_before).ok_or(CallError::UnknownLease)
+        };
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
             let Some(entry) = registry.hold(lease_id) else {
-                return match registry.ended(lease_id, generation) {
-                    None => Err(CallError::UnknownLease),
-                    ended => Ok(released_before(ended)),
-                };
+                return before(&registry);
             };
             let command = Command::Release(HoldCall { lease_id, generation }, reply);
             if registry.send(&entry.path, command).is_err() {
@@ -217,10 +218,7 @@ impl Coordinator {
             }
         }
         // The task failed under it: its holds are lost.
-        answer.await.or_else(|_| match self.shared.registry().ended(lease_id, generation) {
-            None => Err(CallError::UnknownLease),
-            ended => Ok(released_before(ended)),
-        })
+        answer.await.or_else(|_| before(&self.shared.registry()))
     }
 
     /// Sets a new `max_hold`, counted from now (S11).
@@ -376,9 +374,9 @@ fn over(ended: Option<Ended>) -> CallError {
     }
 }
 
-fn released_before(ended: Option<Ended>) -> Released {
+const fn released_before(ended: Ended) -> Released {
     match ended {
-        Some(Ended::Lost(reason)) => Released::AlreadyLost { reason },
-        Some(Ended::Released) | None => Released::AlreadyReleased,
+        Ended::Lost(reason) => Released::AlreadyLost { reason },
+        Ended::Released => Released::AlreadyReleased,
     }
 }

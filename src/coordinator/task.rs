@@ -258,8 +258,7 @@ impl Task {
         let HoldCall { lease_id, generation } = call;
         let Some(caller) = self.holder(lease_id) else {
             // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
-            let ended = self.shared.registry().ended(lease_id, generation);
-            if ended.is_some() {
+            if let Some(ended) = self.shared.registry().ended(lease_id, generation) {
                 let _ = reply.send(super::released_before(ended));
             }
             return;

@@ -1,5 +1,6 @@
 //! A lease that goes back to the store (S6, S13).
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::action::{Action, LossReason};
@@ -102,19 +103,12 @@ impl Releasing {
         late
     }
 
-    fn is_ours(&self, stored: &Stored) -> bool {
+    /// The generation in the record beside the hold's, if it is still the record of this lease.
+    fn compare(&self, stored: &Stored) -> Option<Ordering> {
         let record = Record::from_fields(&stored.fields);
-        let generation = self.hold.as_ref().map(|hold| hold.generation);
-        record.lease == Some(self.lease_id.fingerprint()) && generation == Some(record.generation)
-    }
-}
-
-impl Releasing {
-    /// S16: the hold goes on elsewhere; a release that had been done would have kept the record from being written.
-    fn has_left(&self, stored: &Stored) -> bool {
-        let record = Record::from_fields(&stored.fields);
-        record.lease == Some(self.lease_id.fingerprint())
-            && self.hold.as_ref().is_some_and(|hold| record.generation > hold.generation)
+        let hold = self.hold.as_ref()?;
+        (record.lease == Some(self.lease_id.fingerprint()))
+            .then(|| record.generation.cmp(&hold.generation))
     }
 }
 
@@ -231,7 +225,7 @@ impl Hold {
             return;
         }
         match answer {
-            Ok(stored) if releasing.is_ours(&stored) => {
+            Ok(stored) if releasing.compare(&stored) == Some(Ordering::Equal) => {
                 // S13: a late write of our own is no loss.
                 if let Some(hold) = &mut releasing.hold {
                     hold.if_match = Some(stored.etag.clone());
@@ -240,11 +234,9 @@ impl Hold {
                 releasing.step = Step::Release;
                 self.send_back(releasing, turn);
             }
-            Ok(stored) if releasing.has_left(&stored) => {
-                self.memory.known = None;
-                if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
-                    turn.push(Action::TellMoved { caller });
-                }
+            // S16: it goes on elsewhere; a release that had been done would have kept the record from being written.
+            Ok(stored) if releasing.compare(&stored) == Some(Ordering::Greater) => {
+                self.leave_behind(&releasing, turn);
                 self.released_or_not(&releasing, turn);
             }
             Ok(stored) => {

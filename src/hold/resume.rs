@@ -20,9 +20,9 @@ pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
 impl Hold {
     /// S16: the hold whose lease goes back from here went on elsewhere, and comes here again. Its release went by a version that
     /// has been written over.
-    pub(super) fn leave_behind(&mut self, releasing: Releasing, turn: &mut Turn) {
+    pub(super) fn leave_behind(&mut self, releasing: &Releasing, turn: &mut Turn) {
         self.memory.known = None;
-        if let Some(caller) = releasing.hold.and_then(|hold| hold.caller) {
+        if let Some(caller) = releasing.hold.as_ref().and_then(|hold| hold.caller) {
             turn.push(Action::TellMoved { caller });
         }
     }

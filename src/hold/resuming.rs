@@ -88,7 +88,7 @@ impl Hold {
             State::Resuming(former) => {
                 turn.push(Action::TellSuperseded { caller: former.caller, by: caller });
             }
-            State::Releasing(releasing) => self.leave_behind(*releasing, turn),
+            State::Releasing(releasing) => self.leave_behind(&releasing, turn),
             State::Held(_) => {}
         }
         let step = Step::Renew { sent: turn.now };

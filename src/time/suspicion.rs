@@ -252,6 +252,16 @@ mod tests {
     }
 
     #[test]
+    fn s3_suspicions_that_nothing_decides_do_not_stay() {
+        let mut signs = started();
+        signs.observe_wall(at(101), wall(10_100));
+        signs.observe_wall(at(102), wall(20_200));
+        signs.observe_wall(at(170), wall(30_300));
+        assert_eq!(signs.open.len(), 1, "no lease lasts longer");
+        assert_eq!(signs.refute(at(170), at(171)), None, "what is forgotten was not refuted");
+    }
+
+    #[test]
     fn s3_steps_back_slewing_and_small_steps_are_no_signs() {
         let mut signs = started();
         for second in 101..2_000 {

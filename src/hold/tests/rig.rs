@@ -172,31 +172,14 @@ impl Rig {
         terms: Terms,
         believes: Duration,
     ) {
-        let resume = Resume {
-            lease_id: grant.lease_id,
-            token: grant.token,
-            generation: grant.generation,
-            attempt: String::new(),
-            terms: Arc::new(terms),
-            believed_until: self.at() + believes,
-            acquired_at: grant.acquired_at,
-            bounds: None,
-        };
+        let believed_until = self.at() + believes;
+        let resume = Resume { terms: Arc::new(terms), believed_until, ..self.plain(grant) };
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
     }
 
     /// The same, by a try that can be repeated (S16).
     pub(super) fn resume_as(&mut self, caller: CallerId, grant: &Granted, attempt: &str) {
-        let resume = Resume {
-            lease_id: grant.lease_id,
-            token: grant.token,
-            generation: grant.generation,
-            attempt: attempt.to_owned(),
-            terms: Arc::new(terms()),
-            believed_until: self.at() + secs(13),
-            acquired_at: grant.acquired_at,
-            bounds: None,
-        };
+        let resume = Resume { attempt: attempt.to_owned(), ..self.plain(grant) };
         self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
     }
 
@@ -208,17 +191,21 @@ impl Rig {
         terms: Terms,
         bounds: Option<StoreBounds>,
     ) {
-        let resume = Resume {
+        let resume = Resume { terms: Arc::new(terms), bounds, ..self.plain(grant) };
+        self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
+    }
+
+    fn plain(&self, grant: &Granted) -> Resume {
+        Resume {
             lease_id: grant.lease_id,
             token: grant.token,
             generation: grant.generation,
             attempt: String::new(),
-            terms: Arc::new(terms),
+            terms: Arc::new(terms()),
             believed_until: self.at() + secs(13),
             acquired_at: grant.acquired_at,
-            bounds,
-        };
-        self.on(Event::ResumeAsked { caller, resume: Box::new(resume) });
+            bounds: None,
+        }
     }
 
     /// The oldest request that was not answered yet.
