@@ -11,7 +11,7 @@ use super::releasing::TAKEN;
 use super::renewal::Answered;
 use super::validity::cut_off;
 use super::{Hold, State};
-use crate::lock::Record;
+use crate::lock::{FencingToken, Record};
 use crate::time::UnixMillis;
 
 /// A round trip within which the store's clock is read well enough.
@@ -157,15 +157,18 @@ impl Hold {
             }
         };
         let record = Record::from_fields(&stored.fields);
-        let same_lease = record.lease == Some(held.lease_id.fingerprint());
+        // S5: without its token the record is this hold's no more, whatever else of it is still there.
+        let epoch = record.token.map(FencingToken::epoch);
+        let same_hold =
+            record.lease == Some(held.lease_id.fingerprint()) && epoch == Some(held.token.epoch());
         self.learn(stored, output.now);
         match record.generation.cmp(&held.generation) {
-            Ordering::Equal if same_lease => {
+            Ordering::Equal if same_hold => {
                 held.renewal.renew_now(output.now);
                 self.state = State::Held(held);
             }
             // S16: it went on elsewhere, so it is not lost.
-            Ordering::Greater if same_lease => self.moved_on(&held, output),
+            Ordering::Greater if same_hold => self.moved_on(&held, output),
             Ordering::Less | Ordering::Equal | Ordering::Greater => {
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }

@@ -63,6 +63,12 @@ pub(crate) const FOUND: &[Found] = &[
         shown_by: None,
         what: "a hold was told as lost at a sidecar that still had an older one, whose lease an operator had ended (S16, S17)",
     },
+    Found {
+        seed: 773_057,
+        faults: "1.0.1,4.0.0,1.0.2,7.2.1,4.0.2,4.0.3",
+        shown_by: None,
+        what: "a lease was broken, its token made unreadable, and the lease taken again by a late acquisition: its old holder was renewed, and its resume wrote a record without a token (S5)",
+    },
 ];
 
 /// A run in which one of these does not occur proves less than it seems to.

@@ -16,8 +16,10 @@ use crate::world::World;
 
 /// How much earlier than agreed a hold may end: a clock is fast.
 const EARLY: Duration = Duration::from_millis(500);
-/// The same for one that went on elsewhere: front ends of the store differ by 3 s, cut to the second, at either end.
-const EARLY_ELSEWHERE: Duration = Duration::from_secs(6);
+/// What each move may take from that: front ends of the store differ by 3 s, and their dates are cut to the second.
+const EARLY_EACH_MOVE: Duration = Duration::from_secs(4);
+/// How much earlier than agreed a hold may end that went on elsewhere, beside what its moves take.
+const EARLY_ELSEWHERE: Duration = Duration::from_secs(2);
 
 impl World {
     /// S16: it asks any sidecar to go on with its hold.
@@ -171,7 +173,8 @@ impl World {
         if lease.is_some_and(|lease| self.checks.broken.contains(&lease)) {
             return;
         }
-        let early = if client.former.is_empty() { EARLY } else { EARLY_ELSEWHERE };
+        let moves = u32::try_from(client.former.len()).unwrap();
+        let early = if moves == 0 { EARLY } else { EARLY_ELSEWHERE + EARLY_EACH_MOVE * moves };
         let least = client.bounds.iter().min().copied();
         let too_early = least.is_some_and(|ends| self.now + early < ends);
         if too_early && client.terms.auto_renew {

@@ -148,6 +148,21 @@ fn s8_everything_else_is_retried() {
 }
 
 #[test]
+fn s5_a_hold_whose_token_was_written_over_is_lost() {
+    // Without its lease nobody can: it was broken, and a late acquisition took it once more.
+    for token in ["0x1f", "4096"] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.table_mut().set("leasehold_token", token);
+        rig.pass_served(secs(6));
+        assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken), "{token}");
+        rig.resume(BOB, &grant, terms(), secs(3));
+        rig.serve();
+        assert!(!is_granted(&rig.told(), BOB), "{token}");
+        assert_eq!(rig.table().fields().get("leasehold_token").unwrap(), token);
+    }
+}
+
+#[test]
 fn s4_a_hold_is_lost_by_the_clock_whatever_comes_in_then() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.pass(millis(5_500));
