@@ -61,7 +61,7 @@ mutants: ## Plant a bug in every line of lock and hold, and see which no test fi
 
 # First by the rooms' own tests, then, for what they do not find, by the simulator.
 MUTANTS = cd $(TOOLS)/mutants && LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000) ../bin/cargo-mutants mutants \
-	--config ../../.cargo/mutants.toml --output .. --file 'src/$(or $(ROOM),{lock,hold})/**' --jobs $(or $(JOBS),1) \
+	--config ../../.cargo/mutants.toml --output .. $(foreach room,$(or $(ROOM),lock hold),--file 'src/$(room)/**') --jobs $(or $(JOBS),1) \
 	$(if $(SHARD),--shard $(SHARD)) $(if $(DIFF),--in-diff ../mutants.diff)
 
 .PHONY: storm
