@@ -115,7 +115,8 @@ impl EndpointArgs {
         Ok(builder)
     }
 
-    const fn is_given(&self) -> bool {
+    /// Whether any flag was given.
+    pub(crate) const fn is_given(&self) -> bool {
         self.endpoint.is_some()
             || self.ca_file.is_some()
             || self.certificate_file.is_some()

@@ -16,6 +16,7 @@ mod engine;
 mod exit;
 mod extend;
 mod gc;
+mod install;
 mod ls;
 mod output;
 mod path;
@@ -86,6 +87,8 @@ pub enum Command {
     Gc(gc::Args),
     /// Put load on a sidecar of its own, and report what came of it.
     Bench(bench::Args),
+    /// Copy this program into a folder: for containers of other images.
+    Install(install::Args),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Args),
     /// Become the command of `run`, and die with it.
@@ -149,6 +152,7 @@ impl Command {
             Self::Serve(_)
             | Self::Run(_)
             | Self::Probe(_)
+            | Self::Install(_)
             | Self::Completions(_)
             | Self::RunExec(_)
             | Self::RunSentinel(_) => Format::Text,
@@ -172,6 +176,7 @@ impl Command {
             Self::Doctor(args) => doctor::run(args).await,
             Self::Gc(args) => gc::run(args).await,
             Self::Bench(args) => bench::run(args).await,
+            Self::Install(args) => install::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::RunExec(args) => run::exec::run(args),
             Self::RunSentinel(args) => run::sentinel::run(&args),

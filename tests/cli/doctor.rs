@@ -73,3 +73,37 @@ async fn s18_an_account_that_is_not_there_is_69() {
     assert!(report.stdout.contains("✗ reach"), "{report:?}");
     assert!(!report.stdout.contains("c2VjcmV0"), "{report:?}");
 }
+
+#[tokio::test]
+async fn the_store_refuses_what_the_sidecar_holds() {
+    let sidecar = crate::rig::Sidecar::start(&[]).await;
+    let report = sidecar.home.directly(&["doctor", "--exclusion", "--output", "json"]).await;
+    assert_eq!(report.code, 0, "{report:?}");
+    for check in ["exclusion", "release through the sidecar"] {
+        assert_eq!(status(&report.json(), check), "good", "{report:?}");
+    }
+    let listed = sidecar.leasehold(&["ls", "--output", "json"]).await;
+    assert_eq!(listed.json(), serde_json::json!([]), "nothing is left");
+}
+
+#[tokio::test]
+async fn a_sidecar_with_another_store_excludes_nobody_here_and_that_is_78() {
+    let sidecar = crate::rig::Sidecar::start(&[]).await;
+    let other = format!("store.embedded.path={}", sidecar.home.path("other.db").display());
+    let words = ["doctor", "--exclusion", "--store", "embedded", "--set", &other];
+    let report = sidecar.leasehold(&words).await;
+    assert_eq!(report.code, 78, "{report:?}");
+    assert!(report.stdout.contains("✗ exclusion"), "{report:?}");
+    assert!(report.stdout.contains("different stores"), "{report:?}");
+}
+
+#[tokio::test]
+async fn without_a_sidecar_exclusion_is_69_and_its_flags_need_the_flag() {
+    let home = Home::new();
+    let report = home.directly(&["doctor", "--exclusion"]).await;
+    assert_eq!(report.code, 69, "{report:?}");
+    assert!(report.stdout.contains("✗ exclusion"), "{report:?}");
+    let report = home.directly(&["doctor", "--endpoint", &home.endpoint()]).await;
+    assert_eq!(report.code, 64, "{report:?}");
+    assert!(report.stderr.contains("--exclusion"), "{report:?}");
+}

@@ -12,6 +12,7 @@ mod azure;
 mod bench;
 mod doctor;
 mod gc;
+mod install;
 mod locks;
 mod probe;
 mod rig;

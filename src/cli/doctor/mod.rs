@@ -1,16 +1,17 @@
 //! `leasehold doctor`: what would stand in a sidecar's way, and what to do about it.
 //!
 //! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store, `file.rs`
-//! those of the embedded one, `azure.rs` those of Azure's.
+//! those of the embedded one, `azure.rs` those of Azure's, `exclusion.rs` the one that needs a sidecar.
 
 mod azure;
+mod exclusion;
 mod file;
 mod report;
 mod store;
 
-use super::connection::{ConfigArgs, init_quiet_logs};
+use super::connection::{ConfigArgs, EndpointArgs, init_quiet_logs};
 use super::engine;
-use super::exit::Exit;
+use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use crate::config::{Config, Store};
 use crate::host_id::HostIdentity;
@@ -23,20 +24,31 @@ use report::{Finding, Report};
     after_help = "Exit codes: 0 all is well; 69 the store cannot be reached; 78 something has to be corrected."
 )]
 pub(super) struct Args {
+    /// Also take a lock through the sidecar, and see that the store refuses it to this process until it is released.
+    #[arg(long)]
+    exclusion: bool,
     #[command(flatten)]
     config: ConfigArgs,
+    #[command(flatten)]
+    endpoint: EndpointArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    if args.endpoint.is_given() && !args.exclusion {
+        let problem =
+            "doctor asks a sidecar only with --exclusion: add it, or leave the sidecar's flags out";
+        return Err(UsageError(problem.to_owned()).into());
+    }
+    let sidecar = args.exclusion.then_some(args.endpoint);
     let mut report = Report::default();
     match args.config.load() {
         Ok(config) => {
             init_quiet_logs(&config)?;
             report.add(Finding::good("configuration", "no mistakes"));
-            examine(&config, &mut report).await;
+            examine(&config, sidecar, &mut report).await;
         }
         Err(error) => {
             let advice = "correct it; docs/configuration.md has all settings";
@@ -48,7 +60,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(report.exit())
 }
 
-async fn examine(config: &Config, report: &mut Report) {
+async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Report) {
     let identity = match engine::identify(config) {
         Ok(identity) => identity,
         Err(error) => {
@@ -71,6 +83,11 @@ async fn examine(config: &Config, report: &mut Report) {
                 format!("{place}, container {}", config.paths.container),
             ));
             store::examine(opened.as_ref(), clock.as_ref(), config, &identity, report).await;
+            if let Some(sidecar) = sidecar
+                && report.exit() == Exit::Success
+            {
+                exclusion::examine(connect(&sidecar).await, opened.as_ref(), report).await;
+            }
             if let Store::Azure(settings) = &config.store
                 && report.exit() == Exit::Success
                 && let Ok(account) = engine::open_azure(settings, &clock)
@@ -91,6 +108,10 @@ async fn examine(config: &Config, report: &mut Report) {
             );
         }
     }
+}
+
+async fn connect(sidecar: &EndpointArgs) -> anyhow::Result<leasehold_client::Client> {
+    Ok(sidecar.builder()?.connect().await?)
 }
 
 fn of_identity(identity: &HostIdentity) -> Finding {

@@ -197,7 +197,7 @@ impl Trial<'_> {
     }
 }
 
-fn of_error(check: &'static str, error: &StoreError) -> Finding {
+pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
     let advice = match error {
         StoreError::Unavailable { .. } => {
             "check the endpoint's name, DNS, the network and the account's firewall from this machine; a sidecar \
@@ -225,7 +225,7 @@ fn of_error(check: &'static str, error: &StoreError) -> Finding {
     Finding::bad(check, error.chain(), advice)
 }
 
-const fn exit_of(error: &StoreError) -> Exit {
+pub(super) const fn exit_of(error: &StoreError) -> Exit {
     match error {
         StoreError::Unavailable { .. }
         | StoreError::Throttled { .. }
@@ -241,7 +241,9 @@ const fn exit_of(error: &StoreError) -> Exit {
     }
 }
 
-async fn limited<T>(call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn limited<T>(
+    call: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     tokio::time::timeout(TIMEOUT, call).await.unwrap_or_else(|_elapsed| {
         let source = format!("no answer within {} s", TIMEOUT.as_secs()).into();
         Err(StoreError::Unavailable { sent: true, source })

@@ -1,0 +1,111 @@
+//! Whether a lock that the sidecar grants is refused to others by the store itself.
+
+use std::time::Duration;
+
+use leasehold_client::{Client, LeaseSpec, Outcome};
+
+use super::report::{Finding, Report};
+use super::store::{exit_of, limited, of_error};
+use crate::cli::exit::{self, Exit};
+use crate::cli::record;
+use crate::lock::{LeaseId, LockPath};
+use crate::store::{Acquire, Acquired, LeaseStore, MIN_LEASE_DURATION, StoreError};
+
+const CHECK: &str = "exclusion";
+/// The sidecar's hold ends by itself after this, should this process be killed before it releases it.
+const MAX_HOLD: Duration = Duration::from_secs(60);
+const TWO_STORES: &str =
+    "the sidecar and this command use different stores: give both the same store and container";
+
+/// Takes a lock through the sidecar, and tries to take the same lock in `store`, before its release and after.
+pub(super) async fn examine(
+    sidecar: anyhow::Result<Client>,
+    store: &dyn LeaseStore,
+    report: &mut Report,
+) {
+    match held(sidecar).await {
+        Ok((sidecar, lease_id, path)) => {
+            let refused = refuses(store, &path, report).await;
+            let released = sidecar.release(lease_id).await;
+            if let Err(error) = released {
+                report.fail(Finding::bad(CHECK, error.to_string(), ASK_AGAIN), Exit::Unavailable);
+            } else if refused {
+                grants(store, &path, report).await;
+            }
+        }
+        Err(error) => {
+            let detail = format!("no lock was acquired through the sidecar: {error:#}");
+            let advice =
+                "say where the sidecar is with --endpoint; its log says what is wrong with it";
+            report.fail(Finding::bad(CHECK, detail, advice), exit::of_error(&error));
+        }
+    }
+}
+
+const ASK_AGAIN: &str = "the sidecar's log says why; run doctor again";
+
+/// A lock of this command's own, held by the sidecar: the sidecar, the lease and the lock's path.
+async fn held(sidecar: anyhow::Result<Client>) -> anyhow::Result<(Client, String, LockPath)> {
+    let sidecar = sidecar?;
+    let scope = uuid::Uuid::new_v4().to_string();
+    let spec = LeaseSpec::new("leasehold.doctor", scope).with_max_hold(MAX_HOLD);
+    match sidecar.acquire(spec).await? {
+        Outcome::Granted(grant) => {
+            let path = grant.lock_path.parse()?;
+            Ok((sidecar, grant.lease_id, path))
+        }
+        Outcome::Busy(busy) => {
+            anyhow::bail!("{}, although nobody else knows its name", record::busy_text(&busy))
+        }
+    }
+}
+
+/// Whether the store refuses the lock, which the sidecar holds.
+async fn refuses(store: &dyn LeaseStore, path: &LockPath, report: &mut Report) -> bool {
+    let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
+    match acquire(store, path, lease_id).await {
+        Err(StoreError::Contended) => {
+            let detail = "the store refuses a lock that the sidecar holds";
+            report.add(Finding::good(CHECK, detail));
+            true
+        }
+        Ok(acquired) => {
+            let detail = format!("the store granted {path} while the sidecar held it");
+            report.fail(Finding::bad(CHECK, detail, TWO_STORES), Exit::Misconfigured);
+            clean_up(store, path, lease_id, acquired).await;
+            false
+        }
+        Err(error) => {
+            report.fail(of_error(CHECK, &error), exit_of(&error));
+            false
+        }
+    }
+}
+
+/// Sees that the lock, which the sidecar released, is available.
+async fn grants(store: &dyn LeaseStore, path: &LockPath, report: &mut Report) {
+    let check = "release through the sidecar";
+    let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
+    match acquire(store, path, lease_id).await {
+        Ok(acquired) => {
+            report.add(Finding::good(check, "the store then grants the lock"));
+            clean_up(store, path, lease_id, acquired).await;
+        }
+        Err(error) => report.fail(of_error(check, &error), exit_of(&error)),
+    }
+}
+
+async fn acquire(
+    store: &dyn LeaseStore,
+    path: &LockPath,
+    lease_id: LeaseId,
+) -> Result<Acquired, StoreError> {
+    let request = Acquire { lease_id, duration: MIN_LEASE_DURATION, if_match: None };
+    limited(store.acquire(path, request)).await
+}
+
+/// Leaves nothing behind. What is not allowed here was told by the trial in `store.rs`.
+async fn clean_up(store: &dyn LeaseStore, path: &LockPath, lease_id: LeaseId, acquired: Acquired) {
+    let _released = limited(store.release(path, lease_id, None)).await;
+    let _deleted = limited(store.delete(path, acquired.etag)).await;
+}
