@@ -2,8 +2,9 @@
 
 podman 4 knows no native sidecars, no fsGroup, no probes without systemd and no Secrets as volumes. So:
 
-- a native sidecar becomes the first of the containers: it still starts before the application, because each is
-  started by itself, but `podman pod stop` tells all of them at once, as with `sidecar.native=false`;
+- init containers become the first of the containers: they still start before the application, because each is
+  started by itself, and one that is no sidecar has ended by then; but `podman pod stop` tells all of them at once, as
+  with `sidecar.native=false`;
 - emptyDir and Secret volumes become folders of this machine, owned as `fsGroup` has it;
 - the commands of the probes are run by the demonstration itself;
 - nobody restarts what died: the demonstration does what the kubelet would do, when it wants it;
@@ -93,6 +94,8 @@ class Pod:
         self.name = f"{workload['metadata']['name']}-0"
         self.specification = pod_specification(workload)
         self.main = self.specification["containers"][0]["name"]
+        initial = self.specification.get("initContainers", [])
+        self.preparing = [one["name"] for one in initial if one.get("restartPolicy") != "Always"]
         self.group = self.specification["securityContext"]["fsGroup"]
         self.probes = {}
         manifest = {"apiVersion": "v1", "kind": "Pod"}
@@ -139,6 +142,10 @@ class Pod:
         Returns the seconds until /readyz said yes: from `podman start`, and from the start of the sidecar's process.
         """
         self.engine.run("kube", "play", "--network", "host", "--start=false", str(self.file))
+        for name in self.preparing:
+            self.start_container(name)
+            if self.engine.run("wait", self.container(name)) != "0":
+                raise RuntimeError(f"the init container {name} failed:\n" + "\n".join(self.log(name)))
         with concurrent.futures.ThreadPoolExecutor() as threads:
             ready = threads.submit(self.wait_until_ready)
             began = time.time()

@@ -32,6 +32,10 @@ BY_SCHEMA = [
     ({"image.tag": '"a b"'}, "pattern"),
     ({"image.digest": '"sha256:short"'}, "pattern"),
     ({"sidecar.settings": '{"locks": {"x": 1}}'}, "locks"),
+    ({"sidecar.runAsUser": "0"}, "minimum"),
+    ({"app.installProgram.folder": '"bin"'}, "pattern"),
+    ({"metrics.rules.severities.LeaseholdBored": '"page"'}, "LeaseholdBored"),
+    ({"metrics.rules.selector": '"{job=locks}"'}, "pattern"),
 ]
 
 # What _validate.tpl says: values that contradict each other.
@@ -75,6 +79,19 @@ BY_TEMPLATE = [
     ({"standalone.testClientSecret": '"client"'}, "standalone is for mode=standalone"),
     ({"metrics.podMonitor.enabled": "true"}, "set metrics.enabled=true"),
     ({"metrics.rules.enabled": "true"}, "set metrics.enabled=true"),
+    ({"metrics.enabled": "true", "metrics.rules.enabled": "true"}, "or metrics.rules.selector"),
+    ({**AZURE, "mode": '"templates"', "app.image": '""'}, "list their names in store.azure.skipContainers"),
+    (
+        {**AZURE, "store.azure.shareIdentityWithApp": "true", "store.azure.skipContainers": '["proxy"]'},
+        "no effect with shareIdentityWithApp=true",
+    ),
+    ({"listen.direct": "true"}, "mode=standalone, and the mode is app"),
+    ({"listen.allowedUids": "[10001]", "sidecar.runAsUser": "null"}, "set sidecar.runAsUser"),
+    (
+        {**AZURE, "networkPolicy.enabled": "true", "networkPolicy.storeTo": '[{"ipBlock": {"cidr": "10.1.2.3/32"}}]'},
+        "set networkPolicy.signInTo",
+    ),
+    ({**STANDALONE, "app.installProgram.enabled": "true"}, "are for your application's pod"),
     ({"networkPolicy.metricsFrom": '[{"podSelector": {}}]'}, "without metrics.enabled=true"),
     ({"admin.port": "50951"}, "both 50951"),
     ({"sidecar.settings": '{"store.azure.sas_url": "x"}'}, "a secret"),

@@ -1,21 +1,20 @@
 {{/*
 The named templates for other charts. Call them with the chart's own context, `.Subcharts.leasehold`:
 
-  leasehold.sidecar             the sidecar's container, as a list of one: for initContainers, or for containers
-                                when `sidecar.native` is false
+  leasehold.sidecar             the sidecar's container, as a list of one: for initContainers, or first among the
+                                containers when `sidecar.native` is false
+  leasehold.program             an init container that copies the program into the pod, as a list: for initContainers;
+                                empty unless `app.installProgram.enabled`
   leasehold.volumes             the volumes that it needs, as a list: for the pod's volumes
   leasehold.env                 what the application's container needs, as a list: for its env
-  leasehold.volumeMounts        where the socket is, as a list: for the application container's volumeMounts
+  leasehold.volumeMounts        where the socket and the program are, as a list: for the application container's
+                                volumeMounts
   leasehold.podSecurityContext  for the pod's securityContext
   leasehold.podLabels           for the pod's labels
   leasehold.podAnnotations      for the pod's annotations
   leasehold.serviceAccountName  for the pod's serviceAccountName
   leasehold.validate            refuses values that contradict each other
 */}}
-
-{{- define "leasehold.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
-{{- end -}}
 
 {{/* 52 characters at the most: a CronJob's name may not be longer. */}}
 {{- define "leasehold.fullname" -}}
@@ -43,9 +42,18 @@ The named templates for other charts. Call them with the chart's own context, `.
 {{- end -}}
 {{- end -}}
 
+{{/*
+Selectors cannot be changed once they are installed: so nothing in these labels comes from a value that an upgrade may
+change, nor from the chart's version.
+*/}}
 {{- define "leasehold.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "leasehold.name" . }}
+app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* For what is made from a template: the same in every version of the chart. */}}
+{{- define "leasehold.stableLabels" -}}
+{{- merge (include "leasehold.selectorLabels" . | fromYaml) .Values.commonLabels | toYaml -}}
 {{- end -}}
 
 {{- define "leasehold.labels" -}}
@@ -77,23 +85,44 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and (eq .Values.store.kind "azure") (has .Values.store.azure.signIn $bySecret) -}}true{{- end -}}
 {{- end -}}
 
+{{/*
+Without the chart's version: a new version alone replaces no pod, and runs no Job again. A pod of another chart
+(`mode: templates`) has names of its own.
+*/}}
 {{- define "leasehold.podLabels" -}}
-{{ include "leasehold.labels" . }}
-{{- if include "leasehold.usesWorkloadIdentity" . }}
-azure.workload.identity/use: "true"
-{{- end }}
-{{- with .Values.podLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $labels := dict -}}
+{{- if ne .Values.mode "templates" -}}
+{{- $labels = include "leasehold.stableLabels" . | fromYaml -}}
+{{- end -}}
+{{- if include "leasehold.usesWorkloadIdentity" . -}}
+{{- $_ := set $labels "azure.workload.identity/use" "true" -}}
+{{- end -}}
+{{- with merge $labels .Values.podLabels -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The containers that do not get the identity's token, between semicolons. */}}
+{{- define "leasehold.skipContainers" -}}
+{{- if and (include "leasehold.usesWorkloadIdentity" .) (not .Values.store.azure.shareIdentityWithApp) -}}
+{{- $names := .Values.store.azure.skipContainers -}}
+{{- if eq .Values.mode "app" -}}
+{{- $names = concat (list "app") $names -}}
+{{- end -}}
+{{- if and $names .Values.app.installProgram.enabled -}}
+{{- $names = append $names "leasehold-program" -}}
+{{- end -}}
+{{- $names | uniq | join ";" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "leasehold.podAnnotations" -}}
-{{- $annotations := dict "kubectl.kubernetes.io/default-container" (include "leasehold.mainContainer" .) -}}
-{{- if and (include "leasehold.usesWorkloadIdentity" .) (eq .Values.mode "app") (not .Values.store.azure.shareIdentityWithApp) -}}
-{{- $_ := set $annotations "azure.workload.identity/skip-containers" "app" -}}
+{{- $annotations := dict -}}
+{{- if ne .Values.mode "templates" -}}
+{{- $_ := set $annotations "kubectl.kubernetes.io/default-container" (include "leasehold.mainContainer" .) -}}
 {{- end -}}
-{{- if eq .Values.mode "templates" -}}
-{{- $annotations = dict -}}
+{{- with include "leasehold.skipContainers" . -}}
+{{- $_ := set $annotations "azure.workload.identity/skip-containers" . -}}
 {{- end -}}
 {{- with mergeOverwrite $annotations .Values.podAnnotations -}}
 {{- toYaml . -}}
@@ -132,16 +161,27 @@ http://127.0.0.1:{{ .Values.listen.port }}
 {{- end -}}
 
 {{- define "leasehold.volumeMounts" -}}
+{{- $mounts := list -}}
 {{- if include "leasehold.hasSocket" . -}}
-- name: leasehold-socket
-  mountPath: {{ .Values.listen.folder }}
-  readOnly: true
-{{- else -}}
-[]
+{{- $mounts = append $mounts (dict "name" "leasehold-socket" "mountPath" .Values.listen.folder "readOnly" true) -}}
 {{- end -}}
+{{- with .Values.app.installProgram -}}
+{{- if .enabled -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-program" "mountPath" .folder "readOnly" true) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $mounts -}}
 {{- end -}}
 
 {{- define "leasehold.volumes" -}}
+{{- $volumes := include "leasehold.sidecarVolumes" . | fromYamlArray -}}
+{{- if .Values.app.installProgram.enabled -}}
+{{- $volumes = append $volumes (dict "name" "leasehold-program" "emptyDir" (dict "sizeLimit" "64Mi")) -}}
+{{- end -}}
+{{- toYaml $volumes -}}
+{{- end -}}
+
+{{- define "leasehold.sidecarVolumes" -}}
 {{- $volumes := list -}}
 {{- if include "leasehold.hasSocket" . -}}
 {{- $volumes = append $volumes (dict "name" "leasehold-socket" "emptyDir" (dict "medium" "Memory" "sizeLimit" "1Mi")) -}}

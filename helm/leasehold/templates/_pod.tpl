@@ -1,7 +1,6 @@
 {{/* The pod's settings that have nothing to do with its containers. */}}
 {{- define "leasehold.podBasics" -}}
 serviceAccountName: {{ include "leasehold.serviceAccountName" . }}
-automountServiceAccountToken: false
 enableServiceLinks: false
 terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
 securityContext:
@@ -31,10 +30,22 @@ env:
   {{- with $app.env }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- with concat (include "leasehold.volumeMounts" . | fromYamlArray) $app.volumeMounts }}
+{{- $tmp := include "leasehold.tmpMounts" . | fromYamlArray -}}
+{{- with concat (include "leasehold.volumeMounts" . | fromYamlArray) $tmp $app.volumeMounts }}
 volumeMounts:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/* Where the application may write although its root file system is read-only; a volume of its own comes first. */}}
+{{- define "leasehold.tmpMounts" -}}
+{{- $taken := false -}}
+{{- range .Values.app.volumeMounts -}}
+{{- if eq (trimSuffix "/" .mountPath) "/tmp" -}}
+{{- $taken = true -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (ternary (list (dict "name" "app-tmp" "mountPath" "/tmp")) list (and .Values.app.tmp.enabled (not $taken))) -}}
 {{- end -}}
 
 {{/* The application's pod, with the sidecar in it. */}}
@@ -45,20 +56,29 @@ metadata:
   annotations:
     {{- include "leasehold.podAnnotations" . | nindent 4 }}
 spec:
+  automountServiceAccountToken: {{ .Values.serviceAccount.automountToken }}
   {{- include "leasehold.podBasics" . | nindent 2 }}
   {{- if has .Values.app.kind (list "Job" "CronJob") }}
   restartPolicy: Never
   {{- end }}
-  {{- if .Values.sidecar.native }}
+  {{- $initial := include "leasehold.program" . | fromYamlArray -}}
+  {{- if .Values.sidecar.native -}}
+  {{- $initial = concat $initial (include "leasehold.sidecar" . | fromYamlArray) -}}
+  {{- end -}}
+  {{- with $initial }}
   initContainers:
-    {{- include "leasehold.sidecar" . | nindent 4 }}
+    {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
-    - {{- include "leasehold.appContainer" . | nindent 6 }}
     {{- if not .Values.sidecar.native }}
     {{- include "leasehold.sidecar" . | nindent 4 }}
     {{- end }}
-  {{- with concat (include "leasehold.volumes" . | fromYamlArray) .Values.app.volumes }}
+    - {{- include "leasehold.appContainer" . | nindent 6 }}
+  {{- $volumes := include "leasehold.volumes" . | fromYamlArray -}}
+  {{- if include "leasehold.tmpMounts" . | fromYamlArray -}}
+  {{- $volumes = append $volumes (dict "name" "app-tmp" "emptyDir" (dict "sizeLimit" .Values.app.tmp.sizeLimit)) -}}
+  {{- end -}}
+  {{- with concat $volumes .Values.app.volumes }}
   volumes:
     {{- toYaml . | nindent 4 }}
   {{- end }}

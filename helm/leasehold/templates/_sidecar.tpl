@@ -38,6 +38,9 @@
 {{- $_ := set $s "locks.max_hold_default" $v.locks.maxHoldDefault -}}
 {{- $_ := set $s "drain.period" $v.drain.period -}}
 {{- if eq $v.mode "standalone" -}}
+{{/* Its callers are in other pods: they resume their holds at the pod that replaces this one. */}}
+{{- $_ := set $s "drain.hand_over" true -}}
+{{- $_ := set $s "listen.direct" $v.listen.direct -}}
 {{- $_ := set $s "listen.tcp" (printf "0.0.0.0:%d" (int $v.listen.port)) -}}
 {{- $_ := set $s "listen.tls.certificate" "/etc/leasehold/tls/tls.crt" -}}
 {{- $_ := set $s "listen.tls.key" "/etc/leasehold/tls/tls.key" -}}
@@ -49,7 +52,7 @@
 {{- $_ := set $s "listen.unix" (include "leasehold.socket" .) -}}
 {{- with $v.listen.allowedUids -}}
 {{/* The probes come in as the sidecar's own user. */}}
-{{- $_ := set $s "listen.unix_allowed_uids" (concat (list 65532) . | uniq | join ",") -}}
+{{- $_ := set $s "listen.unix_allowed_uids" (concat (list ($v.sidecar.runAsUser | int64)) . | uniq | join ",") -}}
 {{- end -}}
 {{- end -}}
 {{- $_ := set $s "admin.listen" (printf "%s:%d" (ternary "0.0.0.0" "127.0.0.1" $v.metrics.enabled) (int $v.admin.port)) -}}
@@ -64,25 +67,39 @@
   valueFrom:
     fieldRef:
       fieldPath: metadata.name
-{{- range $name, $value := merge (include "leasehold.settings" . | fromYaml) .Values.sidecar.settings }}
+{{- include "leasehold.settingsEnv" (dict "context" . "prefixes" (list "")) }}
+{{- end -}}
+
+{{/* The sidecar's settings as variables, for a list of `prefixes` of their names, and what goes with them. */}}
+{{- define "leasehold.settingsEnv" -}}
+{{- $values := .context.Values -}}
+{{- $prefixes := .prefixes -}}
+{{- range $name, $value := merge (include "leasehold.settings" .context | fromYaml) $values.sidecar.settings -}}
+{{- range $prefixes -}}
+{{- if hasPrefix . $name }}
 - name: LEASEHOLD_{{ $name | replace "." "_" | upper }}
   value: {{ $value | toString | quote }}
-{{- end }}
-{{- with .Values.store.azure.tenantId }}
-{{- if include "leasehold.usesWorkloadIdentity" $ }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $values.store.azure.tenantId -}}
+{{- if include "leasehold.usesWorkloadIdentity" $.context }}
 - name: LEASEHOLD_STORE_AZURE_TENANT_ID
   value: {{ . | quote }}
-{{- end }}
-{{- end }}
-{{- with .Values.sidecar.extraEnv }}
+{{- end -}}
+{{- end -}}
+{{- with $values.sidecar.extraEnv }}
 {{ toYaml . }}
-{{- end }}
+{{- end -}}
 {{- end -}}
 
 {{- define "leasehold.sidecarSecurityContext" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
+{{- range $field := list "runAsUser" "runAsGroup" }}
+{{- with get $.Values.sidecar $field }}
+{{ $field }}: {{ . | int64 }}
+{{- end }}
+{{- end }}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
@@ -150,12 +167,7 @@ securityContext:
 {{- if include "leasehold.hasSocket" . -}}
 {{- $mounts = append $mounts (dict "name" "leasehold-socket" "mountPath" .Values.listen.folder) -}}
 {{- end -}}
-{{- if eq .Values.store.kind "embedded" -}}
-{{- $mounts = append $mounts (dict "name" "leasehold-state" "mountPath" "/var/lib/leasehold") -}}
-{{- end -}}
-{{- if include "leasehold.usesSecret" . -}}
-{{- $mounts = append $mounts (dict "name" "leasehold-credentials" "mountPath" "/etc/leasehold/credentials" "readOnly" true) -}}
-{{- end -}}
+{{- $mounts = concat $mounts (include "leasehold.storeMounts" . | fromYamlArray) -}}
 {{- if eq .Values.mode "standalone" -}}
 {{- $mounts = append $mounts (dict "name" "leasehold-tls" "mountPath" "/etc/leasehold/tls" "readOnly" true) -}}
 {{- end }}
@@ -165,11 +177,45 @@ volumeMounts:
 {{- end }}
 {{- end -}}
 
+{{/* What the store needs: its file, or the secret to sign in with. */}}
+{{- define "leasehold.storeMounts" -}}
+{{- $mounts := list -}}
+{{- if eq .Values.store.kind "embedded" -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-state" "mountPath" "/var/lib/leasehold") -}}
+{{- end -}}
+{{- if include "leasehold.usesSecret" . -}}
+{{- $mounts = append $mounts (dict "name" "leasehold-credentials" "mountPath" "/etc/leasehold/credentials" "readOnly" true) -}}
+{{- end -}}
+{{- toYaml $mounts -}}
+{{- end -}}
+
 {{- define "leasehold.sidecar" -}}
 {{- include "leasehold.validate" . -}}
 {{- $container := include "leasehold.container" . | fromYaml -}}
 {{- if .Values.sidecar.native -}}
 {{- $_ := set $container "restartPolicy" "Always" -}}
+{{- else -}}
+{{/* The kubelet starts the containers in their order, each after the postStart of the one before it. */}}
+{{- $started := list "/leasehold" "probe" "--live" "--wait" "30s" "--endpoint" (include "leasehold.endpoint" .) -}}
+{{- $_ := set $container "lifecycle" (dict "postStart" (dict "exec" (dict "command" $started))) -}}
 {{- end -}}
 {{- toYaml (list $container) -}}
+{{- end -}}
+
+{{/* Copies the program to where the application's container finds it. The image has no shell and no cp. */}}
+{{- define "leasehold.program" -}}
+{{- $program := .Values.app.installProgram -}}
+{{- if $program.enabled -}}
+- name: leasehold-program
+  image: {{ include "leasehold.image" . | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: [install, {{ $program.folder | quote }}]
+  resources:
+    {{- toYaml .Values.sidecar.resources | nindent 4 }}
+  securityContext:
+    {{- include "leasehold.sidecarSecurityContext" . | nindent 4 }}
+  volumeMounts:
+    - name: leasehold-program
+      mountPath: {{ $program.folder }}
+{{- end -}}
 {{- end -}}

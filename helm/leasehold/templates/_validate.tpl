@@ -10,6 +10,7 @@ said by values.schema.json. Every template that installs something includes it.
       (include "leasehold.validate.app" . | fromYamlArray)
       (include "leasehold.validate.standalone" . | fromYamlArray)
       (include "leasehold.validate.metrics" . | fromYamlArray)
+      (include "leasehold.validate.network" . | fromYamlArray)
       (include "leasehold.validate.settings" . | fromYamlArray) -}}
 {{- if $problems -}}
 {{- fail (printf "\n\nthe values of %s contradict each other:\n  - %s\n" .Release.Name (join "\n  - " $problems)) -}}
@@ -48,6 +49,12 @@ said by values.schema.json. Every template that installs something includes it.
 {{- end -}}
 {{- if not (or .Values.serviceAccount.create .Values.serviceAccount.name) -}}
 {{- $p = append $p "workload identity needs a service account that is federated with the identity: set serviceAccount.name, or serviceAccount.create=true" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "templates") (not $a.shareIdentityWithApp) (not $a.skipContainers) -}}
+{{- $p = append $p "the containers of your pod would get the identity's token: list their names in store.azure.skipContainers, or set store.azure.shareIdentityWithApp=true" -}}
+{{- end -}}
+{{- if and $a.shareIdentityWithApp $a.skipContainers -}}
+{{- $p = append $p "store.azure.skipContainers has no effect with shareIdentityWithApp=true: leave one of them out" -}}
 {{- end -}}
 {{- else if and $a.tenantId (eq $a.signIn "managed_identity") -}}
 {{- $p = append $p "store.azure.tenantId has no effect with signIn=managed_identity: leave it out" -}}
@@ -147,6 +154,9 @@ said by values.schema.json. Every template that installs something includes it.
 {{- if not .Values.sidecar.native -}}
 {{- $p = append $p "sidecar.native has no effect in mode=standalone: leave it out" -}}
 {{- end -}}
+{{- if or .Values.app.installProgram.enabled .Values.serviceAccount.automountToken -}}
+{{- $p = append $p "app.installProgram and serviceAccount.automountToken are for your application's pod, and mode=standalone runs none: leave them out" -}}
+{{- end -}}
 {{- else if or $s.tls.existingSecret $s.tls.clientCaSecret $s.testClientSecret -}}
 {{- $p = append $p (printf "standalone is for mode=standalone, and the mode is %s" .Values.mode) -}}
 {{- end -}}
@@ -162,11 +172,29 @@ said by values.schema.json. Every template that installs something includes it.
 {{- if and $m.rules.enabled (not $m.enabled) -}}
 {{- $p = append $p "metrics.rules are about metrics that nobody could read: set metrics.enabled=true" -}}
 {{- end -}}
+{{- if and $m.rules.enabled (not $m.podMonitor.enabled) (not $m.rules.selector) -}}
+{{- $p = append $p "metrics.rules finds this release's pods by labels that the PodMonitor gives to their metrics: set metrics.podMonitor.enabled=true, or metrics.rules.selector" -}}
+{{- end -}}
 {{- if eq (int .Values.admin.port) (int .Values.listen.port) -}}
 {{- $p = append $p (printf "admin.port and listen.port are both %d" (int .Values.admin.port)) -}}
 {{- end -}}
 {{- if and .Values.networkPolicy.metricsFrom (not $m.enabled) -}}
 {{- $p = append $p "networkPolicy.metricsFrom has no effect without metrics.enabled=true" -}}
+{{- end -}}
+{{- toYaml $p -}}
+{{- end -}}
+
+{{- define "leasehold.validate.network" -}}
+{{- $p := list -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- if and .Values.listen.direct (ne .Values.mode "standalone") -}}
+{{- $p = append $p (printf "listen.direct is about callers over the network, mode=standalone, and the mode is %s: leave it out" .Values.mode) -}}
+{{- end -}}
+{{- if and .Values.listen.allowedUids (not .Values.sidecar.runAsUser) -}}
+{{- $p = append $p "listen.allowedUids has to let the probes in, which run as the sidecar's user: set sidecar.runAsUser, or leave allowedUids out" -}}
+{{- end -}}
+{{- if and $policy.enabled $policy.storeTo (not $policy.signInTo) (include "leasehold.usesWorkloadIdentity" .) -}}
+{{- $p = append $p "networkPolicy.storeTo would keep the sidecar from Microsoft Entra ID, where workload identity signs in: set networkPolicy.signInTo" -}}
 {{- end -}}
 {{- toYaml $p -}}
 {{- end -}}

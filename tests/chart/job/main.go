@@ -1,5 +1,5 @@
 // The job of the demonstration's application: says twice a second that it works, and with which token, until it is
-// told to stop. `leasehold run` starts it when the lock is had.
+// told to stop. `leasehold run` starts it when the lock is acquired.
 package main
 
 import (
