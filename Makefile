@@ -11,7 +11,7 @@ help: ## Show what can be made
 
 .PHONY: demo
 demo: ## Build, and show a lock taken, renewed, refused to a second caller, and handed on
-	cargo build --release --locked
+	cargo build --profile demo --locked
 	sh tests/demo.sh
 
 .PHONY: test

@@ -3,7 +3,7 @@
 # `make demo`; LEASEHOLD names another binary.
 set -eu
 
-leasehold=${LEASEHOLD:-${CARGO_TARGET_DIR:-target}/release/leasehold}
+leasehold=${LEASEHOLD:-${CARGO_TARGET_DIR:-target}/demo/leasehold}
 folder=$(mktemp -d)
 export LEASEHOLD_ENDPOINT="unix://$folder/leasehold.sock"
 
@@ -37,7 +37,7 @@ if "$leasehold" run --function nightly-report --holder replica-2 -- echo 'replic
     echo 'two holders!' >&2
     exit 1
 else
-    echo "exit code $? (75: the lock was not had)"
+    echo "exit code $? (75: the lock was not acquired)"
 fi
 
 say '4. A third one waits. Meanwhile the lease of 15 s is renewed every 5 s.'
