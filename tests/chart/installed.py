@@ -203,6 +203,8 @@ class Rules(unittest.TestCase):
     def test_each_has_a_severity_that_is_a_value(self):
         known = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["metrics"]["rules"]["severities"]
         self.assertEqual(known, {name: rule["labels"]["severity"] for name, rule in self.rules({}).items()})
+        page = (ROOT / "docs/kubernetes.md").read_text(encoding="utf-8")
+        self.assertEqual(known, dict(re.findall(r"(?m)^\| `(Leasehold\w+)` \| (\w+) \|", page)))
         for name in known:
             changed = self.rules({f"metrics.rules.severities.{name}": '"critical"'})
             self.assertEqual([name], [other for other, rule in changed.items() if rule["labels"]["severity"] == "critical"])
