@@ -6,7 +6,7 @@ podman 4 knows no native sidecars, no fsGroup, no probes without systemd and no 
   started by itself, and one that is no sidecar has ended by then; but `podman pod stop` tells all of them at once, as
   with `sidecar.native=false`;
 - emptyDir and Secret volumes become folders of this machine, owned as `fsGroup` has it;
-- the commands of the probes are run by the demonstration itself;
+- the commands of the probes and of postStart are run by the demonstration itself;
 - nobody restarts what died: the demonstration does what the kubelet would do, when it wants it;
 - the pod's user and group are written into each container, for podman knows the pod's user only;
 - resources are left out, for not every machine where this runs has cgroups for them.
@@ -93,11 +93,11 @@ class Pod:
         template = workload if kind == "Pod" else workload["spec"]["template"]
         self.name = f"{workload['metadata']['name']}-0"
         self.specification = pod_specification(workload)
-        self.main = self.specification["containers"][0]["name"]
+        self.main = self.specification["containers"][-1]["name"]
         initial = self.specification.get("initContainers", [])
         self.preparing = [one["name"] for one in initial if one.get("restartPolicy") != "Always"]
         self.group = self.specification["securityContext"]["fsGroup"]
-        self.probes = {}
+        self.probes, self.post_start = {}, None
         manifest = {"apiVersion": "v1", "kind": "Pod"}
         manifest["metadata"] = {"name": self.name, "labels": template["metadata"]["labels"]}
         manifest["spec"] = self._for_podman(secret)
@@ -112,6 +112,8 @@ class Pod:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 if probe in container:
                     self.probes[probe] = container.pop(probe)["exec"]["command"]
+            if "lifecycle" in container:
+                self.post_start = container.pop("lifecycle")["postStart"]["exec"]["command"]
             container.pop("restartPolicy", None)
             container.pop("resources", None)
             for field in ("runAsUser", "runAsGroup"):
@@ -150,6 +152,9 @@ class Pod:
             ready = threads.submit(self.wait_until_ready)
             began = time.time()
             self.start_container("leasehold")
+            # A plain sidecar's: the kubelet starts the next container when it has ended well.
+            if self.post_start:
+                self.engine.run("exec", self.container("leasehold"), *self.post_start)
             ready = ready.result()
         while self.probe("startupProbe") != 0:
             time.sleep(0.1)
