@@ -10,7 +10,7 @@ help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: ## Build, and show a lock taken, renewed, refused to a second caller, and handed on
+demo: ## Build, and show a lock acquired, renewed, refused to a second caller, and passed on
 	cargo build --release --locked
 	sh tests/demo.sh
 
@@ -51,7 +51,7 @@ fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
 	LEASEHOLD_TEST_FUZZ_CASES=$(or $(CASES),1000000) cargo test --release --locked --test fuzz
 
 .PHONY: mutants
-mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; ROOM=lock, SHARD=1/4, DIFF=main, JOBS=2
+mutants: ## Plant a bug in every line of lock and hold, and see which no test finds; MODULE=lock, SHARD=1/4, DIFF=main, JOBS=2
 	test -x $(TOOLS)/bin/cargo-mutants || cargo install cargo-mutants --version 27.1.0 --locked --root $(TOOLS)
 	sh tests/tools/mutants.sh
 	$(if $(DIFF),git diff $(DIFF) -- src >$(TOOLS)/mutants.diff)
@@ -59,9 +59,9 @@ mutants: ## Plant a bug in every line of lock and hold, and see which no test fi
 	$(MUTANTS) --cargo-arg=--lib || test $$? -le 3
 	$(MUTANTS) --iterate --cargo-arg=--test=simulation -- -- s1_s4_s5_s6 s3_ s5_tokens s10_ s12_ what_was_found
 
-# First by the rooms' own tests, then, for what they do not find, by the simulator.
+# First by the modules' own tests, then, for what they do not find, by the simulator.
 MUTANTS = cd $(TOOLS)/mutants && LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000) ../bin/cargo-mutants mutants \
-	--config ../../.cargo/mutants.toml --output .. --file 'src/$(or $(ROOM),{lock,hold})/**' --jobs $(or $(JOBS),1) \
+	--config ../../.cargo/mutants.toml --output .. --file 'src/$(or $(MODULE),{lock,hold})/**' --jobs $(or $(JOBS),1) \
 	$(if $(SHARD),--shard $(SHARD)) $(if $(DIFF),--in-diff ../mutants.diff)
 
 .PHONY: storm
