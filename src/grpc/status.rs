@@ -129,7 +129,7 @@ pub(super) fn unauthenticated(problem: &str) -> Status {
     Status::with_error_details(Code::Unauthenticated, problem, details)
 }
 
-/// The status of a caller whose user may not come in by the Unix socket.
+/// The status of a caller whose user may not use the Unix socket.
 pub(super) fn user_not_allowed(problem: &str) -> Status {
     Status::with_error_details(Code::PermissionDenied, problem, info("USER_NOT_ALLOWED"))
 }
