@@ -113,10 +113,7 @@ fn these_checks_can_fail() {
     assert_eq!(forbidden_imports(&wrong), ["src/hold/mod.rs:1: hold may not import store"]);
     let right = source("src/hold/mod.rs", "use crate::lock::LockPath; // not crate::store::X\n");
     assert!(forbidden_imports(&right).is_empty());
-    assert_eq!(
-        forbidden_imports(&source("src/util.rs", "")),
-        ["src/util.rs: not a known module"]
-    );
+    assert_eq!(forbidden_imports(&source("src/util.rs", "")), ["src/util.rs: not a known module"]);
     assert_eq!(impurities(&source("src/lock/key.rs", "async fn ask() {}")).len(), 1);
     assert!(impurities(&source("src/grpc/mod.rs", "async fn ask() {}")).is_empty());
 }

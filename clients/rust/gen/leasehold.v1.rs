@@ -1004,8 +1004,7 @@ pub mod lease_service_client {
     /// * FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
     /// * FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
     /// * PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    /// * PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the role that is
-    ///  needed.
+    /// * PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
     /// * PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
     /// * UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
     /// * UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
@@ -1543,8 +1542,7 @@ pub mod lease_service_server {
     /// * FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
     /// * FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
     /// * PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    /// * PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the role that is
-    ///  needed.
+    /// * PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
     /// * PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
     /// * UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
     /// * UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
