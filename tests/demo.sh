@@ -1,5 +1,5 @@
 #!/bin/sh
-# Leasehold's main job on the embedded store: a lock taken, renewed, refused to a second caller, handed on. Started by
+# Leasehold's main job on the embedded store: a lock acquired, renewed, refused to a second caller, passed on. Started by
 # `make demo`; LEASEHOLD names another binary.
 set -eu
 
@@ -25,7 +25,7 @@ say '1. A sidecar, with its locks in a file.'
 sidecar=$!
 "$leasehold" probe --wait 10s
 
-say '2. The first replica takes the lock and works.'
+say '2. The first replica acquires the lock and works.'
 "$leasehold" run --function nightly-report --lease-duration 15s --holder replica-1 -- \
     sh -c 'echo "replica-1: I have the lock, fencing token $LEASEHOLD_FENCING_TOKEN"; sleep 12; echo "replica-1: done"' &
 first=$!
@@ -37,7 +37,7 @@ if "$leasehold" run --function nightly-report --holder replica-2 -- echo 'replic
     echo 'two holders!' >&2
     exit 1
 else
-    echo "exit code $? (75: the lock was not had)"
+    echo "exit code $? (75: the lock was not acquired)"
 fi
 
 say '4. A third one waits. Meanwhile the lease of 15 s is renewed every 5 s.'
@@ -49,5 +49,5 @@ first=
 say '5. What the sidecar saw.'
 grep -E 'granted|renewed|released' "$folder/log" | sed -E 's/^([^ ]+) +/\1 /'
 
-say '6. And now nobody has it.'
+say '6. Now nobody holds it.'
 "$leasehold" ls
