@@ -1,23 +1,22 @@
 //! Singleton locks for replicated jobs: a gRPC sidecar that keeps locks as leases of blobs, or in a file.
 //!
 //! The product is the program `leasehold`; programs talk to it by gRPC, for example with the crate
-//! [`leasehold_client`]. This crate is what the program is made of. From a lock's name to the wire, each room may know
-//! those above it and no other:
+//! [`leasehold_client`]. This crate is what the program is made of. Each module may use only those above it:
 //!
-//! | room | what it does |
+//! | module | what it does |
 //! | --- | --- |
-//! | [`time`] | reads the one clock; everybody else is given the time |
-//! | [`lock`] | what a lock is called: keys, lock paths, fencing tokens |
+//! | [`time`] | reads the clock; all others get the time from it |
+//! | [`lock`] | names of locks: keys, lock paths, fencing tokens |
 //! | [`host_id`] | where the host id in a lock path comes from |
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
-//! | [`coordinator`] | makes machines run on a store: queues, renewals, drain |
-//! | [`grpc`] | the wire |
-//! | [`config`] | what can be set |
+//! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
+//! | [`grpc`] | the gRPC server |
+//! | [`config`] | the settings |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
-//! | [`cli`] | the program's commands, which put the rooms together |
+//! | [`cli`] | the program's commands, which connect the modules |
 //!
-//! Which lock a job gets is decided by values alone:
+//! The lock path of a job depends only on values:
 //!
 //! ```
 //! use leasehold::host_id::{FromHostType, HostIdProvider as _};

@@ -1,6 +1,6 @@
 //! The clock: time since boot, read in this file and nowhere else (S3).
 //!
-//! Every room takes an [`Instant`] as an argument or asks an injected [`Clock`]. May import: rustix.
+//! Every module takes an [`Instant`] as an argument or asks an injected [`Clock`]. May import: rustix.
 
 mod suspicion;
 
@@ -36,18 +36,18 @@ impl Instant {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// This moment less `span`; boot itself if that would be before boot.
+    /// This moment less `duration`; boot itself if that would be before boot.
     #[must_use]
-    pub const fn saturating_sub(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(span))
+    pub const fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(duration))
     }
 }
 
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
     }
 }
 
@@ -70,10 +70,10 @@ impl UnixMillis {
         self.0 / 1_000
     }
 
-    /// This moment less `span`; the epoch itself if that would be before it.
+    /// This moment less `duration`; the epoch itself if that would be before it.
     #[must_use]
-    pub fn saturating_sub(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// The time from `earlier` to this moment; zero if `earlier` is later.
@@ -86,8 +86,8 @@ impl UnixMillis {
 impl Add<Duration> for UnixMillis {
     type Output = Self;
 
-    fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(span.as_millis()).unwrap_or(u64::MAX)))
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
     }
 }
 
@@ -142,7 +142,7 @@ pub struct BootClock {
 }
 
 impl BootClock {
-    /// Reads the kernel's boot id; an empty one if the kernel does not tell (clients then count spans).
+    /// Reads the kernel's boot id; an empty one if the kernel does not tell (clients then count durations).
     #[must_use]
     pub fn new() -> Self {
         let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Leasehold's main job on the embedded store: a lock taken, renewed, refused to a second caller, handed on. Started by
+# Leasehold's main job on the embedded store: a lock acquired, renewed, refused to a second caller, passed on. Started by
 # `make demo`; LEASEHOLD names another binary.
 set -eu
 
@@ -25,7 +25,7 @@ say '1. A sidecar, with its locks in a file.'
 sidecar=$!
 "$leasehold" probe --wait 10s
 
-say '2. The first replica takes the lock and works.'
+say '2. The first replica acquires the lock and works.'
 "$leasehold" run --function nightly-report --lease-duration 15s --holder replica-1 -- \
     sh -c 'echo "replica-1: I have the lock, fencing token $LEASEHOLD_FENCING_TOKEN"; sleep 12; echo "replica-1: done"' &
 first=$!
@@ -49,5 +49,5 @@ first=
 say '5. What the sidecar saw.'
 grep -E 'granted|renewed|released' "$folder/log" | sed -E 's/^([^ ]+) +/\1 /'
 
-say '6. And now nobody has it.'
+say '6. Now nobody holds it.'
 "$leasehold" ls

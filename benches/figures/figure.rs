@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::time::{Clock as _, Instant};
 
-/// What was measured, beside what is asked for.
+/// What was measured, and the goal.
 #[derive(Debug, Default)]
 pub(crate) struct Figures(Vec<[String; 4]>);
 
@@ -28,7 +28,7 @@ impl Figures {
     }
 
     pub(crate) fn print(&self) {
-        println!("| figure | measured | asked for | |\n| --- | --- | --- | --- |");
+        println!("| figure | measured | goal | |\n| --- | --- | --- | --- |");
         for [name, measured, limit, verdict] in &self.0 {
             println!("| {name} | {measured} | {limit} | {verdict} |");
         }

@@ -70,12 +70,12 @@ settings! {
     );
     UNIX: PathBuf = Key::optional(
         "listen.unix",
-        "The path of a Unix socket for callers of this machine, made with mode 0660.",
+        "The path of a Unix socket for callers of this machine, created with mode 0660.",
     );
     UNIX_ALLOWED_UIDS: Vec<u32> = Key::new(
         "listen.unix_allowed_uids",
         "",
-        "The user ids that may come in by the Unix socket; when empty, whoever its mode lets in.",
+        "The user ids that may connect to the Unix socket. Empty: all users that the socket's mode allows.",
     );
     CERTIFICATE: PathBuf = Key::optional(
         "listen.tls.certificate",

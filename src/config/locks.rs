@@ -35,24 +35,24 @@ settings! {
     LEASE_DURATION: Duration = Key::<Duration>::new(
         "locks.lease_duration",
         "60s",
-        "How long a lease in the store lasts unless renewed, for callers that do not say: whole seconds. Longer \
-         survives longer outages and pauses, shorter frees a dead holder's lock sooner.",
+        "The default duration of a lease in the store, in whole seconds. A longer lease survives longer outages and \
+         pauses; a shorter one makes a dead holder's lock available sooner.",
     ).within(MIN_LEASE_DURATION, MAX_LEASE_DURATION);
     POLL_CAP: Duration = Key::<Duration>::new(
         "locks.poll_cap",
         "5s",
-        "The longest time between two tries for a lock that others hold.",
+        "The longest time between two attempts to acquire a lock that others hold.",
     ).within(Duration::from_millis(250), Duration::from_secs(60));
     HAND_OFF: Duration = Key::<Duration>::new(
         "locks.hand_off",
         "5s",
-        "How long a lock is handed on between callers of this sidecar before others get their turn: at most half of \
+        "How long a lock is handed on between callers of this sidecar before other sidecars get a turn: at most half of \
          the lease duration.",
     ).within(Duration::ZERO, Duration::from_secs(30));
     MAX_HOLD_DEFAULT: Duration = Key::<Duration>::new(
         "locks.max_hold_default",
         "10m",
-        "How long a lock taken by a unary call is kept at the most, for callers that do not say.",
+        "The default `max_hold` of a lock that is acquired by a unary call.",
     ).within(SECOND, DAY);
     MAX_HOLD_CEILING: Duration = Key::<Duration>::new(
         "locks.max_hold_ceiling",
@@ -71,7 +71,7 @@ settings! {
             let host_name = || context.sources.host_name.clone().filter(|name| !name.is_empty());
             context.variable("POD_NAME").or_else(host_name).or_else(|| Some("unknown".to_owned()))
         },
-        "Who holds the lock, shown to people, for callers that do not say: at most 256 bytes.",
+        "The default name of the holder, shown to people: at most 256 bytes.",
     );
 }
 

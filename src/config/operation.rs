@@ -10,7 +10,7 @@ use crate::telemetry::{Filter, Format};
 /// How the sidecar shuts down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drain {
-    /// How long holders have to let go (S15). Default: 20 s.
+    /// How long holders have to release their locks (S15). Default: 20 s.
     pub period: Duration,
 }
 
@@ -36,7 +36,7 @@ settings! {
     PERIOD: Duration = Key::<Duration>::new(
         "drain.period",
         "20s",
-        "How long holders have to let go when the sidecar is told to stop. The pod's grace period must be longer.",
+        "How long holders have to release their locks when the sidecar is told to stop. The pod's grace period must be longer.",
     ).within(Duration::ZERO, Duration::from_secs(3_600));
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",
@@ -56,8 +56,8 @@ settings! {
     FILTER: Filter = Key::new(
         "log.filter",
         Filter::DEFAULT,
-        "Which events are logged. Libraries that speak of each request, such as `azure_core`, log from `warn` on unless they \
-         are named here, and never below `info`, since they would log secrets.",
+        "Which events are logged. Libraries that log each request, such as `azure_core`, log at `warn` and above unless they \
+         are named here, and never below `info`, because they would log secrets.",
     );
 }
 

@@ -55,13 +55,13 @@ settings! {
             let state = context.variable("XDG_STATE_HOME").filter(|path| path.starts_with('/'));
             Some(format!("{}/leasehold/locks.db", state.or_else(home)?))
         },
-        "The file of the embedded store: absolute; it and its folder are made when they are not there.",
+        "The file of the embedded store: an absolute path. The file and its folder are created if they do not exist.",
     );
     REMOTE_CALLERS: bool = Key::new(
         "store.embedded.remote_callers",
         "false",
-        "Whether `listen.tcp` may be an address that other machines reach. Their callers outlive this machine and its \
-         disk: the file has to be kept for as long as they may believe that they have a lock.",
+        "Whether `listen.tcp` may be an address that other machines reach. Callers there outlive this machine and its \
+         disk, so the file must be preserved for as long as a lock of theirs may be valid.",
     );
 }
 
@@ -73,9 +73,9 @@ pub(super) fn check_callers(values: &mut Values<'_>, store: &Store, tcp: Option<
         "listen.tcp",
         format!(
             "listen.tcp = {address} can be reached from other machines, and the embedded store is a file of this one: when \
-             the machine or its disk is lost, so are the locks, while callers elsewhere may believe in theirs; let \
-             callers come in by loopback or listen.unix, keep the locks in Azure (store.kind = \"azure\"), or say that \
-             the file is kept whatever happens (store.embedded.remote_callers = true)"
+             the machine or its disk is lost, so are the locks, while those of callers elsewhere may still be valid; let \
+             callers connect by loopback or listen.unix, keep the locks in Azure (store.kind = \"azure\"), or confirm that \
+             the file is always preserved (store.embedded.remote_callers = true)"
         ),
     );
 }

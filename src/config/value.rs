@@ -338,7 +338,7 @@ impl Choice for Format {
         &[("auto", Self::Auto), ("human", Self::Human), ("json", Self::Json)];
 }
 
-/// Texts that another room checks.
+/// Texts that another module checks.
 macro_rules! checked_texts {
     ($($type:ty: $name:literal, $check:expr;)*) => {$(
         impl Value for $type {

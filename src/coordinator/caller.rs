@@ -24,7 +24,7 @@ pub(super) struct Caller {
     pub(super) granted: Option<Instant>,
     /// What it was granted, with the bounds as they are now (S16).
     pub(super) told: Option<Granted>,
-    /// The token of its hold, or of the one that it wants to go on with.
+    /// The token of its hold, or of the one that it wants to resume.
     pub(super) token: Option<FencingToken>,
     /// Whether it is counted among the waiting.
     pub(super) waits: bool,
@@ -121,9 +121,10 @@ impl Drop for Presence {
 
 /// A hold by stream, from its request to its end (S14).
 ///
-/// Dropping it before its last event says that the client let go. [`HoldStream::disconnected`] says that the client may
-/// not know that its stream ended. After its last event dropping it says nothing, since the stream's end is then the
-/// sidecar's doing and the client may not have read it yet (S13); [`HoldStream::let_go`] says that it has.
+/// Dropping it before its last event says that the client released its hold. [`HoldStream::disconnected`] says that
+/// the client may not know that its stream ended. After its last event dropping it says nothing, since the stream's
+/// end is then the sidecar's doing and the client may not have read it yet (S13); [`HoldStream::let_go`] says that it
+/// has.
 #[derive(Debug)]
 pub struct HoldStream {
     pub(super) events: mpsc::Receiver<HoldEvent>,
@@ -148,14 +149,14 @@ impl HoldStream {
         std::task::Poll::Ready(event)
     }
 
-    /// The client closed its side: it believes in its hold no longer, so the lock need not wait for the end of the
+    /// The client closed its side: it does not rely on its hold any more, so the lock need not wait for the end of the
     /// validity that it was told (S13, S15).
     pub fn let_go(self) {
         self.presence.let_go();
     }
 
-    /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else gets
-    /// the lock before the validity that it was told last is over (S14).
+    /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else is
+    /// granted the lock before the validity that it was told last is over (S14).
     pub fn disconnected(self) {
         self.presence.disconnected();
     }

@@ -21,7 +21,7 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 /// its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Sends what `action` says to the store, if it says so; gives the action back if it is none of the store's. A renewal
+/// Sends what `action` says to the store, if it says so; returns the action if it is not for the store. A renewal
 /// of a hold whose validity ends at `valid_until` goes before those that are less urgent (S7).
 pub(super) fn send(
     shared: &Arc<Shared>,

@@ -13,12 +13,12 @@ use super::task::Command;
 const CLOSING: Duration = Duration::from_secs(1);
 /// A store that does not answer a check for this long is not ready (S18).
 const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a drain looks whether everybody has let go.
+/// How often a drain checks whether all holds have been released.
 const LOOK: Duration = Duration::from_millis(20);
 
 impl Coordinator {
-    /// Refuses new callers, tells every holder, keeps renewing, and comes back when all have let go or `period` is
-    /// over and the rest have been told that they lost (S15).
+    /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their locks or
+    /// `period` is over and the rest have been told that they lost (S15).
     pub async fn drain(&self, period: Duration) {
         let ends = self.shared.clock.now() + period;
         {

@@ -6,9 +6,9 @@ use uuid::Uuid;
 
 use crate::lock::LeaseId;
 
-/// A source of random bits. Whoever can foretell them can take other callers' locks, so that only tests give one.
+/// A source of random bits. Whoever can predict them can take over other callers' locks, so only tests provide one.
 pub trait Entropy: Send + Sync + fmt::Debug {
-    /// As good as never the same twice (S6).
+    /// Practically never the same twice (S6).
     fn bits(&self) -> u128;
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn run(mut task: Box<Task>, mut commands: Commands) {
 }
 
 impl Task {
-    /// Leaves nothing behind. The lease is left to run out, since nobody keeps it any more (S13). What may panic again
+    /// Leaves nothing behind. The lease is left to expire, since nobody renews it any more (S13). What may panic again
     /// comes last.
     fn give_up(mut self: Box<Self>, mut commands: Commands) {
         let shared = std::sync::Arc::clone(&self.shared);

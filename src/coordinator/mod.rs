@@ -57,28 +57,28 @@ use crate::lock::{LeaseId, LockPath, Record};
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
 
-/// The one handle that callers have: takes, keeps and gives back locks. Cheap to clone.
+/// The one handle that callers have: acquires, holds and releases locks. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     shared: Arc<Shared>,
 }
 
-/// What the coordinator is told once.
+/// The settings of the coordinator.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which host it serves, and where its locks are.
+    /// The host that it serves, and where its locks are.
     pub host: Host,
-    /// What every machine is told.
+    /// The settings of every machine.
     pub hold: crate::hold::Settings,
-    /// D of callers that do not say.
+    /// The lease duration for callers that give none.
     pub lease_duration: Duration,
-    /// `max_hold` of unary calls that do not say (S14).
+    /// `max_hold` for unary calls that give none (S14).
     pub max_hold_default: Duration,
-    /// Who holds, of callers that do not say.
+    /// The holder's name for callers that give none.
     pub holder: String,
-    /// Holds at which no further caller is let in; those that wait already may still be granted a lock.
+    /// The number of holds at which further callers are refused; callers that already wait may still be granted a lock.
     pub max_holds: usize,
-    /// Waiting callers at once.
+    /// The greatest number of waiting callers.
     pub max_waiters: usize,
     /// Whether locks may be broken through this sidecar (S17).
     pub allow_break: bool,
@@ -136,11 +136,11 @@ impl Coordinator {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Takes the lock, or waits for it, for a caller that releases by its lease id. Without `max_hold`, the default
-    /// applies (S14). Dropping the future leaves the queue, or gives the lock back.
+    /// Acquires the lock, or waits for it, for a caller that releases by its lease id. Without `max_hold`, the default
+    /// applies (S14). Dropping the future leaves the queue, or releases the lock.
     ///
     /// # Errors
-    /// When it could be neither granted nor found busy.
+    /// When it was neither granted nor busy.
     pub async fn acquire(&self, request: HoldRequest) -> Result<Outcome, CallError> {
         let (reply, answer) = oneshot::channel();
         let mut request = request;
@@ -154,10 +154,10 @@ impl Coordinator {
         answer.unwrap_or(Err(CallError::UnknownLease))
     }
 
-    /// Takes the lock, or waits for it, and keeps it while the stream lives (S14).
+    /// Acquires the lock, or waits for it, and holds it while the stream lives (S14).
     ///
     /// # Errors
-    /// When the request cannot even wait.
+    /// When the request cannot be queued.
     pub fn hold(&self, request: &HoldRequest) -> Result<HoldStream, CallError> {
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         // A repeated stream is another hold: its life line is its own.
@@ -166,7 +166,7 @@ impl Coordinator {
         Ok(HoldStream { events, presence })
     }
 
-    /// Goes on with a hold whose stream broke (S16).
+    /// Resumes a hold whose stream broke (S16).
     ///
     /// # Errors
     /// When the token is not one of ours, or the sidecar is shutting down.
@@ -196,7 +196,7 @@ impl Coordinator {
     /// newest that the caller was answered with, if it knows it (S16).
     ///
     /// # Errors
-    /// When the lease id was never of a hold here, or too long ago.
+    /// When this sidecar never had a hold with the lease id, or forgot it.
     pub async fn release(
         &self,
         lease_id: LeaseId,
@@ -365,7 +365,7 @@ impl Shared {
     }
 }
 
-/// Why a call about a hold that is not there is refused.
+/// Why a call about an unknown hold is refused.
 fn over(ended: Option<Ended>) -> CallError {
     match ended {
         None => CallError::UnknownLease,

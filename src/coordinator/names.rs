@@ -22,7 +22,7 @@ pub struct Host {
 }
 
 impl Coordinator {
-    /// Where the lock of this key is; takes nothing.
+    /// Where the lock of this key is; acquires nothing.
     ///
     /// # Errors
     /// When the key has no path in the layout, or overrides are forbidden.

@@ -26,7 +26,7 @@ pub enum Observation {
     HoldEnded {
         /// None if it was released.
         lost: Option<LossReason>,
-        /// From the grant to the end; none if it was never had here, because resuming it failed (S16).
+        /// From the grant to the end; none if it was never held here, because resuming it failed (S16).
         held: Option<Duration>,
     },
     /// A renewal was answered or cut off.
@@ -109,7 +109,7 @@ impl AcquireResult {
 /// Why a renewal failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenewalFailure {
-    /// Another has the lease, or had it since.
+    /// Somebody else holds the lease, or has held it since.
     Taken,
     /// The lease was broken (S17).
     Broken,

@@ -39,7 +39,7 @@ const NAP: Duration = Duration::from_millis(250);
 pub(super) enum Urgency {
     /// A hold, which is lost at this moment unless it is renewed.
     Renewal(Instant),
-    /// A lease that is had: its record is written, or it goes back.
+    /// A lease that is held: its record is written, or it is released.
     Lease,
     /// Everything else: polls and questions.
     Poll,
@@ -100,7 +100,7 @@ struct Limit {
     works: bool,
     /// Requests that may go out now.
     room: f64,
-    /// Up to when `room` and `rate` were brought.
+    /// When `room` and `rate` were last updated.
     at: Instant,
     decreased: Instant,
     /// When something was throttled, or had to wait, last.
@@ -325,7 +325,7 @@ impl Gate {
         }
     }
 
-    /// Lets those go for whom there is room; how long until there is more, if somebody still waits.
+    /// Sends those that the budget allows; how long until there is more, if somebody still waits.
     fn let_go(&self) -> Option<Duration> {
         let now = self.inner.clock.now();
         let mut queue = self.queue();

@@ -12,7 +12,7 @@ use crate::hold::{CallerId, LossReason, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::time::Instant;
 
-/// Ended holds whose end is remembered, so that a late release is told what became of its hold (S13).
+/// Ended holds whose end is remembered, so that a late release is told the outcome of its hold (S13).
 const MAX_ENDED: usize = 10_000;
 /// Locks that are remembered while nobody wants them: enough for a steady set of jobs, bounded for keys without end.
 const MAX_MEMORIES: usize = 10_000;

@@ -13,7 +13,7 @@ pub(super) struct Repeatable(HashMap<CallerId, Entry>);
 struct Entry {
     grant: Box<Grant>,
     /// Calls that were answered with the grant and may go away before they have the answer. Empty once one of them
-    /// has it: what becomes of the others then means nothing any more.
+    /// has it: the outcome of the others then does not matter any more.
     unconfirmed: Vec<CallerId>,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Departure {
     Alone,
     /// Another call has the grant, or may yet get it.
     OneOfMany,
-    /// It was the last that could have had the grant of this holder (S6).
+    /// It was the last that could have received the grant of this holder (S6).
     Last(CallerId),
 }
 

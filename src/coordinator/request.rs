@@ -40,11 +40,11 @@ pub struct HoldRequest {
     pub wait: Duration,
     /// The longest hold (S11).
     pub max_hold: Option<Duration>,
-    /// The shortest time until anybody else gets the lock (S11).
+    /// The shortest time until anybody else is granted the lock (S11).
     pub min_hold: Duration,
     /// The longest time without a progress report (S11).
     pub progress_timeout: Option<Duration>,
-    /// False for one lease duration and no more.
+    /// False: the hold lasts for one lease duration.
     pub auto_renew: bool,
     /// The same one gets the same grant; empty for none.
     pub request_id: String,
@@ -72,16 +72,16 @@ pub struct Target {
 pub struct Validity {
     /// The end, on this machine's boot clock.
     pub valid_until: BootReading,
-    /// The span from now to the end.
+    /// The duration from now to the end.
     pub valid_for: Duration,
 }
 
-/// A caller has the lock.
+/// A caller holds the lock.
 #[derive(Clone, Debug)]
 pub struct Grant {
     /// The id of this hold.
     pub lease_id: LeaseId,
-    /// For going on after a sidecar restart (S16); empty for a unary hold.
+    /// For resuming after a restart of the sidecar (S16); empty for a unary hold.
     pub resume_token: String,
     /// The lock.
     pub path: LockPath,
@@ -95,7 +95,7 @@ pub struct Grant {
     pub validity: Validity,
     /// When the lock was granted, for people.
     pub acquired_at: UnixMillis,
-    /// The end of the validity by the wall clock, for people and never to be counted on.
+    /// The end of the validity by the wall clock, for people and never a base for decisions.
     pub expires_at: UnixMillis,
 }
 
@@ -108,21 +108,21 @@ pub struct Extended {
     pub resume_token: String,
 }
 
-/// Somebody else has the lock.
+/// Somebody else holds the lock.
 #[derive(Clone, Debug)]
 pub struct BusyAnswer {
-    /// Who has it, as far as is known.
+    /// Who holds it, as far as is known.
     pub record: LockRecord,
-    /// A good time to come again.
+    /// How long to wait before asking again.
     pub retry_after: Duration,
 }
 
-/// What an acquire without a fault ends in.
+/// How an acquire without a failure ends.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The caller has the lock.
+    /// The caller holds the lock.
     Granted(Box<Grant>),
-    /// Somebody else has it.
+    /// Somebody else holds it.
     Busy(Box<BusyAnswer>),
 }
 
@@ -133,12 +133,12 @@ pub enum HoldEvent {
     Waiting {
         /// One for the next to be served here.
         place: usize,
-        /// Who has the lock, as far as is known.
+        /// Who holds the lock, as far as is known.
         record: Box<LockRecord>,
     },
-    /// The caller has the lock.
+    /// The caller holds the lock.
     Granted(Box<Grant>),
-    /// The wait is over and somebody else has the lock: the last event.
+    /// The wait is over and somebody else holds the lock: the last event.
     Busy(Box<BusyAnswer>),
     /// The validity has a new end.
     Renewed(Validity),
@@ -192,14 +192,14 @@ impl HoldEvent {
     }
 }
 
-/// What became of a release (S13).
+/// The outcome of a release (S13).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Released {
-    /// The store has the lease back, or another caller here has the lock, or the lease has run out.
+    /// The store has released the lease, or another caller here holds the lock, or the lease has expired.
     Released,
-    /// The hold is over; the lock is kept from everyone until then (S11).
+    /// The hold is over; nobody is granted the lock until then (S11).
     Resting {
-        /// When it is free.
+        /// When it is available.
         until: UnixMillis,
     },
     /// It was released before.
@@ -211,16 +211,16 @@ pub enum Released {
     },
 }
 
-/// What a lock is doing.
+/// The state of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockState {
-    /// Anybody can have it.
+    /// Anybody can acquire it.
     Available,
-    /// Somebody has it.
+    /// Somebody holds it.
     Held,
-    /// Its lease was broken and runs out (S17).
+    /// Its lease was broken and expires (S17).
     Breaking,
-    /// Nobody has it, and nobody gets it yet, because of `min_hold` (S11).
+    /// Nobody holds it, and nobody is granted it yet, because of `min_hold` (S11).
     Resting,
 }
 
@@ -229,7 +229,7 @@ pub enum LockState {
 pub struct LockRecord {
     /// Its path.
     pub path: LockPath,
-    /// What it is doing.
+    /// Its state.
     pub state: LockState,
     /// What is stored with it; of a lock held here, what is true now.
     pub record: Record,
@@ -237,11 +237,11 @@ pub struct LockRecord {
     pub written_at: Option<UnixMillis>,
     /// Callers of this sidecar that wait for it.
     pub waiters_here: usize,
-    /// Whether a caller of this sidecar has it.
+    /// Whether a caller of this sidecar holds it.
     pub held_here: bool,
     /// The latest break, if it concerns the grant that is stored.
     pub break_note: Option<BreakNote>,
-    /// Whether somebody who leaves no record may have the lock now, so that the record's holder is only the last recorded.
+    /// Whether somebody who leaves no record may hold the lock now, so that the record's holder is only the last recorded.
     pub holder_is_last_recorded: bool,
 }
 
@@ -259,7 +259,7 @@ pub enum TokenStatus {
 /// Why a call was not served.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CallError {
-    /// The store, or the sidecar's state, stands against it.
+    /// The store, or the sidecar's state, does not allow it.
     #[error("{}", .0.message)]
     StoreFailure(StoreFailure),
     /// The key has no path in this layout.
@@ -340,21 +340,21 @@ pub struct ResumeRequest {
     pub resume_token: String,
     /// Names this try and its repeats (S16); empty for none.
     pub attempt_id: String,
-    /// The end of the validity that the client believes in, if it told it.
+    /// The end of the validity that the client relies on, if it told it.
     pub told_valid_until: Option<BootReading>,
 }
 
 /// A lock that an operator broke.
 #[derive(Clone, Copy, Debug)]
 pub enum BreakResult {
-    /// It runs out; until then nobody gets it.
+    /// It expires; until then nobody is granted it.
     Breaking {
-        /// When it is free.
+        /// When it is available.
         free_in: Duration,
     },
-    /// It is free now.
+    /// It is available now.
     Broken,
-    /// Nobody had it.
+    /// Nobody held it.
     NotHeld,
 }
 

@@ -1,4 +1,4 @@
-//! The resume token: all that a restarted sidecar must know of a hold to go on with it (S16). Opaque to clients.
+//! The resume token: all that a restarted sidecar must know to resume a hold (S16). Opaque to clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::time::{BootReading, Clock, Instant, UnixMillis};
 /// What a token of another version would have is not known here.
 const VERSION: u8 = 2;
 
-/// It names the storage lease, so who has it can take the hold over: as secret as the lease id (S20).
+/// It names the storage lease, so whoever has it can take over the hold: as secret as the lease id (S20).
 #[derive(Serialize, Deserialize)]
 struct Content {
     version: u8,
@@ -175,7 +175,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
     })
 }
 
-/// How long the client may believe in its hold, at the most: by its own word where clocks compare, else as if it had
+/// How long the client may rely on its hold, at most: by its own word where clocks compare, else as if it had
 /// been told a whole lease just now.
 fn believed_until(
     request: &ResumeRequest,

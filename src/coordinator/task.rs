@@ -17,7 +17,7 @@ use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
-/// A sleep is never longer than this while a lease is had: the machine's timers stop while it sleeps (S3).
+/// A sleep is never longer than this while a lease is held: the machine's timers stop while it sleeps (S3).
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// The way to a path's task. There is one for each lock, so an idle one is small: commands are boxed, and the channel
@@ -29,7 +29,7 @@ pub(super) struct Inbox(Arc<mpsc::UnboundedSender<Box<Command>>>);
 pub(super) type Commands = mpsc::UnboundedReceiver<Box<Command>>;
 
 impl Inbox {
-    /// A task that is gone has nothing to do with the command any more.
+    /// A task that has ended ignores the command.
     pub(super) fn send(&self, command: Command) {
         let _ = self.0.unbounded_send(Box::new(command));
     }
@@ -222,7 +222,7 @@ impl Task {
             Departure::OneOfMany => return,
         };
         self.feed(Event::CallerLeft { caller: id });
-        // What became of a holder is told when it is known (S13).
+        // The outcome for a holder is told when it is known (S13).
         let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
         if waited && let Some(caller) = self.callers.remove(&id) {
             self.note_left(*caller);
@@ -239,7 +239,7 @@ impl Task {
         }
     }
 
-    /// The stream of a caller ended without a word: a holder may come back, whoever waits is gone (S14).
+    /// The stream of a caller ended without a word: a holder may come back, a waiting caller is gone (S14).
     fn disconnected(&mut self, id: CallerId) {
         self.feed(Event::HolderDisconnected { caller: id });
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())

@@ -75,7 +75,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
     }
 }
 
-/// The mode as it was stored; a name that is not ours is a mode of a later version.
+/// The mode as it was stored; an unknown name is a mode of a later version.
 fn mode(stored: &str) -> proto::LockMode {
     if stored == LockMode::Listener.as_str() {
         proto::LockMode::Listener
@@ -147,7 +147,7 @@ pub(super) fn broken(broken: BreakResult) -> (proto::BreakOutcome, Option<prost_
     }
 }
 
-/// A span that is too long for proto (292 billion years) is cut to the longest.
+/// A duration that is too long for proto (292 billion years) is cut to the longest.
 pub(super) fn span(span: Duration) -> prost_types::Duration {
     prost_types::Duration::try_from(span)
         .unwrap_or(prost_types::Duration { seconds: i64::MAX, nanos: 0 })

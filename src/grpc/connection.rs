@@ -18,7 +18,7 @@ pub(super) struct Connection<S> {
     end: End,
 }
 
-/// What is noted, and made room, when a connection is dropped.
+/// What is noted, and which place is freed, when a connection is dropped.
 #[derive(Debug)]
 struct End {
     peer: Peer,
@@ -31,7 +31,7 @@ struct End {
 pub(super) struct Peer {
     /// Where the other end is.
     pub(super) origin: Origin,
-    /// What becomes of the connection.
+    /// How the connection ends.
     pub(super) close_reason: CloseReason,
     /// The user of the process that connected, on a Unix socket.
     pub(super) user: Option<u32>,
@@ -48,7 +48,7 @@ pub(super) enum Origin {
     Network,
 }
 
-/// What became of a connection.
+/// How a connection ended.
 #[derive(Clone, Debug)]
 pub(super) struct CloseReason(Arc<State>);
 
@@ -68,7 +68,7 @@ pub(super) enum Ending {
     Closed,
     /// The connection failed as it does when the other end is gone.
     Reset,
-    /// We gave up the connection: the other end was silent.
+    /// We closed the connection: the other end was silent.
     Broken,
 }
 

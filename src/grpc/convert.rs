@@ -20,7 +20,7 @@ use crate::time::BootReading;
 pub struct Limits {
     /// The longest `max_hold` of a unary hold, and of ExtendLease (S14).
     pub max_hold_ceiling: Duration,
-    /// `max_hold` of a unary hold that does not say (S14).
+    /// `max_hold` for a unary hold that gives none (S14).
     pub max_hold_default: Duration,
     /// The longest `wait`.
     pub wait_ceiling: Duration,
@@ -68,26 +68,30 @@ impl Violations {
         }
     }
 
-    /// A span within `range`; none if it was not given.
-    fn span(
+    /// A duration within `range`; none if it was not given.
+    fn duration(
         &mut self,
         field: &str,
-        span: Option<prost_types::Duration>,
+        duration: Option<prost_types::Duration>,
         range: (Duration, Duration),
     ) -> Option<Duration> {
-        let span = span?;
+        let duration = duration?;
         let (least, most) = range;
-        let shown = |span| humantime::format_duration(span);
-        match Duration::try_from(span) {
-            Ok(span) if span >= least && span <= most => Some(span),
-            Ok(span) => {
-                let problem =
-                    format!("is {}; {} to {} is allowed", shown(span), shown(least), shown(most));
+        let shown = |duration| humantime::format_duration(duration);
+        match Duration::try_from(duration) {
+            Ok(duration) if duration >= least && duration <= most => Some(duration),
+            Ok(duration) => {
+                let problem = format!(
+                    "is {}; {} to {} is allowed",
+                    shown(duration),
+                    shown(least),
+                    shown(most)
+                );
                 self.add(field, problem);
                 None
             }
             Err(_) => {
-                let problem = "is negative or no duration";
+                let problem = "is negative or not a valid duration";
                 self.add(
                     field,
                     format!("{problem}; {} to {} is allowed", shown(least), shown(most)),
@@ -114,7 +118,7 @@ impl Violations {
             Err(_) => {
                 self.add(
                     &format!("{field}.mode"),
-                    format!("{} is not a mode; FUNCTION and LISTENER are", key.mode),
+                    format!("{} is not a mode; use FUNCTION or LISTENER", key.mode),
                 );
                 None
             }
@@ -128,12 +132,12 @@ impl Violations {
 
     fn lease_id(&mut self, text: &str) -> Option<LeaseId> {
         if text.is_empty() {
-            self.add("lease_id", "is required: give the lease_id of the grant");
+            self.add("lease_id", "is required: pass the lease_id of the grant");
             return None;
         }
         self.take(
             "lease_id",
-            LeaseId::parse(text).ok_or("is not a lease id; give it exactly as it was granted"),
+            LeaseId::parse(text).ok_or("is not a lease id; pass it exactly as it was granted"),
         )
     }
 
@@ -167,26 +171,26 @@ pub(super) fn hold_request(
     };
     let key = wrong.key("spec.key", spec.key);
     let leases = (MIN_LEASE_DURATION, MAX_LEASE_DURATION);
-    let lease_duration = wrong.span("spec.lease_duration", spec.lease_duration, leases);
-    if lease_duration.is_some_and(|span| span.subsec_nanos() != 0) {
+    let lease_duration = wrong.duration("spec.lease_duration", spec.lease_duration, leases);
+    if lease_duration.is_some_and(|duration| duration.subsec_nanos() != 0) {
         wrong.add("spec.lease_duration", "must be whole seconds, 15 to 60");
     }
-    let wait = wrong.span("spec.wait", spec.wait, (Duration::ZERO, limits.wait_ceiling));
+    let wait = wrong.duration("spec.wait", spec.wait, (Duration::ZERO, limits.wait_ceiling));
     let longest = if unary { limits.max_hold_ceiling } else { Duration::MAX / 4 };
     let shortest = Duration::from_nanos(1);
-    let max_hold = wrong.span("spec.max_hold", spec.max_hold, (shortest, longest));
-    let min_hold = wrong.span("spec.min_hold", spec.min_hold, (Duration::ZERO, DAY));
+    let max_hold = wrong.duration("spec.max_hold", spec.max_hold, (shortest, longest));
+    let min_hold = wrong.duration("spec.min_hold", spec.min_hold, (Duration::ZERO, DAY));
     let bound = max_hold.or_else(|| unary.then_some(limits.max_hold_default));
     if let (Some(min), Some(max)) = (min_hold, bound)
         && min > max
     {
         wrong.add(
             "spec.min_hold",
-            format!("is over max_hold, which is {}", humantime::format_duration(max)),
+            format!("is longer than max_hold, which is {}", humantime::format_duration(max)),
         );
     }
     let progress = (Duration::from_secs(1), DAY);
-    let progress_timeout = wrong.span("spec.progress_timeout", spec.progress_timeout, progress);
+    let progress_timeout = wrong.duration("spec.progress_timeout", spec.progress_timeout, progress);
     wrong.text("spec.request_id", &spec.request_id, MAX_REQUEST_ID);
     wrong.text("spec.holder", &spec.holder, MAX_HOLDER);
     let labels: BTreeMap<String, String> = spec.labels.into_iter().collect();
@@ -244,7 +248,7 @@ pub(super) fn hold_start(
                 wrong.text("resume.told_valid_until.boot_id", &told.boot_id, 64);
                 let range = (Duration::ZERO, Duration::MAX / 4);
                 let since_boot =
-                    wrong.span("resume.told_valid_until.since_boot", told.since_boot, range);
+                    wrong.duration("resume.told_valid_until.since_boot", told.since_boot, range);
                 BootReading { boot_id: told.boot_id, since_boot: since_boot.unwrap_or_default() }
             });
             wrong.finish(Some(HoldStart::Resume(ResumeRequest {
@@ -277,7 +281,7 @@ pub(super) fn extend(
         wrong.add("max_hold", "is required");
     }
     let range = (Duration::from_nanos(1), limits.max_hold_ceiling);
-    let max_hold = wrong.span("max_hold", request.max_hold, range);
+    let max_hold = wrong.duration("max_hold", request.max_hold, range);
     wrong.finish(lease_id.zip(max_hold))
 }
 
@@ -324,7 +328,7 @@ pub(super) fn check_token(
     let mut wrong = Violations::default();
     let selector = wrong.selector(request.lock);
     let token = FencingToken::from_u64(request.fencing_token)
-        .ok_or("is no fencing token; 1 to 9007199254740991 is allowed");
+        .ok_or("is not a fencing token; 1 to 9007199254740991 is allowed");
     let token = wrong.take("fencing_token", token);
     wrong.finish(selector.zip(token))
 }
@@ -341,7 +345,7 @@ pub(super) fn break_lock(request: proto::BreakLockRequest) -> Result<BreakReques
         Ok(proto::BreakMode::Unspecified | proto::BreakMode::RunOut) => BreakPeriod::RunOut,
         Ok(proto::BreakMode::Now) => BreakPeriod::Now,
         Err(_) => {
-            wrong.add("mode", format!("{} is not a mode; RUN_OUT and NOW are", request.mode));
+            wrong.add("mode", format!("{} is not a mode; use RUN_OUT or NOW", request.mode));
             BreakPeriod::RunOut
         }
     };

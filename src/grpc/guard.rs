@@ -1,4 +1,4 @@
-//! Who may come in: by a bearer token over TCP, by user id over the Unix socket.
+//! Who may connect: by a bearer token over TCP, by user id over the Unix socket.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use tonic::{Request, Status};
 use super::connection::peer_of;
 use super::status;
 
-/// Lets callers in, or says what they lack.
+/// Admits callers, or says what they lack.
 #[derive(Clone, Debug)]
 pub(super) enum Guard {
     /// Whoever reached the listener.
@@ -47,9 +47,9 @@ impl Interceptor for Guard {
                         "send a token of listen.token_file as metadata: authorization: Bearer TOKEN",
                     )),
                     Some(token) if tokens.know(token) => Ok(request),
-                    Some(_) => Err(status::unauthenticated(
-                        "the bearer token is none of listen.token_file",
-                    )),
+                    Some(_) => {
+                        Err(status::unauthenticated("the bearer token is not in listen.token_file"))
+                    }
                 }
             }
         }
@@ -82,7 +82,7 @@ impl Tokens {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let (version, digests) = read(path)?;
         if digests.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it has no token"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it contains no token"));
         }
         let read = Mutex::new(Read { version: Some(version), digests });
         Ok(Self { path: path.to_owned(), read })
@@ -92,11 +92,11 @@ impl Tokens {
         let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let version = fs::metadata(&self.path).map(|metadata| version(&metadata)).ok();
         if version.is_none() || version != known.version {
-            // A file that cannot be read lets nobody in: taking it away revokes its tokens.
+            // A file that cannot be read admits nobody: removing it revokes its tokens.
             *known = match read(&self.path) {
                 Ok((version, digests)) => Read { version: Some(version), digests },
                 Err(error) => {
-                    tracing::error!(file = %self.path.display(), %error, "the token file cannot be read: no TCP caller is let in");
+                    tracing::error!(file = %self.path.display(), %error, "the token file cannot be read: every TCP caller is refused");
                     Read::default()
                 }
             };

@@ -57,7 +57,7 @@ impl LifeLine {
     }
 
     /// Whether a stream that ended was ended by its client: cancelled, or closed with its connection. Otherwise the
-    /// client may still believe in its hold.
+    /// client may still rely on its hold.
     pub(super) fn shows_that_the_client_released(&self) -> bool {
         match (self.trust, self.close_reason.ending()) {
             (Trust::Local, Ending::Cancelled | Ending::Closed | Ending::Reset)

@@ -18,7 +18,7 @@ use tokio::time::Sleep;
 
 use super::connection::{Connection, Origin};
 
-/// Why nobody can come in here.
+/// Why the sidecar cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Something else has the address.
@@ -46,14 +46,14 @@ pub enum ListenError {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else is where the socket should be.
-    #[error("{} is there and is no socket; take it away, or set listen.unix to another path", path.display())]
+    /// There is a file that is not a socket at the path of the socket.
+    #[error("{} exists and is not a socket; remove it, or set listen.unix to another path", path.display())]
     NotASocket {
         /// Where.
         path: PathBuf,
     },
-    /// The socket cannot be made.
-    #[error("cannot make the socket {} (listen.unix): {source}", path.display())]
+    /// The socket cannot be created.
+    #[error("cannot create the socket {} (listen.unix): {source}", path.display())]
     Socket {
         /// Where.
         path: PathBuf,
@@ -82,15 +82,15 @@ pub enum ListenError {
     },
 }
 
-/// After an accept failed for want of a resource, such as file descriptors, the next is tried this much later.
+/// After an accept failed for lack of a resource, such as file descriptors, the next is tried this much later.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// Where connections come from: a stream of those that there is a place for. The others are closed at once.
+/// Where connections come from: a stream of those within the limit. The others are closed at once.
 #[derive(Debug)]
 pub(super) struct Listener<L> {
     listener: L,
     places: Arc<Semaphore>,
-    /// Whether the last one was closed for want of a place.
+    /// Whether the last one was closed because the limit was reached.
     full: bool,
     pause: Option<Pin<Box<Sleep>>>,
 }
@@ -177,7 +177,9 @@ impl<L: Accept> Stream for Listener<L> {
             };
             let place = Arc::clone(&self.places).try_acquire_owned();
             if place.is_err() && !self.full {
-                tracing::warn!("no more connections (limits.connections): further ones are closed");
+                tracing::warn!(
+                    "the limit of connections is reached (limits.connections): further ones are closed"
+                );
             }
             self.full = place.is_err();
             if let Ok(place) = place {
@@ -187,8 +189,8 @@ impl<L: Accept> Stream for Listener<L> {
     }
 }
 
-/// The place of a Unix socket, ours alone: the lock on a file beside it says that its process lives. Dropped, the
-/// socket is taken away.
+/// The place of a Unix socket, ours alone: the lock on a file beside it says that its process lives. When it is
+/// dropped, the socket is removed.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -198,7 +200,7 @@ pub(super) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Claims `path`. A socket that a dead process left there is no obstacle.
+    /// Claims `path`. A socket that a dead process left there is replaced.
     pub(super) fn claim(path: &Path) -> Result<Self, ListenError> {
         let failed = |source| ListenError::Socket { path: path.to_owned(), source };
         let lock = File::options()
@@ -230,7 +232,7 @@ impl SocketFile {
         &self.path
     }
 
-    /// The socket gets its mode under another name, so that nobody comes in before.
+    /// The socket gets its mode under another name, so that nobody connects before.
     fn listen(&self) -> io::Result<UnixListener> {
         let new = beside(&self.path, ".new");
         match fs::remove_file(&new) {

@@ -31,16 +31,16 @@ use crate::coordinator::{Coordinator, StoreStatus};
 /// Bytes that a request has at the most.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
-/// A silent TCP connection is asked for a sign of life this often, and closed when none comes in time (S14). On a Unix
+/// A silent TCP connection is pinged this often, and closed when no answer comes in time (S14). On a Unix
 /// socket the kernel tells when the other side is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long calls that are being answered have left when the server stops.
+/// How long calls in progress may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Bytes under way in one direction of a pipe inside the process.
 const PIPE: usize = 64 * 1024;
 
-/// Where callers come in, and how many.
+/// Where callers connect, and how many.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The TCP address.
@@ -55,7 +55,7 @@ pub struct Settings {
     pub header_list_bytes: u32,
 }
 
-/// Listening on TCP. Whether strangers may come in was decided by the configuration.
+/// How to listen on TCP. Whether strangers may connect was decided by the configuration.
 #[derive(Clone, Debug)]
 pub struct TcpSettings {
     /// The address; port 0 lets the system choose.
@@ -76,16 +76,16 @@ pub struct Tls {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Those whose clients may come in; none lets in clients without a certificate.
+    /// The authorities of clients' certificates; none admits clients without a certificate.
     pub client_ca: Option<PathBuf>,
 }
 
-/// Listening on a Unix socket.
+/// How to listen on a Unix socket.
 #[derive(Clone, Debug)]
 pub struct UnixSettings {
     /// Where it is made, with mode 0660.
     pub path: PathBuf,
-    /// The users whose processes may come in; if there are none, whoever the mode lets in.
+    /// The users whose processes may connect; if empty, whoever the socket's mode admits.
     pub allowed_uids: Vec<u32>,
 }
 
@@ -215,7 +215,7 @@ pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
     tokio::spawn(async move {
         let incoming = std::pin::pin!(incoming);
         if let Err(error) = router.serve_with_incoming(incoming).await {
-            tracing::error!(%error, "the service inside this process broke");
+            tracing::error!(%error, "the service inside this process failed");
         }
     });
     Endpoint::from_static("http://in-process").connect_with_connector_lazy(tower::service_fn(
@@ -255,7 +255,7 @@ fn guarded(service: Service, guard: &Guard) -> tonic::service::Routes {
             routes.add_service(InterceptedService::new(reflection, guard.clone()));
         }
         // The descriptors are compiled in, and a test asks for them.
-        Err(error) => tracing::error!(%error, "no server reflection"),
+        Err(error) => tracing::error!(%error, "server reflection is not available"),
     }
     routes.routes()
 }
@@ -279,7 +279,7 @@ where
     }
 }
 
-/// Says NOT_SERVING while the store cannot be used, and during a shutdown (S15, S18). Ends never.
+/// Says NOT_SERVING while the store cannot be used, and during a shutdown (S15, S18). Never returns.
 async fn report_health(coordinator: &Coordinator, health: &HealthReporter) {
     let mut store = coordinator.store_status();
     let mut draining = coordinator.draining();

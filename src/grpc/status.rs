@@ -11,7 +11,7 @@ use crate::coordinator::{CallError, StoreFailure, StoreFailureKind};
 /// The `domain` of every `google.rpc.ErrorInfo` of ours.
 const DOMAIN: &str = "leasehold.dev";
 
-/// When a caller should come again that met a passing failure of the store whose end is not known.
+/// When a caller should retry after a passing failure of the store whose end is not known.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The status of a call that was not served.
@@ -129,7 +129,7 @@ pub(super) fn unauthenticated(problem: &str) -> Status {
     Status::with_error_details(Code::Unauthenticated, problem, details)
 }
 
-/// The status of a caller whose user may not come in by the Unix socket.
+/// The status of a caller whose user may not use the Unix socket.
 pub(super) fn user_not_allowed(problem: &str) -> Status {
     Status::with_error_details(Code::PermissionDenied, problem, info("USER_NOT_ALLOWED"))
 }

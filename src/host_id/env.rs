@@ -5,7 +5,7 @@ use std::env::VarError;
 use super::host_type::host_id_of;
 use super::{HostIdProvider, HostIdentity, ProviderError, host_type_of};
 
-/// Yields a host id hashed from the value that a variable has when asked.
+/// Returns a host id hashed from the value that a variable has when asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Env {
     variable: String,

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// What is kept of each output: a host id has 32 characters, and an error message is for people.
 const KEPT_BYTES: usize = 1_024;
 
-/// Yields what a command prints on its standard output, trimmed. No shell is involved.
+/// Returns what a command prints on its standard output, trimmed. No shell is involved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
     program: String,

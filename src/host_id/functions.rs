@@ -6,7 +6,7 @@ use crate::lock::HostId;
 /// Characters that the Functions host keeps of a site's name.
 const KEPT: usize = 32;
 
-/// Yields the host id of an Azure Functions host.
+/// Returns the host id of an Azure Functions host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Functions {
     site_name: String,

@@ -1,17 +1,17 @@
-//! `host-type`, the default: hashed from the name that the deployment gives its kind of host.
+//! `host-type`, the default: hashed from the name of the deployment's kind of host.
 
 use sha2::{Digest as _, Sha256};
 
 use super::{HostIdProvider, HostIdentity, ProviderError, Warning, host_id_of_uuid};
 use crate::lock::{HostId, HostType};
 
-/// The host type of a sidecar that is told none.
+/// The host type of a sidecar without a configured one.
 pub const DEFAULT_HOST_TYPE: &str = "default";
 
 /// Keeps host ids of this algorithm apart from any other use of SHA-256 over the same text.
 const DOMAIN: &[u8] = b"leasehold/host-id/v1\0";
 
-/// Yields a host id hashed from a host type.
+/// Returns a host id hashed from a host type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FromHostType {
     host_type: HostType,

@@ -3,7 +3,7 @@
 use super::host_type::host_id_of;
 use super::{HostIdProvider, HostIdentity, ProviderError, host_type_of};
 
-/// Yields a host id hashed from `namespace/owner`.
+/// Returns a host id hashed from `namespace/owner`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kubernetes {
     namespace: String,

@@ -27,21 +27,21 @@ pub use webjobs::WebJobs;
 
 use crate::lock::{HostId, HostIdError, HostType, HostTypeError};
 
-/// Says which host id a deployment's locks are under.
+/// Determines the host id of a deployment's locks.
 ///
 /// # Contract
 /// Every replica of a deployment gets the same host id, now and after a restart; deployments that may run side by
 /// side get different ones. So it depends on nothing that changes by itself: pod name, start time, library version.
 /// It is asked once, at start, and may take a few seconds.
 pub trait HostIdProvider: Send + Sync + fmt::Debug {
-    /// The host id, and what stands behind it.
+    /// The host id, and where it comes from.
     ///
     /// # Errors
     /// When there is none, or it does not keep the rule of host ids.
     fn provide(&self) -> Result<HostIdentity, ProviderError>;
 }
 
-/// What a provider yields.
+/// What a provider returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
     /// The namespace of the deployment's locks.
@@ -54,7 +54,7 @@ pub struct HostIdentity {
     pub warnings: Vec<Warning>,
 }
 
-/// A host id that works, and may be shared with strangers.
+/// A host id that is valid, but may be shared by accident.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// Nobody named the kind of host.
@@ -76,11 +76,11 @@ pub enum Warning {
     },
 }
 
-/// Why a provider yields no host id. None is retried: the start fails, and says what to change.
+/// Why a provider returns no host id. None is retried: the start fails, and the error says what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum ProviderError {
-    /// What it yields breaks the rule of host ids.
-    #[error("the host-id provider {provider} yields no host id")]
+    /// What it returned is not a valid host id.
+    #[error("the host-id provider {provider} returned no valid host id")]
     HostId {
         /// The provider's name.
         provider: &'static str,
@@ -88,8 +88,8 @@ pub enum ProviderError {
         #[source]
         source: HostIdError,
     },
-    /// What stands behind the host id breaks the rule of host types.
-    #[error("the host-id provider {provider} has no host type in {text:?}")]
+    /// The host type that it returned is not valid.
+    #[error("the host-id provider {provider} returned no valid host type: {text:?}")]
     HostType {
         /// The provider's name.
         provider: &'static str,
@@ -99,7 +99,7 @@ pub enum ProviderError {
         #[source]
         source: HostTypeError,
     },
-    /// The variable of the provider `env` is not there, or has no text in it.
+    /// The variable of the provider `env` is not set, or is not UTF-8.
     #[error(
         "the host-id provider env reads the variable {variable}, which is {problem}: set it, or name another"
     )]
@@ -120,7 +120,7 @@ pub enum ProviderError {
     },
     /// The command did not end in time, and was killed.
     #[error(
-        "the host-id command {command:?} was killed: it had not ended, or its output had not, after {} s",
+        "the host-id command {command:?} was killed: it did not end, or did not close its output, within {} s",
         limit.as_secs()
     )]
     TimedOut {
@@ -130,7 +130,7 @@ pub enum ProviderError {
         limit: Duration,
     },
     /// The command ended with an error.
-    #[error("the host-id command {command:?} failed ({status}) and said {stderr:?}")]
+    #[error("the host-id command {command:?} failed ({status}) and wrote {stderr:?}")]
     Failed {
         /// Its program.
         command: String,

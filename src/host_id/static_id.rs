@@ -3,7 +3,7 @@
 use super::{HostIdProvider, HostIdentity, ProviderError, host_type_of};
 use crate::lock::{HostId, HostType};
 
-/// Yields the host id that it was given.
+/// Returns the host id that it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticId {
     host_id: HostId,

@@ -5,7 +5,7 @@ use md5::{Digest as _, Md5};
 use super::{HostIdProvider, HostIdentity, ProviderError, host_id_of_uuid};
 use crate::lock::{HostId, HostType};
 
-/// Yields the host id of a WebJobs host (`DefaultHostIdProvider`, and providers built like it).
+/// Returns the host id of a WebJobs host (`DefaultHostIdProvider`, and providers built like it).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebJobs {
     host_name: HostType,

@@ -1,4 +1,4 @@
-//! The checked values of a host id and a host type; where they come from is the room `host_id`.
+//! The checked values of a host id and a host type; where they come from is the module `host_id`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(String);
 
-/// Why a text is no host id.
+/// Why a text is not a host id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not a host id: it must match ^[a-z0-9](-?[a-z0-9]){{0,31}}$ and have at most 32 characters \
@@ -17,16 +17,16 @@ pub struct HostIdError {
     text: String,
 }
 
-/// Characters a host id has at the most.
+/// The longest host id, in characters.
 const MAX_HOST_ID: usize = 32;
-/// Bytes a host type has at the most.
+/// The longest host type, in bytes.
 const MAX_HOST_TYPE: usize = 256;
 
 impl HostId {
     /// Checks `text`.
     ///
     /// # Errors
-    /// When it does not keep the rule of host ids.
+    /// When it is not a valid host id.
     pub fn parse(text: &str) -> Result<Self, HostIdError> {
         let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let good = !text.is_empty()
@@ -55,7 +55,7 @@ impl fmt::Display for HostId {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostType(String);
 
-/// Why a text is no host type.
+/// Why a text is not a host type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostTypeError {
     /// It has no characters.

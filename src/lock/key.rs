@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Bytes a function or a scope has at the most.
+/// The longest function or scope, in bytes.
 pub const MAX_NAME_BYTES: usize = 1_024;
 
 /// What a lock is for.
@@ -32,7 +32,7 @@ impl fmt::Display for LockMode {
     }
 }
 
-/// The name of a lock within a host id. A `LockKey` that exists keeps the limits (S19).
+/// The name of a lock within a host id. Every `LockKey` keeps the limits (S19).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockKey {
     function: String,
@@ -40,7 +40,7 @@ pub struct LockKey {
     mode: LockMode,
 }
 
-/// Why a function and a scope make no key (S19).
+/// Why a function and a scope are not a valid key (S19).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// Neither was given.

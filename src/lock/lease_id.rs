@@ -1,4 +1,4 @@
-//! Lease ids: capabilities, so they show themselves only when asked to.
+//! Lease ids: they are capabilities, so they are shown only on request.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::encoding::hex;
 
 /// The id of one storage lease, or of one hold on the wire: who knows it can release it (S6, S13).
 ///
-/// `Debug` shows the fingerprint only (S20). The id itself is had from [`LeaseId::as_uuid`] or `Display`.
+/// `Debug` shows the fingerprint only (S20). To get the id itself, use [`LeaseId::as_uuid`] or `Display`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(Uuid);
 

@@ -10,7 +10,7 @@ use super::encoding::{cut, encode, hex};
 use super::{HostId, HostType, LockKey, LockMode};
 
 /// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
-/// other exactly when their lock paths are equal.
+/// other if, and only if, their lock paths are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockPath {
     /// Shared: a sidecar keeps each path in several places.
@@ -19,12 +19,12 @@ pub struct LockPath {
     slash: usize,
 }
 
-/// Bytes the name inside the container has at the most: Azure's limit of a blob name.
+/// The longest name inside the container, in bytes: Azure's limit of a blob name.
 const MAX_NAME: usize = 1_024;
-/// Segments the name inside the container has at the most: Azure's limit.
+/// The greatest number of segments of the name inside the container: Azure's limit.
 const MAX_SEGMENTS: usize = 254;
 
-/// Why something is no lock path, or a part of none.
+/// Why a text is not a lock path, or not a part of one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// The container breaks Azure's rule.
@@ -44,7 +44,7 @@ pub enum PathError {
         /// What was given.
         text: String,
     },
-    /// In the `webjobs` layout, where names are raw, this one is no blob name.
+    /// In the `webjobs` layout, where names are raw, this one is not a valid blob name.
     #[error(
         "the webjobs layout cannot name this lock {name:?}: {problem}; change the name or use another layout"
     )]
@@ -55,7 +55,9 @@ pub enum PathError {
         problem: &'static str,
     },
     /// In the `webjobs` layout, the name is the platform's own.
-    #[error("{name:?} is a lock of the WebJobs platform itself, which other callers must not take")]
+    #[error(
+        "{name:?} is a lock of the WebJobs platform itself, which other software must not acquire"
+    )]
     Reserved {
         /// The lock name that would result.
         name: String,
@@ -216,7 +218,7 @@ impl Namespace {
     /// The path of the lock `key` of the hosts `host_id`.
     ///
     /// # Errors
-    /// In the `webjobs` layout, when the raw name is no blob name or the platform's own.
+    /// In the `webjobs` layout, when the raw name is not a valid blob name, or belongs to the platform.
     pub fn lock_path(
         &self,
         host_id: &HostId,

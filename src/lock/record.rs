@@ -89,9 +89,9 @@ pub struct Record {
     pub token: Option<FencingToken>,
     /// A token is stored that cannot be read: it must never be taken for none (S5).
     pub token_is_unreadable: bool,
-    /// Who took it, for people.
+    /// Who acquired it, for people.
     pub holder: String,
-    /// The host type of who took it: a differing one shows an accidental host-id collision.
+    /// The host type of who acquired it: a different one shows an accidental host-id collision.
     pub host_type: String,
     /// The function of the key.
     pub function: String,
@@ -101,7 +101,7 @@ pub struct Record {
     pub mode: String,
     /// When the grant was stored, by the store's clock.
     pub acquired_at: Option<UnixMillis>,
-    /// Until when nobody gets the lock, because of `min_hold`, by the store's clock (S11).
+    /// Until when nobody is granted the lock, because of `min_hold`, by the store's clock (S11).
     pub resting_until: Option<UnixMillis>,
     /// How long that rest was to last: a wall clock that was wrong must not make more of it (S11).
     pub resting_for: Option<Duration>,
@@ -336,7 +336,7 @@ mod tests {
         };
         let mut fields = record.clone().into_fields(Fields::new());
         assert_eq!(Record::from_fields(&fields), record);
-        // Somebody who does not know these fields has taken the lock since, and kept them.
+        // Somebody who does not know these fields has acquired the lock since, and kept them.
         fields.insert(LEASE.to_owned(), "bb".to_owned());
         let later = Record::from_fields(&fields);
         assert_eq!((later.generation, later.attempt.as_str()), (0, ""));

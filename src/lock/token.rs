@@ -26,7 +26,7 @@ impl FencingToken {
     }
 
     /// The token of a storage acquisition: its epoch is the greater of the stored one plus one and the store's
-    /// clock (S5). `None` when the epochs are used up, which a sane store clock never brings about.
+    /// clock (S5). `None` when the epochs are used up, which a correct store clock never causes.
     #[must_use]
     pub fn after_acquisition(stored: Option<Self>, store_time: UnixMillis) -> Option<Self> {
         let next = stored.map_or(1, |token| token.epoch() + 1);

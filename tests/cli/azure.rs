@@ -1,4 +1,4 @@
-//! The same commands on Azure's store, as the emulator has it, without a sidecar.
+//! The same commands on Azure's store, in the emulator, without a sidecar.
 
 use leasehold::testing::Azurite;
 

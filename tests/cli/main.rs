@@ -1,4 +1,4 @@
-//! The real binary, against the real sidecar, as users have it.
+//! The real binary against a real sidecar, as users run it.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Nobody reads what is logged: a pipe that stays full, and a disk that is.
+//! Logs that nobody reads: a pipe that stays full, and a full disk.
 
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Read as _, Write as _};
 

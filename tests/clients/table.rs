@@ -1,4 +1,4 @@
-//! Runs every scenario in every language, and prints what came of it.
+//! Runs every scenario in every language, and prints the results.
 
 use std::panic::AssertUnwindSafe;
 

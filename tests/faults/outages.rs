@@ -1,4 +1,4 @@
-//! What a holder is told while the storage account, or its sidecar, is away for a while.
+//! What a holder is told while the storage account, or its sidecar, is unreachable for a while.
 
 use std::time::Duration;
 

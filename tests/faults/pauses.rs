@@ -1,4 +1,4 @@
-//! Processes that are stopped and go on.
+//! Processes that are stopped and continued.
 
 use leasehold_client::proto::{LossReason, hold_lease_response::Event};
 

@@ -1,5 +1,5 @@
-//! Whatever strangers can send: names, records, configuration, credentials, messages, the store's answers, and events in any
-//! order. Nothing panics, nothing hangs, and what is refused is refused with words.
+//! Untrusted input: names, records, configuration, credentials, messages, the store's answers, and events in any
+//! order. Nothing panics, nothing hangs, and every refusal has a message.
 //!
 //! `LEASEHOLD_TEST_FUZZ_CASES=N` says how many cases each target has. A case that fails is shrunk, printed, and kept beside its
 //! test, to be run first from then on.

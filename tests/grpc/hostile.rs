@@ -1,4 +1,4 @@
-//! Callers that mean harm, or are badly broken: refused, while others are served.
+//! Malicious and badly broken callers: they are refused, while others are served.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the end of a holder's stream means: whose word it is, its client's or that of something in between (S14).
+//! What the end of a holder's stream means: whether its client or something in between ended it (S14).
 
 use std::time::Duration;
 

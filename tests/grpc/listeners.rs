@@ -1,4 +1,4 @@
-//! Real sockets: who may come in, what a connection's end means, and certificates.
+//! Real sockets: who may connect, what the end of a connection means, and certificates.
 
 use std::path::PathBuf;
 use std::sync::Arc;

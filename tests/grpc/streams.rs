@@ -1,4 +1,4 @@
-//! Holds by stream: their events, their ends, and going on with them.
+//! Holds by stream: their events, their ends, and how they are resumed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What clients believe, what the moving one calls, and what a sidecar makes of its calls.
+//! Until when clients rely on their holds, what the moving one calls, and how a sidecar handles its calls.
 
 use crate::rules::Mistake;
 use crate::run::Run;

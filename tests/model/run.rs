@@ -1,4 +1,4 @@
-//! What comes of each thing that can happen.
+//! The outcome of each step.
 
 use crate::client::End;
 use crate::rules::{Mistake, Rules};

@@ -1,4 +1,4 @@
-//! Clients as they believe (S21): what they were told, read late, and what they do then.
+//! Clients that act by their validity (S21): what they were told, read late, and what they do then.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How long a lease of ours goes on that nobody has (S6, S13), and what became of writes that were held up.
+//! How long a lease lasts that nobody uses (S6, S13), and the outcome of writes that were delayed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The simulator: the real machines of some sidecars against the store's contract, with clients who believe, on a network
-//! that loses, delays and repeats, with clocks that disagree and processes that freeze and die. Everything comes from
-//! one seed.
+//! The simulator: the real machines of some sidecars against the store's contract, with clients that act by their
+//! validity, on a network that loses, delays and repeats, with clocks that disagree and processes that freeze and die.
+//! Everything comes from one seed.
 //!
 //! What is the product's own here: the machines of `hold`, the records and tokens of `lock`, the memory store, and what
 //! makes suspicions of other clocks (`time::Suspicions`). What the world abstracts away, and where that is tested:
@@ -14,7 +14,7 @@
 //! | what a stream's end means is decided (S14) | `grpc` decides it | `tests/grpc`, `tests/faults` |
 //! | clocks are numbers | CLOCK_BOOTTIME and what sets the wall clock | `tests/faults` |
 //!
-//! A pause that no clock counted is outside S1 for the leases of before it; that it is found, and ends what was believed, is
+//! A pause that no clock counted is outside S1 for the leases of before it; that it is found, and ends the validity, is
 //! a schedule of its own (`long.rs`).
 //!
 //! - `make simulate` runs 1,000,000 schedules; `LEASEHOLD_TEST_SIMULATION_SCHEDULES=N` says how many the test runs.

@@ -1,4 +1,4 @@
-//! Clients that move: they go on with their hold at another sidecar, and their calls still arrive at the one they left,
+//! Clients that move: they resume their hold at another sidecar, and their calls still arrive at the one they left,
 //! late or twice (S16).
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What clients of the simulator believe, as a trace for the model's monitor.
+//! The holds of the simulator's clients, as a trace for the model's monitor.
 
 use leasehold::testing::{TraceEvent, Traced};
 use leasehold::time::Instant;

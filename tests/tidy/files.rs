@@ -73,19 +73,19 @@ fn the_repository_speaks_of_the_project_alone() {
     assert_none(&findings);
 }
 
-fn room_card(source: &Source) -> Option<String> {
-    let is_card = ["//! ", "Rules:", "May import:", "To add"];
+fn module_header(source: &Source) -> Option<String> {
+    let parts = ["//! ", "Rules:", "May import:", "To add"];
     let head: Vec<&str> = source.text.lines().take_while(|line| line.starts_with("//!")).collect();
     let head = head.join(" ");
-    let missing = is_card.into_iter().find(|part| !head.contains(part))?;
-    Some(format!("{}: the room's card lacks {missing:?}", source.path))
+    let missing = parts.into_iter().find(|part| !head.contains(part))?;
+    Some(format!("{}: the module's header lacks {missing:?}", source.path))
 }
 
 #[test]
-fn every_room_has_its_card() {
-    let rooms = sources(&["src"], "mod.rs");
-    let rooms = rooms.iter().filter(|source| source.path.split('/').count() == 3);
-    let findings: Vec<String> = rooms.filter_map(room_card).collect();
+fn every_module_has_a_header() {
+    let modules = sources(&["src"], "mod.rs");
+    let modules = modules.iter().filter(|source| source.path.split('/').count() == 3);
+    let findings: Vec<String> = modules.filter_map(module_header).collect();
     assert_none(&findings);
 }
 
@@ -118,6 +118,6 @@ fn these_checks_can_fail() {
     assert!(is_nameless("src/util/mod.rs") && is_nameless("src/helpers.rs"));
     assert!(!is_nameless("src/utility.rs"));
     assert_eq!(strange_words(&source(concat!("// TO", "DO: later").to_owned())).len(), 1);
-    assert!(room_card(&source("//! A room.".to_owned())).is_some());
+    assert!(module_header(&source("//! A module.".to_owned())).is_some());
     assert_eq!(dead_links(&source("[a](nowhere.md) [b](https://x.y) [c](#z)".to_owned())).len(), 1);
 }

@@ -1,11 +1,11 @@
-//! Imports only along the arrows; pure rooms are pure.
+//! Modules import only what they may; pure modules are pure.
 
 use crate::{Source, assert_none, sources};
 
-/// A room of `src/`, and the rooms that it may import.
-type Room = (&'static str, &'static [&'static str]);
+/// A module of `src/`, and the modules that it may import.
+type Module = (&'static str, &'static [&'static str]);
 
-const ROOMS: [Room; 11] = [
+const MODULES: [Module; 11] = [
     ("time", &[]),
     // Moments of a record are values of the clock.
     ("lock", &["time"]),
@@ -23,25 +23,25 @@ const ROOMS: [Room; 11] = [
     ("testing", &["store", "lock", "time"]),
 ];
 
-/// Test code of a room may build what it is tried against.
+/// Test code of a module may build what it is tried against.
 fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("tests.rs") || path.ends_with("rig.rs")
 }
 
-fn room_of(path: &str) -> Option<&str> {
+fn module_of(path: &str) -> Option<&str> {
     let inside = path.strip_prefix("src/")?;
     let first = inside.split('/').next()?;
     Some(first.strip_suffix(".rs").unwrap_or(first).trim_end_matches("_tests"))
 }
 
 fn forbidden_imports(source: &Source) -> Vec<String> {
-    let Some(room) = room_of(&source.path) else { return Vec::new() };
-    let Some((_, allowed)) = ROOMS.iter().find(|(name, _)| *name == room) else {
-        let free = ["cli", "lib", "main"].contains(&room);
+    let Some(module) = module_of(&source.path) else { return Vec::new() };
+    let Some((_, allowed)) = MODULES.iter().find(|(name, _)| *name == module) else {
+        let free = ["cli", "lib", "main"].contains(&module);
         return if free {
             Vec::new()
         } else {
-            vec![format!("{}: no room of the house", source.path)]
+            vec![format!("{}: not a known module", source.path)]
         };
     };
     if is_test(&source.path) {
@@ -55,10 +55,10 @@ fn forbidden_imports(source: &Source) -> Vec<String> {
         for part in line.split("crate::").skip(1) {
             let imported: String =
                 part.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-            let is_room = ROOMS.iter().any(|(name, _)| *name == imported) || imported == "cli";
-            if is_room && imported != room && !allowed.contains(&imported.as_str()) {
+            let is_module = MODULES.iter().any(|(name, _)| *name == imported) || imported == "cli";
+            if is_module && imported != module && !allowed.contains(&imported.as_str()) {
                 findings
-                    .push(format!("{}:{number}: {room} may not import {imported}", source.path));
+                    .push(format!("{}:{number}: {module} may not import {imported}", source.path));
             }
         }
     }
@@ -72,7 +72,7 @@ fn rooms_import_along_the_arrows_only() {
     assert_none(&findings);
 }
 
-/// Words that a pure room has no use for.
+/// Words that a pure module has no use for.
 const IMPURE: [&str; 9] = [
     "async ",
     ".await",
@@ -86,7 +86,7 @@ const IMPURE: [&str; 9] = [
 ];
 
 fn impurities(source: &Source) -> Vec<String> {
-    let pure = ["src/lock/", "src/hold/"].iter().any(|room| source.path.starts_with(room));
+    let pure = ["src/lock/", "src/hold/"].iter().any(|module| source.path.starts_with(module));
     if !pure || is_test(&source.path) {
         return Vec::new();
     }
@@ -95,7 +95,7 @@ fn impurities(source: &Source) -> Vec<String> {
         .filter(|(_, line)| !line.trim_start().starts_with("//"))
         .flat_map(|(number, line)| {
             let found = IMPURE.into_iter().filter(move |word| line.contains(word));
-            found.map(move |word| format!("{}:{number}: {word} in a pure room", source.path))
+            found.map(move |word| format!("{}:{number}: {word} in a pure module", source.path))
         })
         .collect()
 }
@@ -113,10 +113,7 @@ fn these_checks_can_fail() {
     assert_eq!(forbidden_imports(&wrong), ["src/hold/mod.rs:1: hold may not import store"]);
     let right = source("src/hold/mod.rs", "use crate::lock::LockPath; // not crate::store::X\n");
     assert!(forbidden_imports(&right).is_empty());
-    assert_eq!(
-        forbidden_imports(&source("src/util.rs", "")),
-        ["src/util.rs: no room of the house"]
-    );
+    assert_eq!(forbidden_imports(&source("src/util.rs", "")), ["src/util.rs: not a known module"]);
     assert_eq!(impurities(&source("src/lock/key.rs", "async fn ask() {}")).len(), 1);
     assert!(impurities(&source("src/grpc/mod.rs", "async fn ask() {}")).is_empty());
 }

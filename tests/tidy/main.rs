@@ -1,4 +1,4 @@
-//! The house's order, kept by a machine. Each check is shown to be able to fail.
+//! Checks the project's own conventions. Each check has a test that shows that it can fail.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails says where")]
 

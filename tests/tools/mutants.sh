@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes .tools/mutants: a crate of the rooms that promise exclusion and of what the simulator needs beside them. It
+# Writes .tools/mutants: a crate of the modules that promise exclusion and of what the simulator needs beside them. It
 # builds in seconds, and so `make mutants` can build it once for each mutant.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -17,7 +17,7 @@ sed -e '/cfg(feature = "testing")/{N;d;}' -e '/mod azure;/d' -e '/mod sqlite;/d'
 	src/store/mod.rs >"$to/src/store/mod.rs"
 grep -E '(mod|use) (random|trace)' src/testing/mod.rs >"$to/src/testing/mod.rs"
 cat >"$to/src/lib.rs" <<'END'
-//! The rooms that promise exclusion.
+//! The modules that promise exclusion.
 pub mod hold;
 pub mod lock;
 pub mod store;

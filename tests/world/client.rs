@@ -1,4 +1,4 @@
-//! A client: takes locks by stream and by call, believes by S21, moves between sidecars, and sometimes says nothing.
+//! A client: acquires locks by stream and by call, acts by its validity (S21), moves between sidecars, and sometimes says nothing.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Leases: what they are at a time, and what became of those that were given.
+//! Leases: what they are at a time, and how those that were granted ended.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tests of the whole room.
+//! Tests of the whole module.
 
 mod documents;
 mod effects;

@@ -22,7 +22,7 @@ const ROUNDS: usize = 6;
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 enum Weather {
-    /// Nothing but what callers do: every lease must have been given back.
+    /// Nothing but what callers do: every lease must have been released.
     Calm,
     /// Requests are lost, late and repeated, and the store is away at times: leases may run out.
     Stormy,
@@ -107,7 +107,7 @@ impl Client {
         self.release(&sidecar, &grant, &belief).await;
     }
 
-    /// The client's own belief ends before it says so.
+    /// The client's own validity ends before it says so.
     async fn release(&mut self, sidecar: &Sidecar, grant: &Grant, belief: &Belief) {
         self.checker.ended(belief);
         sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await.unwrap();

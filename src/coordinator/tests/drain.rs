@@ -44,7 +44,7 @@ async fn s15_waiters_and_new_callers_are_refused_and_holders_are_told() {
     assert!(is_shutting_down(&waits_too.await.unwrap().unwrap_err()));
     assert!(is_shutting_down(&sidecar.ask(request("new")).await.unwrap_err()));
     assert!(is_shutting_down(&sidecar.coordinator.hold(&request("new")).unwrap_err()));
-    // Both let go, each is released, and the drain is over early.
+    // Both release their locks, and the drain is over early.
     sidecar.release(&unary).await;
     drop(held);
     let began = account.now();

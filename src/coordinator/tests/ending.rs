@@ -28,7 +28,7 @@ fn slow_and_lossy() -> FaultPlan {
     }
 }
 
-/// No lease is had, though none has run out yet.
+/// No lease is held, though none has expired yet.
 async fn assert_nothing_leased(account: &Account, what: &str) {
     match account.store.read_record(&super::rig::path("nightly")).await {
         Ok(stored) => assert_eq!(stored.lease, LeaseState::Available, "{what}"),

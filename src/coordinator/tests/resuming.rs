@@ -47,7 +47,7 @@ async fn s16_a_resume_takes_the_place_of_a_stream_that_was_not_noticed_to_be_bro
     let HoldEvent::Failed(CallError::Superseded) = next(&mut stream).await else {
         panic!("both streams have the hold")
     };
-    // What becomes of the old stream means nothing to the hold.
+    // The end of the old stream does not affect the hold.
     drop(stream);
     pass(2 * LEASE).await;
     assert_eq!(sidecar.coordinator.gauges().holds, 1);

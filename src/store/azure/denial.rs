@@ -59,7 +59,8 @@ impl Denial<'_> {
                 "the shared access signature may not make containers; make the container".to_owned()
             }
             "AuthorizationPermissionMismatch" => {
-                "the shared access signature lacks a permission; it needs read, write, create, delete and list"
+                "the shared access signature lacks a permission; it needs read, write and list (rwl), and delete (d) \
+                 for leasehold break and leasehold gc"
                     .to_owned()
             }
             "AuthorizationProtocolMismatch" => {

@@ -1,7 +1,7 @@
 //! Locks in memory: the contract as it is written, for tests and the simulator.
 //!
 //! [`MemoryLocks`] is a plain value without IO and clock, so that a simulator can own it; [`MemoryStore`] is the same
-//! behind a mutex and an injected [`Clock`]. Both keep the contract of the room, with nothing of their own.
+//! behind a mutex and an injected [`Clock`]. Both keep the contract of the module, with nothing of their own.
 
 mod locks;
 mod outside;

@@ -1,4 +1,4 @@
-//! A job of the storm: takes locks, writes to resources with its token while it believes, and logs what it believed
+//! A job of the storm: acquires locks, writes to resources with its token while its hold is valid, and logs its validity
 //! when, on the boot clock that all processes of the machine share.
 //!
 //! # The log
@@ -14,16 +14,16 @@
 //! | `granted` | `until`, `resumed`, `generation`, `wall_ahead_ms` | The hold began (`resumed` false), or went on by a resume (true). `generation` is left out where the grant has none. `wall_ahead_ms`, with `resumed` false only: by how much the sidecar's wall clock, as the grant shows it, is ahead of this process's |
 //! | `told` | `until`, `what` | A validity came: `renewed` or `recovered` |
 //! | `at_risk` | `until`, `why` | Renewals fail |
-//! | `interrupted` | `why` | The stream broke; the belief goes on |
+//! | `interrupted` | `why` | The stream broke; the validity continues |
 //! | `draining` | | The sidecar is shutting down |
 //! | `look` | `until`, `valid`, `deaf` | The holder looked whether it may act; `at` was read before. `deaf`: it writes at the end whatever it sees |
 //! | `wrote` | `status` | A write with the token was answered by a resource |
-//! | `lost` | `reason`, `why` | The hold was lost (S4); the belief had ended before |
-//! | `release_asked` | | The belief ends with this line; the release is sent after it (S13) |
+//! | `lost` | `reason`, `why` | The hold was lost (S4); the validity had ended before |
+//! | `release_asked` | | The validity ends with this line; the release is sent after it (S13) |
 //! | `released` | `outcome`, `reason` | The release was answered; `reason` only with an outcome of ALREADY_LOST |
 //! | `release_failed` | `why`, `code` | The release was not answered with an outcome |
-//! | `busy`, `failed` | `lock`; `why`, `code` | No hold came of asking |
-//! | `killed` | | Written by the storm: the process was killed, and its beliefs with it. `at` was read before |
+//! | `busy`, `failed` | `lock`; `why`, `code` | The lock was not acquired |
+//! | `killed` | | Written by the storm: the process was killed, and its holds ended with it. `at` was read before |
 //!
 //! A line that a kill cut off is removed before `killed` is written.
 #![expect(clippy::print_stderr, reason = "what goes wrong is read in the storm's output")]

@@ -1,4 +1,4 @@
-// How a hold is asked for, what a holder gets, and what it is told while it holds.
+// How to ask for a hold, what a holder gets, and the events of a hold.
 //
 // The head of lock.proto says which numbers are kept for what.
 
@@ -33,11 +33,11 @@ type BusyReason int32
 const (
 	// Never sent. A client that meets a reason it does not know treats it as HELD.
 	BusyReason_BUSY_REASON_UNSPECIFIED BusyReason = 0
-	// Somebody else has it.
+	// Somebody else holds it.
 	BusyReason_BUSY_REASON_HELD BusyReason = 1
-	// It was broken, and the old lease has not run out yet.
+	// It was broken, and the old lease has not expired yet.
 	BusyReason_BUSY_REASON_BREAKING BusyReason = 2
-	// It was given back, and rests because of the last holder's `min_hold`.
+	// It was released, and rests because of the last holder's `min_hold`.
 	BusyReason_BUSY_REASON_RESTING BusyReason = 3
 )
 
@@ -90,15 +90,15 @@ type LossReason int32
 const (
 	// Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same.
 	LossReason_LOSS_REASON_UNSPECIFIED LossReason = 0
-	// Its validity ended without a renewal, because the store could not be reached or the machine was paused.
+	// Its validity ended without a renewal, because the store was unreachable or the machine was paused.
 	LossReason_LOSS_REASON_EXPIRED LossReason = 1
-	// The store says that the lease is another's, or that somebody has had it since.
+	// According to the store, somebody else holds the lease, or has held it since.
 	LossReason_LOSS_REASON_TAKEN LossReason = 2
 	// An operator broke it.
 	LossReason_LOSS_REASON_BROKEN LossReason = 3
 	// The lock or its container was deleted.
 	LossReason_LOSS_REASON_LOCK_DELETED LossReason = 4
-	// It lasted as long as `max_hold` allows, or one lease duration where `auto_renew` is false.
+	// It lasted as long as `max_hold` allows, or one lease duration if `auto_renew` is false.
 	LossReason_LOSS_REASON_MAX_HOLD_REACHED LossReason = 5
 	// The holder did not report progress for `progress_timeout`.
 	LossReason_LOSS_REASON_NO_PROGRESS LossReason = 6
@@ -163,11 +163,12 @@ type ReleaseOutcome int32
 const (
 	// Never sent.
 	ReleaseOutcome_RELEASE_OUTCOME_UNSPECIFIED ReleaseOutcome = 0
-	// The lock is free or the next one's: the store has the release, or the lease can no longer be valid.
+	// The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
+	// be valid.
 	ReleaseOutcome_RELEASE_OUTCOME_RELEASED ReleaseOutcome = 1
-	// The hold had been lost before, so there was nothing to release. A later hold was not touched.
+	// The hold had been lost before, so there was nothing to release. A later hold was not affected.
 	ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST ReleaseOutcome = 2
-	// This hold had been released before. A later hold was not touched.
+	// This hold had been released before. A later hold was not affected.
 	ReleaseOutcome_RELEASE_OUTCOME_ALREADY_RELEASED ReleaseOutcome = 3
 	// The hold is over, and the lock rests until `resting_until` because of `min_hold`.
 	ReleaseOutcome_RELEASE_OUTCOME_RESTING ReleaseOutcome = 4
@@ -218,37 +219,38 @@ func (ReleaseOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
 }
 
-// What a caller asks for. Every value out of its range is INVALID_ARGUMENT and names the field.
+// What a caller asks for. A value out of its range is INVALID_ARGUMENT, and the error names the field.
 //
 // Numbers 20 to 59 are kept as the head of lock.proto says.
 type LeaseSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lock. Required.
 	Key *LockKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// The duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. It bounds how long
-	// the lock stays taken after a crash, and how long an outage of the store a hold survives. Default: 60 s.
+	// The duration of the lease in the store, which each renewal restarts: whole seconds, 15 s to 60 s. It limits how
+	// long the lock is unavailable after a crash, and how long an outage of the store a hold survives. Default: 60 s.
 	LeaseDuration *durationpb.Duration `protobuf:"bytes,2,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
 	// How long to wait while the lock is busy: 0 to 24 h. Default: 0, one try.
 	Wait *durationpb.Duration `protobuf:"bytes,3,opt,name=wait,proto3" json:"wait,omitempty"`
-	// How long the hold may last in all, more than 0: at its end it is lost (MAX_HOLD_REACHED) unless ExtendLease
-	// came before. For AcquireLease at most 24 h, default 10 min (both are settings of the sidecar); for HoldLease
-	// default: no such bound.
+	// How long the hold may last in total, more than 0. At the end it is lost (MAX_HOLD_REACHED), unless ExtendLease was
+	// called before. AcquireLease: at most 24 h, default 10 min (both are settings of the sidecar). HoldLease: by
+	// default there is no limit.
 	MaxHold *durationpb.Duration `protobuf:"bytes,4,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
-	// How long the lock stays taken at least, counted from the grant: 0 to 24 h, and not over `max_hold`. A release
-	// before that lets the lock rest: nobody gets it until then, whatever becomes of this sidecar. Default: 0.
+	// How long the lock is unavailable to others at least, counted from the grant: 0 to 24 h, and not more than
+	// `max_hold`. If the hold is released earlier, the lock rests: nobody is granted it until then, even if this sidecar
+	// dies. Default: 0.
 	MinHold *durationpb.Duration `protobuf:"bytes,5,opt,name=min_hold,json=minHold,proto3" json:"min_hold,omitempty"`
-	// The hold is lost (NO_PROGRESS) when ReportProgress was not called for so long: 1 s to 24 h. Default: not watched.
+	// The hold is lost (NO_PROGRESS) if ReportProgress is not called for this long: 1 s to 24 h. Default: not watched.
 	ProgressTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=progress_timeout,json=progressTimeout,proto3" json:"progress_timeout,omitempty"`
-	// Whether the sidecar renews the lease. False: the hold lasts one lease duration and no more. Default: true.
+	// Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true.
 	AutoRenew *bool `protobuf:"varint,7,opt,name=auto_renew,json=autoRenew,proto3,oneof" json:"auto_renew,omitempty"`
-	// Makes AcquireLease repeatable: at most 128 bytes, no control characters. A call with the id of an earlier one
-	// for the same lock gives the same grant as long as that hold lives. Use a fresh random one for each hold. HoldLease
-	// makes no use of it. Default: empty, every call is a new one.
+	// Makes AcquireLease idempotent: at most 128 bytes, no control characters. A call with the id of an earlier call for
+	// the same lock returns the same grant as long as that hold exists. Use a new random id for each hold. HoldLease
+	// ignores it. Default: empty, every call is a new one.
 	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Who is asking, for people to read in the lock's record: at most 256 bytes, no control characters. Default: the
-	// name of the sidecar's pod or host.
+	// The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
+	// the name of the sidecar's pod or host.
 	Holder string `protobuf:"bytes,9,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Free pairs for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
+	// Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
 	// A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
 	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
@@ -355,11 +357,11 @@ func (x *LeaseSpec) GetLabels() map[string]string {
 	return nil
 }
 
-// A moment on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux).
+// A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux).
 type BootTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings compare only where it is the same
-	// and not empty. Empty where the sidecar's kernel does not tell.
+	// The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings can be compared only if it is the same
+	// and not empty. Empty if the sidecar's kernel does not have one.
 	BootId string `protobuf:"bytes,1,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
 	// The reading of that clock.
 	SinceBoot     *durationpb.Duration `protobuf:"bytes,2,opt,name=since_boot,json=sinceBoot,proto3" json:"since_boot,omitempty"`
@@ -411,17 +413,17 @@ func (x *BootTime) GetSinceBoot() *durationpb.Duration {
 	return nil
 }
 
-// Until when a holder may act. Past it the holder has lost the lock, whether or not it was told.
+// Until when a holder may act. After that, the holder has lost the lock, whether or not it was told.
 //
-// A client on the sidecar's kernel (same boot id: the containers of one pod are) compares its own boot clock with
-// `valid_until`. A client elsewhere may count `valid_for` only from BEFORE it sent the request of its own that this
-// message answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress), and must ignore it in messages that
-// answer none (Renewed, AtRisk, Recovered): those may have waited in a socket. Rule S21.
+// A client on the sidecar's kernel (same boot id, as in the containers of one pod) compares its own boot clock with
+// `valid_until`. A client on another kernel counts `valid_for` from BEFORE it sent the request that this message
+// answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress). It must ignore `valid_for` in messages that
+// answer no request (Renewed, AtRisk, Recovered), because these may have waited in a socket. Rule S21.
 type Validity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The end of validity as a reading of the boot clock of the sidecar's kernel.
 	ValidUntil *BootTime `protobuf:"bytes,1,opt,name=valid_until,json=validUntil,proto3" json:"valid_until,omitempty"`
-	// The span from when the message was made to the end of validity; never less than 0.
+	// The duration from when the message was made to the end of validity; never less than 0.
 	ValidFor      *durationpb.Duration `protobuf:"bytes,2,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -476,27 +478,27 @@ func (x *Validity) GetValidFor() *durationpb.Duration {
 // Numbers 20 to 59 are kept as the head of lock.proto says.
 type Grant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold; who knows it can end the
-	// hold, so do not log it. Opaque.
+	// Identifies this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold. Whoever knows it can end
+	// the hold, so do not log it. Opaque.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// With it a HoldLease stream can be resumed, also at a sidecar that has restarted. A secret like `lease_id`.
-	// Opaque, at most 4,096 bytes. Empty in answers to AcquireLease.
+	// Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 4,096
+	// bytes. Empty in answers to AcquireLease.
 	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// The path of the lock that was granted.
 	LockPath string `protobuf:"bytes,3,opt,name=lock_path,json=lockPath,proto3" json:"lock_path,omitempty"`
 	// The host id in that path.
 	HostId string `protobuf:"bytes,4,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
-	// Greater than every token granted for this lock path before, by any sidecar: 1 to 2^53 - 1. Send it with each
-	// write to a resource that the lock protects, and let the resource refuse smaller ones than it has seen: nothing
-	// else keeps out a holder that was paused past its validity and does not know yet. Rule S5.
+	// Greater than every earlier token of this lock path, from any sidecar: 1 to 2^53 - 1. Send it with each write to a
+	// resource that the lock protects, and let the resource refuse tokens smaller than it has seen. Nothing else stops a
+	// holder that was paused beyond its validity and does not know yet. Rule S5.
 	FencingToken uint64 `protobuf:"varint,5,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// Until when the holder may act, unless renewed.
 	Validity *Validity `protobuf:"bytes,6,opt,name=validity,proto3" json:"validity,omitempty"`
 	// When the grant was made, by the wall clock; for people.
 	AcquiredAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=acquired_at,json=acquiredAt,proto3" json:"acquired_at,omitempty"`
-	// When the validity ends unless renewed, by the wall clock; for people, and never to be counted on.
+	// When the validity ends unless renewed, by the wall clock; for people. Never decide by it.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16).
+	// Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16).
 	Generation    uint64 `protobuf:"varint,9,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -595,16 +597,16 @@ func (x *Grant) GetGeneration() uint64 {
 	return 0
 }
 
-// The lock could not be had within `wait`: an answer, not an error.
+// The lock was not acquired within `wait`. This is an answer, not an error.
 //
 // Numbers 20 to 59 are kept as the head of lock.proto says.
 type Busy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The lock's record, as far as it is known: who has it, since when.
+	// The lock's record, as far as it is known: who holds the lock, since when.
 	Record *LockRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	// When it makes sense to ask again, counted from now; more than 0.
+	// How long to wait before asking again; more than 0.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// Why the lock is not to be had.
+	// Why the lock is not available.
 	Reason        BusyReason `protobuf:"varint,3,opt,name=reason,proto3,enum=leasehold.v1.BusyReason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -661,16 +663,17 @@ func (x *Busy) GetReason() BusyReason {
 	return BusyReason_BUSY_REASON_UNSPECIFIED
 }
 
-// Asks to go on with a hold whose stream broke. Rule S16.
+// Resumes a hold whose stream broke. Rule S16.
 type Resume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the newest Grant of the hold. Required.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// The end of the latest validity that the client was told and still believes. The sidecar gives the lock to nobody
-	// else before it is over, even if the hold cannot go on. Absent if the client believes nothing any more.
+	// The end of the latest validity that the client was told and still relies on. The sidecar grants the lock to nobody
+	// else before that, even if the hold cannot be resumed. Absent if the client does not rely on the hold any more.
 	ToldValidUntil *BootTime `protobuf:"bytes,2,opt,name=told_valid_until,json=toldValidUntil,proto3" json:"told_valid_until,omitempty"`
-	// A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
-	// a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+	// A random text chosen by the client, at most 64 bytes: the same for every attempt to resume after one break of the
+	// stream, and a new one after the next break. So a resume whose answer was lost can be repeated, at any sidecar.
+	// Required.
 	AttemptId     string `protobuf:"bytes,3,opt,name=attempt_id,json=attemptId,proto3" json:"attempt_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -727,11 +730,11 @@ func (x *Resume) GetAttemptId() string {
 	return ""
 }
 
-// The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
-// the lock still taken and the place or the holder has changed.
+// The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
+// the position or the holder has changed.
 type Waiting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The place among those who wait at this sidecar; 1 is next. Other sidecars have queues of their own.
+	// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.
 	Position uint32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// The lock's record, as far as it is known.
 	Record        *LockRecord `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
@@ -786,10 +789,11 @@ func (x *Waiting) GetRecord() *LockRecord {
 // The hold was renewed.
 type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new end of validity. Never earlier than the one told before, except where the machine was found to have been
-	// paused, or the bounds of the hold say so.
+	// The new end of validity. Never earlier than the previous one, unless the machine was found to have been paused, or
+	// a limit of the hold requires it.
 	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
-	// Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16).
+	// If not empty, replaces the resume token of the Grant, because ExtendLease has changed the limits of the hold
+	// (S16).
 	ResumeToken   string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -839,12 +843,13 @@ func (x *Renewed) GetResumeToken() string {
 	return ""
 }
 
-// Renewals fail; the hold goes on until its validity ends. Stop what cannot be interrupted later. Rule S9.
+// Renewals fail; the hold continues until its validity ends. Stop work that cannot be interrupted later. Rule S9.
 type AtRisk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The end of validity, which is the deadline.
 	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
-	// What fails, as a reason of the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED, STORE_FAILED.
+	// The cause, as a reason from the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED,
+	// STORE_FAILED.
 	Cause string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
 	// The same for people, without secrets.
 	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -949,11 +954,11 @@ func (x *Recovered) GetValidity() *Validity {
 	return nil
 }
 
-// The sidecar is shutting down: finish and release. The hold is still renewed until `time_left` is over, and is
-// lost (SHUTDOWN) then. Rule S15.
+// The sidecar is shutting down: finish and release. The hold is renewed until `time_left` is over, and lost (SHUTDOWN)
+// then. Rule S15.
 type Draining struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long the sidecar still waits for holders to let go.
+	// How long the sidecar still waits for holders to release their locks.
 	TimeLeft      *durationpb.Duration `protobuf:"bytes,1,opt,name=time_left,json=timeLeft,proto3" json:"time_left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -996,14 +1001,14 @@ func (x *Draining) GetTimeLeft() *durationpb.Duration {
 	return nil
 }
 
-// The hold is over, and nothing revives it. Stop at once. Rule S4.
+// The hold is lost, and cannot be recovered. Stop at once. Rule S4.
 type Lost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
 	Reason LossReason `protobuf:"varint,1,opt,name=reason,proto3,enum=leasehold.v1.LossReason" json:"reason,omitempty"`
 	// The same for people, without secrets.
 	Detail string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Who broke the lock and why; with reason BROKEN only, and only where it is known.
+	// Who broke the lock and why; only with reason BROKEN, and only if it is known.
 	BreakNote     *BreakNote `protobuf:"bytes,3,opt,name=break_note,json=breakNote,proto3" json:"break_note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1063,7 +1068,7 @@ func (x *Lost) GetBreakNote() *BreakNote {
 // The hold was ended by its holder, through ReleaseLease.
 type Released struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What became of it.
+	// The outcome.
 	Result        *ReleaseResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1106,14 +1111,14 @@ func (x *Released) GetResult() *ReleaseResult {
 	return nil
 }
 
-// What became of a hold that was released.
+// The outcome of a release.
 type ReleaseResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// What the release did.
 	Outcome ReleaseOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=leasehold.v1.ReleaseOutcome" json:"outcome,omitempty"`
 	// Why the hold had been lost; with outcome ALREADY_LOST only.
 	LossReason LossReason `protobuf:"varint,2,opt,name=loss_reason,json=lossReason,proto3,enum=leasehold.v1.LossReason" json:"loss_reason,omitempty"`
-	// Until when nobody gets the lock, by the store's clock; with outcome RESTING only.
+	// Until when nobody is granted the lock, by the store's clock; with outcome RESTING only.
 	RestingUntil  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,15 +27,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a fencing token is, compared with the newest of its lock.
+// How a fencing token compares with the newest one of its lock.
 type TokenStatus int32
 
 const (
 	// Never sent. Treat it as STALE.
 	TokenStatus_TOKEN_STATUS_UNSPECIFIED TokenStatus = 0
-	// The newest: nobody has been granted the lock since. That its hold still lives is not said.
+	// The newest: nobody has been granted the lock since. It does not say that the hold still exists.
 	TokenStatus_TOKEN_STATUS_CURRENT TokenStatus = 1
-	// Older: somebody has been granted the lock since. Refuse what comes with it.
+	// Older: somebody has been granted the lock since. Refuse writes with it.
 	TokenStatus_TOKEN_STATUS_STALE TokenStatus = 2
 	// Newer than any that is known: it was not granted for this lock, or the store fell back to an older copy.
 	TokenStatus_TOKEN_STATUS_UNKNOWN TokenStatus = 3
@@ -90,10 +90,10 @@ type BreakMode int32
 const (
 	// Treated as RUN_OUT.
 	BreakMode_BREAK_MODE_UNSPECIFIED BreakMode = 0
-	// The lease is renewed no more, and nobody gets the lock before it has run out. Safe.
+	// The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe.
 	BreakMode_BREAK_MODE_RUN_OUT BreakMode = 1
-	// The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
-	// holder that is known to be dead, or where every protected resource checks fencing tokens.
+	// The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+	// a holder that is known to be dead, or where every protected resource checks fencing tokens.
 	BreakMode_BREAK_MODE_NOW BreakMode = 2
 )
 
@@ -144,11 +144,11 @@ type BreakOutcome int32
 const (
 	// Never sent.
 	BreakOutcome_BREAK_OUTCOME_UNSPECIFIED BreakOutcome = 0
-	// The lease runs out; nobody gets the lock before `free_in` is over.
+	// The lease expires; nobody is granted the lock before `free_in` is over.
 	BreakOutcome_BREAK_OUTCOME_BREAKING BreakOutcome = 1
-	// The lock is free.
+	// The lock is available.
 	BreakOutcome_BREAK_OUTCOME_BROKEN BreakOutcome = 2
-	// Nobody had the lock, so nothing was broken and nothing stored.
+	// Nobody held the lock, so nothing was broken, and nothing was stored.
 	BreakOutcome_BREAK_OUTCOME_NOT_HELD BreakOutcome = 3
 )
 
@@ -244,8 +244,8 @@ func (x *AcquireLeaseRequest) GetSpec() *LeaseSpec {
 // Response of LeaseService.AcquireLease.
 type AcquireLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of it. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because it is
-	// older than the outcome, does not hold the lock.
+	// The outcome. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because the client
+	// is older than the outcome, does not hold the lock.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
@@ -316,12 +316,12 @@ type isAcquireLeaseResponse_Outcome interface {
 }
 
 type AcquireLeaseResponse_Granted struct {
-	// The caller has the lock.
+	// The caller holds the lock.
 	Granted *Grant `protobuf:"bytes,1,opt,name=granted,proto3,oneof"`
 }
 
 type AcquireLeaseResponse_Busy struct {
-	// Somebody else has it, or it rests.
+	// Somebody else holds it, or it rests.
 	Busy *Busy `protobuf:"bytes,2,opt,name=busy,proto3,oneof"`
 }
 
@@ -336,8 +336,8 @@ type ReleaseLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the Grant. Required.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-	// by a call that carries its generation (S16). 0: unknown.
+	// The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+	// call with its generation (S16). 0: unknown.
 	Generation    uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -390,7 +390,7 @@ func (x *ReleaseLeaseRequest) GetGeneration() uint64 {
 // Response of LeaseService.ReleaseLease.
 type ReleaseLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What became of the hold. Always set.
+	// The outcome for the hold. Always set.
 	Result        *ReleaseResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,8 +440,8 @@ type ExtendLeaseRequest struct {
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// How long the hold may still last, counted from now: more than 0, at most the sidecar's ceiling (24 h). Required.
 	MaxHold *durationpb.Duration `protobuf:"bytes,2,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
-	// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-	// by a call that carries its generation (S16). 0: unknown.
+	// The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+	// call with its generation (S16). 0: unknown.
 	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -566,7 +566,7 @@ func (x *ExtendLeaseResponse) GetResumeToken() string {
 // Request of LeaseService.HoldLease.
 type HoldLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A new hold, or one to go on with. Exactly one must be set, else INVALID_ARGUMENT.
+	// A new hold, or one to resume. Exactly one must be set, else INVALID_ARGUMENT.
 	//
 	// Types that are valid to be assigned to Start:
 	//
@@ -642,7 +642,7 @@ type HoldLeaseRequest_Spec struct {
 }
 
 type HoldLeaseRequest_Resume struct {
-	// A hold whose stream broke. If it cannot go on the answer is Lost, and the stream ends with OK.
+	// A hold whose stream broke. If it cannot be resumed, the answer is Lost, and the stream ends with OK.
 	Resume *Resume `protobuf:"bytes,2,opt,name=resume,proto3,oneof"`
 }
 
@@ -800,12 +800,12 @@ type HoldLeaseResponse_Waiting struct {
 }
 
 type HoldLeaseResponse_Granted struct {
-	// The caller has the lock.
+	// The caller holds the lock.
 	Granted *Grant `protobuf:"bytes,2,opt,name=granted,proto3,oneof"`
 }
 
 type HoldLeaseResponse_Busy struct {
-	// `wait` is over and the lock was not had. The stream ends.
+	// The lock was not acquired within `wait`. The stream ends.
 	Busy *Busy `protobuf:"bytes,3,opt,name=busy,proto3,oneof"`
 }
 
@@ -860,7 +860,7 @@ func (*HoldLeaseResponse_Released) isHoldLeaseResponse_Event() {}
 // Request of LeaseService.GetLock.
 type GetLockRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which lock. Required.
+	// The lock. Required.
 	Lock          *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -952,7 +952,7 @@ func (x *GetLockResponse) GetRecord() *LockRecord {
 // Request of LeaseService.ListLocks.
 type ListLocksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which locks. Default: those under the sidecar's host id.
+	// The locks to list. Default: those under the sidecar's host id.
 	//
 	// Types that are valid to be assigned to Under:
 	//
@@ -961,11 +961,11 @@ type ListLocksRequest struct {
 	Under isListLocksRequest_Under `protobuf_oneof:"under"`
 	// Only those whose state is HELD or BREAKING. Default: all.
 	HeldOnly bool `protobuf:"varint,3,opt,name=held_only,json=heldOnly,proto3" json:"held_only,omitempty"`
-	// How many records a page has at most: 1 to 250; more is treated as 250. A page may have fewer, even none, and not
-	// be the last. Default (0): 100.
+	// The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
+	// without being the last one. Default (0): 100.
 	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, with everything else unchanged. Empty: the first page. Opaque; one that was
-	// not handed out by this service is INVALID_ARGUMENT.
+	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
+	// that this service did not return is INVALID_ARGUMENT.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1070,7 +1070,7 @@ type ListLocksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The locks, in the order of their paths.
 	Records []*LockRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// Gives the next page. Empty: this was the last one.
+	// The token of the next page. Empty: this was the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1166,7 +1166,7 @@ func (x *WatchLockRequest) GetLock() *LockSelector {
 	return nil
 }
 
-// Response of LeaseService.WatchLock: the record, as it is now.
+// Response of LeaseService.WatchLock: the current record.
 type WatchLockResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is known of the lock. Always set.
@@ -1219,11 +1219,11 @@ type ReportProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the Grant. Required.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Only asks for the validity: `progress_timeout` is not restarted. For what a client library does by itself, which
-	// says nothing about the job's progress. Default: false.
+	// Only returns the validity, and does not restart `progress_timeout`. For calls that a client library makes by
+	// itself, which say nothing about the job's progress. Default: false.
 	ValidityOnly bool `protobuf:"varint,2,opt,name=validity_only,json=validityOnly,proto3" json:"validity_only,omitempty"`
-	// The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-	// by a call that carries its generation (S16). 0: unknown.
+	// The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+	// call with its generation (S16). 0: unknown.
 	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1384,7 +1384,7 @@ func (x *CheckTokenRequest) GetFencingToken() uint64 {
 // Response of LeaseService.CheckToken.
 type CheckTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the token is.
+	// How the token compares with the newest one.
 	Status TokenStatus `protobuf:"varint,1,opt,name=status,proto3,enum=leasehold.v1.TokenStatus" json:"status,omitempty"`
 	// The newest token of the lock that is known. Absent if it was never granted.
 	NewestFencingToken *uint64 `protobuf:"varint,2,opt,name=newest_fencing_token,json=newestFencingToken,proto3,oneof" json:"newest_fencing_token,omitempty"`
@@ -1441,12 +1441,13 @@ type BreakLockRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Which lock. Required.
 	Lock *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
-	// Why, for the holder and for those who come later: 1 to 512 bytes, no control characters. Stored with the lock.
+	// The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
 	// Required.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// How the lease ends. Default: RUN_OUT.
 	Mode BreakMode `protobuf:"varint,3,opt,name=mode,proto3,enum=leasehold.v1.BreakMode" json:"mode,omitempty"`
-	// Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or host.
+	// Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+	// host.
 	BrokenBy      string `protobuf:"bytes,4,opt,name=broken_by,json=brokenBy,proto3" json:"broken_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1513,9 +1514,9 @@ func (x *BreakLockRequest) GetBrokenBy() string {
 // Response of LeaseService.BreakLock.
 type BreakLockResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of it.
+	// The outcome.
 	Outcome BreakOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=leasehold.v1.BreakOutcome" json:"outcome,omitempty"`
-	// When the lock is free, counted from now; with outcome BREAKING only.
+	// How long until the lock is available; with outcome BREAKING only.
 	FreeIn *durationpb.Duration `protobuf:"bytes,2,opt,name=free_in,json=freeIn,proto3" json:"free_in,omitempty"`
 	// What is known of the lock after the break.
 	Record        *LockRecord `protobuf:"bytes,3,opt,name=record,proto3" json:"record,omitempty"`

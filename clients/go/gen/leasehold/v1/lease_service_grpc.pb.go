@@ -42,72 +42,77 @@ const (
 //
 // Grants singleton locks backed by leases in a store.
 //
-// A lock alone does not keep a paused holder from acting late: keep to Validity, and let protected resources check
-// `Grant.fencing_token`.
+// A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
+// and let protected resources check `Grant.fencing_token`.
 //
 // Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
 // never by the message.
 //
 // - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-// - NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
-// - NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
+// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
 // - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
 // - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
-// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
-// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
-// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
-// - UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
-// - UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
-// - UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
-// - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
-// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
+// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
 // - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
-// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
+// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
 // - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-// - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
+// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
 type LeaseServiceClient interface {
-	// Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-	// whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-	// or runs over its deadline leaves no lease behind (S6).
+	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+	// cancelled or exceeds its deadline leaves no lease behind (S6).
 	AcquireLease(ctx context.Context, in *AcquireLeaseRequest, opts ...grpc.CallOption) (*AcquireLeaseResponse, error)
-	// Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-	// acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-	// lost already is no error. NOT_FOUND for an unknown lease id.
+	// Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+	// stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+	// that is already lost is not an error. NOT_FOUND for an unknown lease id.
 	ReleaseLease(ctx context.Context, in *ReleaseLeaseRequest, opts ...grpc.CallOption) (*ReleaseLeaseResponse, error)
 	// Sets a new `max_hold`, counted from now. FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
 	// lease id.
 	ExtendLease(ctx context.Context, in *ExtendLeaseRequest, opts ...grpc.CallOption) (*ExtendLeaseResponse, error)
-	// Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+	// Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 	//
-	// Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-	// at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-	// Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-	// call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-	// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-	// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-	// act until the end of the validity that it was told, and resume until then (S16).
+	// Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+	// Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+	// with Granted (same lease id, lock path and token, greater generation) or Lost.
+	//
+	// To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+	// stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+	// loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+	// the lock is released when its validity ends.
+	//
+	// If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+	// resume the hold until then (S16).
 	HoldLease(ctx context.Context, in *HoldLeaseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldLeaseResponse], error)
-	// Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error.
+	// Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error.
 	GetLock(ctx context.Context, in *GetLockRequest, opts ...grpc.CallOption) (*GetLockResponse, error)
-	// Lists the locks under a host id or a prefix in the order of their paths, a page at a time.
+	// Lists the locks under a host id or a prefix, in the order of their paths, one page at a time.
 	ListLocks(ctx context.Context, in *ListLocksRequest, opts ...grpc.CallOption) (*ListLocksResponse, error)
-	// Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-	// falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-	// be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+	// Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+	// becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+	// quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
 	WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error)
-	// Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-	// another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-	// to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+	// client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+	// duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+	// unknown lease id.
 	ReportProgress(ctx context.Context, in *ReportProgressRequest, opts ...grpc.CallOption) (*ReportProgressResponse, error)
-	// For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-	// resource that can remember the greatest token it has seen is safer and needs no call.
+	// Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+	// that stores the greatest token it has seen is safer, and needs no call.
 	CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error)
-	// For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-	// at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+	// For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+	// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
 	BreakLock(ctx context.Context, in *BreakLockRequest, opts ...grpc.CallOption) (*BreakLockResponse, error)
-	// Tells the lock path of a key and how it came about. Takes nothing and asks no store.
+	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(ctx context.Context, in *ResolvePathRequest, opts ...grpc.CallOption) (*ResolvePathResponse, error)
 }
 
@@ -253,72 +258,77 @@ func (c *leaseServiceClient) ResolvePath(ctx context.Context, in *ResolvePathReq
 //
 // Grants singleton locks backed by leases in a store.
 //
-// A lock alone does not keep a paused holder from acting late: keep to Validity, and let protected resources check
-// `Grant.fencing_token`.
+// A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
+// and let protected resources check `Grant.fencing_token`.
 //
 // Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
 // never by the message.
 //
 // - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-// - NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
-// - NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
+// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
 // - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
 // - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
-// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
-// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
-// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
-// - UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
-// - UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
-// - UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
-// - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
-// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
+// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
 // - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
-// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
+// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
 // - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-// - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
+// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
 type LeaseServiceServer interface {
-	// Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-	// whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-	// or runs over its deadline leaves no lease behind (S6).
+	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+	// cancelled or exceeds its deadline leaves no lease behind (S6).
 	AcquireLease(context.Context, *AcquireLeaseRequest) (*AcquireLeaseResponse, error)
-	// Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-	// acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-	// lost already is no error. NOT_FOUND for an unknown lease id.
+	// Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+	// stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+	// that is already lost is not an error. NOT_FOUND for an unknown lease id.
 	ReleaseLease(context.Context, *ReleaseLeaseRequest) (*ReleaseLeaseResponse, error)
 	// Sets a new `max_hold`, counted from now. FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
 	// lease id.
 	ExtendLease(context.Context, *ExtendLeaseRequest) (*ExtendLeaseResponse, error)
-	// Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+	// Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 	//
-	// Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-	// at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-	// Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-	// call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-	// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-	// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-	// act until the end of the validity that it was told, and resume until then (S16).
+	// Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+	// Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+	// with Granted (same lease id, lock path and token, greater generation) or Lost.
+	//
+	// To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+	// stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+	// loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+	// the lock is released when its validity ends.
+	//
+	// If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+	// resume the hold until then (S16).
 	HoldLease(*HoldLeaseRequest, grpc.ServerStreamingServer[HoldLeaseResponse]) error
-	// Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error.
+	// Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error.
 	GetLock(context.Context, *GetLockRequest) (*GetLockResponse, error)
-	// Lists the locks under a host id or a prefix in the order of their paths, a page at a time.
+	// Lists the locks under a host id or a prefix, in the order of their paths, one page at a time.
 	ListLocks(context.Context, *ListLocksRequest) (*ListLocksResponse, error)
-	// Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-	// falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-	// be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+	// Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+	// becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+	// quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
 	WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error
-	// Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-	// another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-	// to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+	// client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+	// duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+	// unknown lease id.
 	ReportProgress(context.Context, *ReportProgressRequest) (*ReportProgressResponse, error)
-	// For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-	// resource that can remember the greatest token it has seen is safer and needs no call.
+	// Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+	// that stores the greatest token it has seen is safer, and needs no call.
 	CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error)
-	// For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-	// at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+	// For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+	// the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
 	BreakLock(context.Context, *BreakLockRequest) (*BreakLockResponse, error)
-	// Tells the lock path of a key and how it came about. Takes nothing and asks no store.
+	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(context.Context, *ResolvePathRequest) (*ResolvePathResponse, error)
 	mustEmbedUnimplementedLeaseServiceServer()
 }

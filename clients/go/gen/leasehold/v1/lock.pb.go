@@ -29,7 +29,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a lock is for; a part of its name, so the same function and scope have two independent locks.
+// The purpose of a lock. It is part of the name, so the same function and scope have two independent locks.
 type LockMode int32
 
 const (
@@ -82,20 +82,20 @@ func (LockMode) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{0}
 }
 
-// What a lock is doing.
+// The state of a lock.
 type LockState int32
 
 const (
 	// Never sent. A client that meets a state it does not know treats it as HELD.
 	LockState_LOCK_STATE_UNSPECIFIED LockState = 0
-	// Nobody has it: it was given back, its lease ran out or was broken, or it was never taken.
+	// Nobody holds it: it was released, its lease expired or was broken, or it was never acquired.
 	LockState_LOCK_STATE_AVAILABLE LockState = 1
-	// Somebody has it.
+	// Somebody holds it.
 	LockState_LOCK_STATE_HELD LockState = 2
-	// It was broken, and nobody gets it before the old lease has run out.
+	// It was broken, and nobody is granted it before the old lease has expired.
 	LockState_LOCK_STATE_BREAKING LockState = 3
-	// It was given back, and rests until `resting_until` because of `min_hold`. At other sidecars than the one that
-	// keeps it from everyone it shows as HELD.
+	// It was released, and rests until `resting_until` because of `min_hold`. Sidecars other than the one that enforces
+	// this show it as HELD.
 	LockState_LOCK_STATE_RESTING LockState = 4
 )
 
@@ -144,8 +144,8 @@ func (LockState) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{1}
 }
 
-// The name of a lock, as a caller says it. With the host id it gives the lock path; two callers exclude each other
-// exactly when their lock paths are equal.
+// The name of a lock. Together with the host id it determines the lock path. Two callers exclude each other if, and
+// only if, their lock paths are equal.
 //
 // Numbers 6 to 19 are kept for further parts of the name.
 type LockKey struct {
@@ -158,14 +158,14 @@ type LockKey struct {
 	Scope string `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`
 	// Whether the lock is held while a function runs, or while a listener listens. Default: FUNCTION.
 	Mode LockMode `protobuf:"varint,3,opt,name=mode,proto3,enum=leasehold.v1.LockMode" json:"mode,omitempty"`
-	// Overrides the sidecar's host id. Must match `^[a-z0-9](-?[a-z0-9])*$`, at most 32 characters. Default: the
-	// host id of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, where the operator
-	// forbids it.
+	// Overrides the sidecar's host id. Must match `^[a-z0-9](-?[a-z0-9])*$`, at most 32 characters. Default: the host id
+	// of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, if the operator does not allow
+	// it.
 	HostId *string `protobuf:"bytes,4,opt,name=host_id,json=hostId,proto3,oneof" json:"host_id,omitempty"`
 	// Overrides the sidecar's host type, 1 to 256 bytes, no control characters. Without `host_id` the host id is
 	// hashed from it as the provider `host-type` does; with `host_id` it is recorded with the lock (and, in the
 	// layout `hashed`, part of the lock name). Default: the host type of the sidecar. PERMISSION_DENIED, reason
-	// OVERRIDE_FORBIDDEN, where the operator forbids it.
+	// OVERRIDE_FORBIDDEN, if the operator does not allow it.
 	HostType      *string `protobuf:"bytes,5,opt,name=host_type,json=hostType,proto3,oneof" json:"host_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -236,7 +236,7 @@ func (x *LockKey) GetHostType() string {
 	return ""
 }
 
-// Says which lock is meant, in either of the two ways a caller may know it.
+// Selects a lock, by its name or by its path.
 type LockSelector struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one must be set, else INVALID_ARGUMENT.
@@ -315,7 +315,7 @@ type LockSelector_Key struct {
 }
 
 type LockSelector_LockPath struct {
-	// The lock's path, as it stands in a Grant or a LockRecord: container, slash, name in the container.
+	// The lock's path, as in a Grant or a LockRecord: container, slash, name in the container.
 	LockPath string `protobuf:"bytes,2,opt,name=lock_path,json=lockPath,proto3,oneof"`
 }
 
@@ -323,32 +323,32 @@ func (*LockSelector_Key) isLockSelector_Lock() {}
 
 func (*LockSelector_LockPath) isLockSelector_Lock() {}
 
-// A lock as the store and this sidecar know it. For people and schedulers: it may be out of date when it arrives,
-// and excludes nobody.
+// A lock as the store and this sidecar know it. For people and schedulers: it may be out of date when it arrives, and
+// excludes nobody.
 //
 // Numbers 20 to 59 are kept as the head of this file says.
 type LockRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lock path: container, slash, name in the container. Always set.
 	LockPath string `protobuf:"bytes,1,opt,name=lock_path,json=lockPath,proto3" json:"lock_path,omitempty"`
-	// The host id in the path. Empty where the path does not show one, because something else made the lock.
+	// The host id in the path. Empty if the path has none, because other software created the lock.
 	HostId string `protobuf:"bytes,2,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
-	// The key the lock was last taken by, without overrides. Very long names are cut here, so name the lock by
-	// `lock_path`. Absent if the lock was never taken through Leasehold.
+	// The key by which the lock was last acquired, without overrides. Very long names are cut here, so identify the lock
+	// by `lock_path`. Absent if the lock was never acquired through Leasehold.
 	Key *LockKey `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// What the lock is doing.
+	// The state of the lock.
 	State LockState `protobuf:"varint,4,opt,name=state,proto3,enum=leasehold.v1.LockState" json:"state,omitempty"`
 	// The token of the newest grant: 1 to 2^53 - 1, exact in every language. Absent if there was none.
 	FencingToken *uint64 `protobuf:"varint,5,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
-	// Who has the lock, or had it last; free text. Empty if unknown.
+	// Who holds the lock, or held it last; free text. Empty if unknown.
 	Holder string `protobuf:"bytes,6,opt,name=holder,proto3" json:"holder,omitempty"`
-	// The host type of who has it or had it last. Two deployments that share a host id by accident show here.
+	// The host type of the current or last holder. Shows when two deployments share a host id by accident.
 	HostType string `protobuf:"bytes,7,opt,name=host_type,json=hostType,proto3" json:"host_type,omitempty"`
 	// The labels that the holder gave. See LeaseSpec.
 	Labels map[string]string `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// When the newest grant was made, by the store's clock. Absent if there was none.
 	AcquiredAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=acquired_at,json=acquiredAt,proto3" json:"acquired_at,omitempty"`
-	// Until when nobody gets the lock because of `min_hold`, by the store's clock. Absent if it does not rest.
+	// Until when nobody is granted the lock because of `min_hold`, by the store's clock. Absent if it does not rest.
 	RestingUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
 	// When the record was last written, by the store's clock. Absent if the lock does not exist in the store yet.
 	WrittenAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=written_at,json=writtenAt,proto3" json:"written_at,omitempty"`
@@ -358,8 +358,8 @@ type LockRecord struct {
 	HeldHere bool `protobuf:"varint,13,opt,name=held_here,json=heldHere,proto3" json:"held_here,omitempty"`
 	// The newest break of the lock. Absent if it was never broken.
 	BreakNote *BreakNote `protobuf:"bytes,14,opt,name=break_note,json=breakNote,proto3" json:"break_note,omitempty"`
-	// Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
-	// the lock now: in layout `webjobs`, where hosts of other software share the lock.
+	// Whether `holder` and the fields that belong to it are only the last ones recorded, and somebody who writes no
+	// record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
 	HolderIsLastRecorded bool `protobuf:"varint,15,opt,name=holder_is_last_recorded,json=holderIsLastRecorded,proto3" json:"holder_is_last_recorded,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache

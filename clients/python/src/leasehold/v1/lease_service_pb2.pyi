@@ -35,21 +35,21 @@ class _TokenStatusEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     TOKEN_STATUS_UNSPECIFIED: _TokenStatus.ValueType  # 0
     """Never sent. Treat it as STALE."""
     TOKEN_STATUS_CURRENT: _TokenStatus.ValueType  # 1
-    """The newest: nobody has been granted the lock since. That its hold still lives is not said."""
+    """The newest: nobody has been granted the lock since. It does not say that the hold still exists."""
     TOKEN_STATUS_STALE: _TokenStatus.ValueType  # 2
-    """Older: somebody has been granted the lock since. Refuse what comes with it."""
+    """Older: somebody has been granted the lock since. Refuse writes with it."""
     TOKEN_STATUS_UNKNOWN: _TokenStatus.ValueType  # 3
     """Newer than any that is known: it was not granted for this lock, or the store fell back to an older copy."""
 
 class TokenStatus(_TokenStatus, metaclass=_TokenStatusEnumTypeWrapper):
-    """What a fencing token is, compared with the newest of its lock."""
+    """How a fencing token compares with the newest one of its lock."""
 
 TOKEN_STATUS_UNSPECIFIED: TokenStatus.ValueType  # 0
 """Never sent. Treat it as STALE."""
 TOKEN_STATUS_CURRENT: TokenStatus.ValueType  # 1
-"""The newest: nobody has been granted the lock since. That its hold still lives is not said."""
+"""The newest: nobody has been granted the lock since. It does not say that the hold still exists."""
 TOKEN_STATUS_STALE: TokenStatus.ValueType  # 2
-"""Older: somebody has been granted the lock since. Refuse what comes with it."""
+"""Older: somebody has been granted the lock since. Refuse writes with it."""
 TOKEN_STATUS_UNKNOWN: TokenStatus.ValueType  # 3
 """Newer than any that is known: it was not granted for this lock, or the store fell back to an older copy."""
 Global___TokenStatus: typing_extensions.TypeAlias = TokenStatus
@@ -63,10 +63,10 @@ class _BreakModeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._Enum
     BREAK_MODE_UNSPECIFIED: _BreakMode.ValueType  # 0
     """Treated as RUN_OUT."""
     BREAK_MODE_RUN_OUT: _BreakMode.ValueType  # 1
-    """The lease is renewed no more, and nobody gets the lock before it has run out. Safe."""
+    """The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe."""
     BREAK_MODE_NOW: _BreakMode.ValueType  # 2
-    """The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
-    holder that is known to be dead, or where every protected resource checks fencing tokens.
+    """The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+    a holder that is known to be dead, or where every protected resource checks fencing tokens.
     """
 
 class BreakMode(_BreakMode, metaclass=_BreakModeEnumTypeWrapper):
@@ -75,10 +75,10 @@ class BreakMode(_BreakMode, metaclass=_BreakModeEnumTypeWrapper):
 BREAK_MODE_UNSPECIFIED: BreakMode.ValueType  # 0
 """Treated as RUN_OUT."""
 BREAK_MODE_RUN_OUT: BreakMode.ValueType  # 1
-"""The lease is renewed no more, and nobody gets the lock before it has run out. Safe."""
+"""The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe."""
 BREAK_MODE_NOW: BreakMode.ValueType  # 2
-"""The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
-holder that is known to be dead, or where every protected resource checks fencing tokens.
+"""The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+a holder that is known to be dead, or where every protected resource checks fencing tokens.
 """
 Global___BreakMode: typing_extensions.TypeAlias = BreakMode
 
@@ -91,11 +91,11 @@ class _BreakOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._E
     BREAK_OUTCOME_UNSPECIFIED: _BreakOutcome.ValueType  # 0
     """Never sent."""
     BREAK_OUTCOME_BREAKING: _BreakOutcome.ValueType  # 1
-    """The lease runs out; nobody gets the lock before `free_in` is over."""
+    """The lease expires; nobody is granted the lock before `free_in` is over."""
     BREAK_OUTCOME_BROKEN: _BreakOutcome.ValueType  # 2
-    """The lock is free."""
+    """The lock is available."""
     BREAK_OUTCOME_NOT_HELD: _BreakOutcome.ValueType  # 3
-    """Nobody had the lock, so nothing was broken and nothing stored."""
+    """Nobody held the lock, so nothing was broken, and nothing was stored."""
 
 class BreakOutcome(_BreakOutcome, metaclass=_BreakOutcomeEnumTypeWrapper):
     """What a break did."""
@@ -103,11 +103,11 @@ class BreakOutcome(_BreakOutcome, metaclass=_BreakOutcomeEnumTypeWrapper):
 BREAK_OUTCOME_UNSPECIFIED: BreakOutcome.ValueType  # 0
 """Never sent."""
 BREAK_OUTCOME_BREAKING: BreakOutcome.ValueType  # 1
-"""The lease runs out; nobody gets the lock before `free_in` is over."""
+"""The lease expires; nobody is granted the lock before `free_in` is over."""
 BREAK_OUTCOME_BROKEN: BreakOutcome.ValueType  # 2
-"""The lock is free."""
+"""The lock is available."""
 BREAK_OUTCOME_NOT_HELD: BreakOutcome.ValueType  # 3
-"""Nobody had the lock, so nothing was broken and nothing stored."""
+"""Nobody held the lock, so nothing was broken, and nothing was stored."""
 Global___BreakOutcome: typing_extensions.TypeAlias = BreakOutcome
 
 @typing.final
@@ -141,11 +141,11 @@ class AcquireLeaseResponse(google.protobuf.message.Message):
     BUSY_FIELD_NUMBER: builtins.int
     @property
     def granted(self) -> leasehold.v1.hold_pb2.Grant:
-        """The caller has the lock."""
+        """The caller holds the lock."""
 
     @property
     def busy(self) -> leasehold.v1.hold_pb2.Busy:
-        """Somebody else has it, or it rests."""
+        """Somebody else holds it, or it rests."""
 
     def __init__(
         self,
@@ -173,8 +173,8 @@ class ReleaseLeaseRequest(google.protobuf.message.Message):
     lease_id: builtins.str
     """From the Grant. Required."""
     generation: builtins.int
-    """The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-    by a call that carries its generation (S16). 0: unknown.
+    """The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+    call with its generation (S16). 0: unknown.
     """
     def __init__(
         self,
@@ -195,7 +195,7 @@ class ReleaseLeaseResponse(google.protobuf.message.Message):
     RESULT_FIELD_NUMBER: builtins.int
     @property
     def result(self) -> leasehold.v1.hold_pb2.ReleaseResult:
-        """What became of the hold. Always set."""
+        """The outcome for the hold. Always set."""
 
     def __init__(
         self,
@@ -219,8 +219,8 @@ class ExtendLeaseRequest(google.protobuf.message.Message):
     lease_id: builtins.str
     """From the Grant. Required."""
     generation: builtins.int
-    """The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-    by a call that carries its generation (S16). 0: unknown.
+    """The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+    call with its generation (S16). 0: unknown.
     """
     @property
     def max_hold(self) -> google.protobuf.duration_pb2.Duration:
@@ -285,7 +285,7 @@ class HoldLeaseRequest(google.protobuf.message.Message):
 
     @property
     def resume(self) -> leasehold.v1.hold_pb2.Resume:
-        """A hold whose stream broke. If it cannot go on the answer is Lost, and the stream ends with OK."""
+        """A hold whose stream broke. If it cannot be resumed, the answer is Lost, and the stream ends with OK."""
 
     def __init__(
         self,
@@ -320,11 +320,11 @@ class HoldLeaseResponse(google.protobuf.message.Message):
 
     @property
     def granted(self) -> leasehold.v1.hold_pb2.Grant:
-        """The caller has the lock."""
+        """The caller holds the lock."""
 
     @property
     def busy(self) -> leasehold.v1.hold_pb2.Busy:
-        """`wait` is over and the lock was not had. The stream ends."""
+        """The lock was not acquired within `wait`. The stream ends."""
 
     @property
     def renewed(self) -> leasehold.v1.hold_pb2.Renewed:
@@ -378,7 +378,7 @@ class GetLockRequest(google.protobuf.message.Message):
     LOCK_FIELD_NUMBER: builtins.int
     @property
     def lock(self) -> leasehold.v1.lock_pb2.LockSelector:
-        """Which lock. Required."""
+        """The lock. Required."""
 
     def __init__(
         self,
@@ -429,12 +429,12 @@ class ListLocksRequest(google.protobuf.message.Message):
     held_only: builtins.bool
     """Only those whose state is HELD or BREAKING. Default: all."""
     page_size: builtins.int
-    """How many records a page has at most: 1 to 250; more is treated as 250. A page may have fewer, even none, and not
-    be the last. Default (0): 100.
+    """The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
+    without being the last one. Default (0): 100.
     """
     page_token: builtins.str
-    """`next_page_token` of the page before, with everything else unchanged. Empty: the first page. Opaque; one that was
-    not handed out by this service is INVALID_ARGUMENT.
+    """`next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
+    that this service did not return is INVALID_ARGUMENT.
     """
     def __init__(
         self,
@@ -460,7 +460,7 @@ class ListLocksResponse(google.protobuf.message.Message):
     RECORDS_FIELD_NUMBER: builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: builtins.int
     next_page_token: builtins.str
-    """Gives the next page. Empty: this was the last one."""
+    """The token of the next page. Empty: this was the last one."""
     @property
     def records(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[leasehold.v1.lock_pb2.LockRecord]:
         """The locks, in the order of their paths."""
@@ -498,7 +498,7 @@ Global___WatchLockRequest: typing_extensions.TypeAlias = WatchLockRequest
 
 @typing.final
 class WatchLockResponse(google.protobuf.message.Message):
-    """Response of LeaseService.WatchLock: the record, as it is now."""
+    """Response of LeaseService.WatchLock: the current record."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -532,12 +532,12 @@ class ReportProgressRequest(google.protobuf.message.Message):
     lease_id: builtins.str
     """From the Grant. Required."""
     validity_only: builtins.bool
-    """Only asks for the validity: `progress_timeout` is not restarted. For what a client library does by itself, which
-    says nothing about the job's progress. Default: false.
+    """Only returns the validity, and does not restart `progress_timeout`. For calls that a client library makes by
+    itself, which say nothing about the job's progress. Default: false.
     """
     generation: builtins.int
-    """The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-    by a call that carries its generation (S16). 0: unknown.
+    """The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+    call with its generation (S16). 0: unknown.
     """
     def __init__(
         self,
@@ -605,7 +605,7 @@ class CheckTokenResponse(google.protobuf.message.Message):
     STATUS_FIELD_NUMBER: builtins.int
     NEWEST_FENCING_TOKEN_FIELD_NUMBER: builtins.int
     status: Global___TokenStatus.ValueType
-    """What the token is."""
+    """How the token compares with the newest one."""
     newest_fencing_token: builtins.int
     """The newest token of the lock that is known. Absent if it was never granted."""
     def __init__(
@@ -631,13 +631,15 @@ class BreakLockRequest(google.protobuf.message.Message):
     MODE_FIELD_NUMBER: builtins.int
     BROKEN_BY_FIELD_NUMBER: builtins.int
     reason: builtins.str
-    """Why, for the holder and for those who come later: 1 to 512 bytes, no control characters. Stored with the lock.
+    """The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
     Required.
     """
     mode: Global___BreakMode.ValueType
     """How the lease ends. Default: RUN_OUT."""
     broken_by: builtins.str
-    """Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or host."""
+    """Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+    host.
+    """
     @property
     def lock(self) -> leasehold.v1.lock_pb2.LockSelector:
         """Which lock. Required."""
@@ -665,10 +667,10 @@ class BreakLockResponse(google.protobuf.message.Message):
     FREE_IN_FIELD_NUMBER: builtins.int
     RECORD_FIELD_NUMBER: builtins.int
     outcome: Global___BreakOutcome.ValueType
-    """What came of it."""
+    """The outcome."""
     @property
     def free_in(self) -> google.protobuf.duration_pb2.Duration:
-        """When the lock is free, counted from now; with outcome BREAKING only."""
+        """How long until the lock is available; with outcome BREAKING only."""
 
     @property
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:

@@ -207,31 +207,31 @@ _LeaseServiceResolvePathType = typing_extensions.TypeVar(
 class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServiceReleaseLeaseType, _LeaseServiceExtendLeaseType, _LeaseServiceHoldLeaseType, _LeaseServiceGetLockType, _LeaseServiceListLocksType, _LeaseServiceWatchLockType, _LeaseServiceReportProgressType, _LeaseServiceCheckTokenType, _LeaseServiceBreakLockType, _LeaseServiceResolvePathType]):
     """Grants singleton locks backed by leases in a store.
 
-    A lock alone does not keep a paused holder from acting late: keep to Validity, and let protected resources check
-    `Grant.fencing_token`.
+    A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
+    and let protected resources check `Grant.fencing_token`.
 
     Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
     never by the message.
 
     - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
+    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
     - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
     - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
+    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
     - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
+    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
     - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
+    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
     """
 
     @typing.overload
@@ -331,15 +331,15 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
     ], channel: grpc.aio.Channel) -> None: ...
 
     AcquireLease: _LeaseServiceAcquireLeaseType
-    """Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-    whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-    or runs over its deadline leaves no lease behind (S6).
+    """Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+    S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+    cancelled or exceeds its deadline leaves no lease behind (S6).
     """
 
     ReleaseLease: _LeaseServiceReleaseLeaseType
-    """Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-    acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-    lost already is no error. NOT_FOUND for an unknown lease id.
+    """Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+    stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+    that is already lost is not an error. NOT_FOUND for an unknown lease id.
     """
 
     ExtendLease: _LeaseServiceExtendLeaseType
@@ -348,47 +348,52 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
     """
 
     HoldLease: _LeaseServiceHoldLeaseType
-    """Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+    """Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 
-    Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-    at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-    Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-    call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-    caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-    `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-    act until the end of the validity that it was told, and resume until then (S16).
+    Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+    Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+    with Granted (same lease id, lock path and token, greater generation) or Lost.
+
+    To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+    stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+    loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+    the lock is released when its validity ends.
+
+    If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+    resume the hold until then (S16).
     """
 
     GetLock: _LeaseServiceGetLockType
-    """Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error."""
+    """Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error."""
 
     ListLocks: _LeaseServiceListLocksType
-    """Lists the locks under a host id or a prefix in the order of their paths, a page at a time."""
+    """Lists the locks under a host id or a prefix, in the order of their paths, one page at a time."""
 
     WatchLock: _LeaseServiceWatchLockType
-    """Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-    falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-    be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+    """Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+    becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+    quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
     """
 
     ReportProgress: _LeaseServiceReportProgressType
-    """Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-    another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-    to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+    """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+    client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+    duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+    unknown lease id.
     """
 
     CheckToken: _LeaseServiceCheckTokenType
-    """For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-    resource that can remember the greatest token it has seen is safer and needs no call.
+    """Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+    that stores the greatest token it has seen is safer, and needs no call.
     """
 
     BreakLock: _LeaseServiceBreakLockType
-    """For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-    at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+    """For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+    the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
     """
 
     ResolvePath: _LeaseServiceResolvePathType
-    """Tells the lock path of a key and how it came about. Takes nothing and asks no store."""
+    """Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store."""
 
 LeaseServiceAsyncStub: typing_extensions.TypeAlias = LeaseServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -440,31 +445,31 @@ LeaseServiceAsyncStub: typing_extensions.TypeAlias = LeaseServiceStub[
 class LeaseServiceServicer(metaclass=abc.ABCMeta):
     """Grants singleton locks backed by leases in a store.
 
-    A lock alone does not keep a paused holder from acting late: keep to Validity, and let protected resources check
-    `Grant.fencing_token`.
+    A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
+    and let protected resources check `Grant.fencing_token`.
 
     Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
     never by the message.
 
     - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
+    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
     - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
     - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
+    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
     - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
+    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
     - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
+    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
     """
 
     @abc.abstractmethod
@@ -473,9 +478,9 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.AcquireLeaseRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.AcquireLeaseResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.AcquireLeaseResponse]]:
-        """Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-        whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-        or runs over its deadline leaves no lease behind (S6).
+        """Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+        S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+        cancelled or exceeds its deadline leaves no lease behind (S6).
         """
 
     @abc.abstractmethod
@@ -484,9 +489,9 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.ReleaseLeaseRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.ReleaseLeaseResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.ReleaseLeaseResponse]]:
-        """Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-        acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-        lost already is no error. NOT_FOUND for an unknown lease id.
+        """Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+        stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+        that is already lost is not an error. NOT_FOUND for an unknown lease id.
         """
 
     @abc.abstractmethod
@@ -505,15 +510,19 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.HoldLeaseRequest,
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[leasehold.v1.lease_service_pb2.HoldLeaseResponse], collections.abc.AsyncIterator[leasehold.v1.lease_service_pb2.HoldLeaseResponse]]:
-        """Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+        """Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 
-        Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-        at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-        Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-        call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-        caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-        `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-        act until the end of the validity that it was told, and resume until then (S16).
+        Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+        Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+        with Granted (same lease id, lock path and token, greater generation) or Lost.
+
+        To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+        stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+        loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+        the lock is released when its validity ends.
+
+        If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+        resume the hold until then (S16).
         """
 
     @abc.abstractmethod
@@ -522,7 +531,7 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.GetLockRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.GetLockResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.GetLockResponse]]:
-        """Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error."""
+        """Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error."""
 
     @abc.abstractmethod
     def ListLocks(
@@ -530,7 +539,7 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.ListLocksRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.ListLocksResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.ListLocksResponse]]:
-        """Lists the locks under a host id or a prefix in the order of their paths, a page at a time."""
+        """Lists the locks under a host id or a prefix, in the order of their paths, one page at a time."""
 
     @abc.abstractmethod
     def WatchLock(
@@ -538,9 +547,9 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.WatchLockRequest,
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[leasehold.v1.lease_service_pb2.WatchLockResponse], collections.abc.AsyncIterator[leasehold.v1.lease_service_pb2.WatchLockResponse]]:
-        """Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-        falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-        be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+        """Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+        becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+        quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
         """
 
     @abc.abstractmethod
@@ -549,9 +558,10 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.ReportProgressRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.ReportProgressResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.ReportProgressResponse]]:
-        """Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-        another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-        to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+        """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+        client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+        duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+        unknown lease id.
         """
 
     @abc.abstractmethod
@@ -560,8 +570,8 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.CheckTokenRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.CheckTokenResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.CheckTokenResponse]]:
-        """For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-        resource that can remember the greatest token it has seen is safer and needs no call.
+        """Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+        that stores the greatest token it has seen is safer, and needs no call.
         """
 
     @abc.abstractmethod
@@ -570,8 +580,8 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.BreakLockRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.BreakLockResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.BreakLockResponse]]:
-        """For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-        at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+        """For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+        the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
         """
 
     @abc.abstractmethod
@@ -580,6 +590,6 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.lease_service_pb2.ResolvePathRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.ResolvePathResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.ResolvePathResponse]]:
-        """Tells the lock path of a key and how it came about. Takes nothing and asks no store."""
+        """Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store."""
 
 def add_LeaseServiceServicer_to_server(servicer: LeaseServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -40,7 +40,7 @@ class _LockModeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumT
     """Held while a listener listens."""
 
 class LockMode(_LockMode, metaclass=_LockModeEnumTypeWrapper):
-    """What a lock is for; a part of its name, so the same function and scope have two independent locks."""
+    """The purpose of a lock. It is part of the name, so the same function and scope have two independent locks."""
 
 LOCK_MODE_UNSPECIFIED: LockMode.ValueType  # 0
 """Treated as FUNCTION."""
@@ -59,37 +59,37 @@ class _LockStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._Enum
     LOCK_STATE_UNSPECIFIED: _LockState.ValueType  # 0
     """Never sent. A client that meets a state it does not know treats it as HELD."""
     LOCK_STATE_AVAILABLE: _LockState.ValueType  # 1
-    """Nobody has it: it was given back, its lease ran out or was broken, or it was never taken."""
+    """Nobody holds it: it was released, its lease expired or was broken, or it was never acquired."""
     LOCK_STATE_HELD: _LockState.ValueType  # 2
-    """Somebody has it."""
+    """Somebody holds it."""
     LOCK_STATE_BREAKING: _LockState.ValueType  # 3
-    """It was broken, and nobody gets it before the old lease has run out."""
+    """It was broken, and nobody is granted it before the old lease has expired."""
     LOCK_STATE_RESTING: _LockState.ValueType  # 4
-    """It was given back, and rests until `resting_until` because of `min_hold`. At other sidecars than the one that
-    keeps it from everyone it shows as HELD.
+    """It was released, and rests until `resting_until` because of `min_hold`. Sidecars other than the one that enforces
+    this show it as HELD.
     """
 
 class LockState(_LockState, metaclass=_LockStateEnumTypeWrapper):
-    """What a lock is doing."""
+    """The state of a lock."""
 
 LOCK_STATE_UNSPECIFIED: LockState.ValueType  # 0
 """Never sent. A client that meets a state it does not know treats it as HELD."""
 LOCK_STATE_AVAILABLE: LockState.ValueType  # 1
-"""Nobody has it: it was given back, its lease ran out or was broken, or it was never taken."""
+"""Nobody holds it: it was released, its lease expired or was broken, or it was never acquired."""
 LOCK_STATE_HELD: LockState.ValueType  # 2
-"""Somebody has it."""
+"""Somebody holds it."""
 LOCK_STATE_BREAKING: LockState.ValueType  # 3
-"""It was broken, and nobody gets it before the old lease has run out."""
+"""It was broken, and nobody is granted it before the old lease has expired."""
 LOCK_STATE_RESTING: LockState.ValueType  # 4
-"""It was given back, and rests until `resting_until` because of `min_hold`. At other sidecars than the one that
-keeps it from everyone it shows as HELD.
+"""It was released, and rests until `resting_until` because of `min_hold`. Sidecars other than the one that enforces
+this show it as HELD.
 """
 Global___LockState: typing_extensions.TypeAlias = LockState
 
 @typing.final
 class LockKey(google.protobuf.message.Message):
-    """The name of a lock, as a caller says it. With the host id it gives the lock path; two callers exclude each other
-    exactly when their lock paths are equal.
+    """The name of a lock. Together with the host id it determines the lock path. Two callers exclude each other if, and
+    only if, their lock paths are equal.
 
     Numbers 6 to 19 are kept for further parts of the name.
     """
@@ -112,15 +112,15 @@ class LockKey(google.protobuf.message.Message):
     mode: Global___LockMode.ValueType
     """Whether the lock is held while a function runs, or while a listener listens. Default: FUNCTION."""
     host_id: builtins.str
-    """Overrides the sidecar's host id. Must match `^[a-z0-9](-?[a-z0-9])*$`, at most 32 characters. Default: the
-    host id of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, where the operator
-    forbids it.
+    """Overrides the sidecar's host id. Must match `^[a-z0-9](-?[a-z0-9])*$`, at most 32 characters. Default: the host id
+    of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, if the operator does not allow
+    it.
     """
     host_type: builtins.str
     """Overrides the sidecar's host type, 1 to 256 bytes, no control characters. Without `host_id` the host id is
     hashed from it as the provider `host-type` does; with `host_id` it is recorded with the lock (and, in the
     layout `hashed`, part of the lock name). Default: the host type of the sidecar. PERMISSION_DENIED, reason
-    OVERRIDE_FORBIDDEN, where the operator forbids it.
+    OVERRIDE_FORBIDDEN, if the operator does not allow it.
     """
     def __init__(
         self,
@@ -142,14 +142,14 @@ Global___LockKey: typing_extensions.TypeAlias = LockKey
 
 @typing.final
 class LockSelector(google.protobuf.message.Message):
-    """Says which lock is meant, in either of the two ways a caller may know it."""
+    """Selects a lock, by its name or by its path."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     KEY_FIELD_NUMBER: builtins.int
     LOCK_PATH_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
-    """The lock's path, as it stands in a Grant or a LockRecord: container, slash, name in the container."""
+    """The lock's path, as in a Grant or a LockRecord: container, slash, name in the container."""
     @property
     def key(self) -> Global___LockKey:
         """The lock's name, as in AcquireLease."""
@@ -168,8 +168,8 @@ Global___LockSelector: typing_extensions.TypeAlias = LockSelector
 
 @typing.final
 class LockRecord(google.protobuf.message.Message):
-    """A lock as the store and this sidecar know it. For people and schedulers: it may be out of date when it arrives,
-    and excludes nobody.
+    """A lock as the store and this sidecar know it. For people and schedulers: it may be out of date when it arrives, and
+    excludes nobody.
 
     Numbers 20 to 59 are kept as the head of this file says.
     """
@@ -210,27 +210,27 @@ class LockRecord(google.protobuf.message.Message):
     lock_path: builtins.str
     """The lock path: container, slash, name in the container. Always set."""
     host_id: builtins.str
-    """The host id in the path. Empty where the path does not show one, because something else made the lock."""
+    """The host id in the path. Empty if the path has none, because other software created the lock."""
     state: Global___LockState.ValueType
-    """What the lock is doing."""
+    """The state of the lock."""
     fencing_token: builtins.int
     """The token of the newest grant: 1 to 2^53 - 1, exact in every language. Absent if there was none."""
     holder: builtins.str
-    """Who has the lock, or had it last; free text. Empty if unknown."""
+    """Who holds the lock, or held it last; free text. Empty if unknown."""
     host_type: builtins.str
-    """The host type of who has it or had it last. Two deployments that share a host id by accident show here."""
+    """The host type of the current or last holder. Shows when two deployments share a host id by accident."""
     waiters_here: builtins.int
     """How many callers wait for the lock at this sidecar."""
     held_here: builtins.bool
     """Whether the lock is held through this sidecar."""
     holder_is_last_recorded: builtins.bool
-    """Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
-    the lock now: in layout `webjobs`, where hosts of other software share the lock.
+    """Whether `holder` and the fields that belong to it are only the last ones recorded, and somebody who writes no
+    record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
     """
     @property
     def key(self) -> Global___LockKey:
-        """The key the lock was last taken by, without overrides. Very long names are cut here, so name the lock by
-        `lock_path`. Absent if the lock was never taken through Leasehold.
+        """The key by which the lock was last acquired, without overrides. Very long names are cut here, so identify the lock
+        by `lock_path`. Absent if the lock was never acquired through Leasehold.
         """
 
     @property
@@ -243,7 +243,7 @@ class LockRecord(google.protobuf.message.Message):
 
     @property
     def resting_until(self) -> google.protobuf.timestamp_pb2.Timestamp:
-        """Until when nobody gets the lock because of `min_hold`, by the store's clock. Absent if it does not rest."""
+        """Until when nobody is granted the lock because of `min_hold`, by the store's clock. Absent if it does not rest."""
 
     @property
     def written_at(self) -> google.protobuf.timestamp_pb2.Timestamp:

@@ -11,7 +11,7 @@ import { Timestamp } from "../../google/protobuf/timestamp.js";
 import { BreakNote, LockKey, LockRecord } from "./lock.js";
 
 /**
- * How a hold is asked for, what a holder gets, and what it is told while it holds.
+ * How to ask for a hold, what a holder gets, and the events of a hold.
  *
  * The head of lock.proto says which numbers are kept for what.
  */
@@ -20,11 +20,11 @@ import { BreakNote, LockKey, LockRecord } from "./lock.js";
 export enum BusyReason {
   /** UNSPECIFIED - Never sent. A client that meets a reason it does not know treats it as HELD. */
   UNSPECIFIED = "BUSY_REASON_UNSPECIFIED",
-  /** HELD - Somebody else has it. */
+  /** HELD - Somebody else holds it. */
   HELD = "BUSY_REASON_HELD",
-  /** BREAKING - It was broken, and the old lease has not run out yet. */
+  /** BREAKING - It was broken, and the old lease has not expired yet. */
   BREAKING = "BUSY_REASON_BREAKING",
-  /** RESTING - It was given back, and rests because of the last holder's `min_hold`. */
+  /** RESTING - It was released, and rests because of the last holder's `min_hold`. */
   RESTING = "BUSY_REASON_RESTING",
   UNRECOGNIZED = "UNRECOGNIZED",
 }
@@ -70,15 +70,15 @@ export function busyReasonToNumber(object: BusyReason): number {
 export enum LossReason {
   /** UNSPECIFIED - Not sent with a lost hold. A client that meets a reason it does not know treats the hold as lost all the same. */
   UNSPECIFIED = "LOSS_REASON_UNSPECIFIED",
-  /** EXPIRED - Its validity ended without a renewal, because the store could not be reached or the machine was paused. */
+  /** EXPIRED - Its validity ended without a renewal, because the store was unreachable or the machine was paused. */
   EXPIRED = "LOSS_REASON_EXPIRED",
-  /** TAKEN - The store says that the lease is another's, or that somebody has had it since. */
+  /** TAKEN - According to the store, somebody else holds the lease, or has held it since. */
   TAKEN = "LOSS_REASON_TAKEN",
   /** BROKEN - An operator broke it. */
   BROKEN = "LOSS_REASON_BROKEN",
   /** LOCK_DELETED - The lock or its container was deleted. */
   LOCK_DELETED = "LOSS_REASON_LOCK_DELETED",
-  /** MAX_HOLD_REACHED - It lasted as long as `max_hold` allows, or one lease duration where `auto_renew` is false. */
+  /** MAX_HOLD_REACHED - It lasted as long as `max_hold` allows, or one lease duration if `auto_renew` is false. */
   MAX_HOLD_REACHED = "LOSS_REASON_MAX_HOLD_REACHED",
   /** NO_PROGRESS - The holder did not report progress for `progress_timeout`. */
   NO_PROGRESS = "LOSS_REASON_NO_PROGRESS",
@@ -148,11 +148,14 @@ export function lossReasonToNumber(object: LossReason): number {
 export enum ReleaseOutcome {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED = "RELEASE_OUTCOME_UNSPECIFIED",
-  /** RELEASED - The lock is free or the next one's: the store has the release, or the lease can no longer be valid. */
+  /**
+   * RELEASED - The lock is available or already granted to the next caller: the store has released it, or the lease can no longer
+   * be valid.
+   */
   RELEASED = "RELEASE_OUTCOME_RELEASED",
-  /** ALREADY_LOST - The hold had been lost before, so there was nothing to release. A later hold was not touched. */
+  /** ALREADY_LOST - The hold had been lost before, so there was nothing to release. A later hold was not affected. */
   ALREADY_LOST = "RELEASE_OUTCOME_ALREADY_LOST",
-  /** ALREADY_RELEASED - This hold had been released before. A later hold was not touched. */
+  /** ALREADY_RELEASED - This hold had been released before. A later hold was not affected. */
   ALREADY_RELEASED = "RELEASE_OUTCOME_ALREADY_RELEASED",
   /** RESTING - The hold is over, and the lock rests until `resting_until` because of `min_hold`. */
   RESTING = "RELEASE_OUTCOME_RESTING",
@@ -202,7 +205,7 @@ export function releaseOutcomeToNumber(object: ReleaseOutcome): number {
 }
 
 /**
- * What a caller asks for. Every value out of its range is INVALID_ARGUMENT and names the field.
+ * What a caller asks for. A value out of its range is INVALID_ARGUMENT, and the error names the field.
  *
  * Numbers 20 to 59 are kept as the head of lock.proto says.
  */
@@ -212,8 +215,8 @@ export interface LeaseSpec {
     | LockKey
     | undefined;
   /**
-   * The duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. It bounds how long
-   * the lock stays taken after a crash, and how long an outage of the store a hold survives. Default: 60 s.
+   * The duration of the lease in the store, which each renewal restarts: whole seconds, 15 s to 60 s. It limits how
+   * long the lock is unavailable after a crash, and how long an outage of the store a hold survives. Default: 60 s.
    */
   leaseDuration:
     | Duration
@@ -223,41 +226,42 @@ export interface LeaseSpec {
     | Duration
     | undefined;
   /**
-   * How long the hold may last in all, more than 0: at its end it is lost (MAX_HOLD_REACHED) unless ExtendLease
-   * came before. For AcquireLease at most 24 h, default 10 min (both are settings of the sidecar); for HoldLease
-   * default: no such bound.
+   * How long the hold may last in total, more than 0. At the end it is lost (MAX_HOLD_REACHED), unless ExtendLease was
+   * called before. AcquireLease: at most 24 h, default 10 min (both are settings of the sidecar). HoldLease: by
+   * default there is no limit.
    */
   maxHold:
     | Duration
     | undefined;
   /**
-   * How long the lock stays taken at least, counted from the grant: 0 to 24 h, and not over `max_hold`. A release
-   * before that lets the lock rest: nobody gets it until then, whatever becomes of this sidecar. Default: 0.
+   * How long the lock is unavailable to others at least, counted from the grant: 0 to 24 h, and not more than
+   * `max_hold`. If the hold is released earlier, the lock rests: nobody is granted it until then, even if this sidecar
+   * dies. Default: 0.
    */
   minHold:
     | Duration
     | undefined;
-  /** The hold is lost (NO_PROGRESS) when ReportProgress was not called for so long: 1 s to 24 h. Default: not watched. */
+  /** The hold is lost (NO_PROGRESS) if ReportProgress is not called for this long: 1 s to 24 h. Default: not watched. */
   progressTimeout:
     | Duration
     | undefined;
-  /** Whether the sidecar renews the lease. False: the hold lasts one lease duration and no more. Default: true. */
+  /** Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true. */
   autoRenew?:
     | boolean
     | undefined;
   /**
-   * Makes AcquireLease repeatable: at most 128 bytes, no control characters. A call with the id of an earlier one
-   * for the same lock gives the same grant as long as that hold lives. Use a fresh random one for each hold. HoldLease
-   * makes no use of it. Default: empty, every call is a new one.
+   * Makes AcquireLease idempotent: at most 128 bytes, no control characters. A call with the id of an earlier call for
+   * the same lock returns the same grant as long as that hold exists. Use a new random id for each hold. HoldLease
+   * ignores it. Default: empty, every call is a new one.
    */
   requestId: string;
   /**
-   * Who is asking, for people to read in the lock's record: at most 256 bytes, no control characters. Default: the
-   * name of the sidecar's pod or host.
+   * The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
+   * the name of the sidecar's pod or host.
    */
   holder: string;
   /**
-   * Free pairs for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
+   * Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
    * A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
    */
   labels: { [key: string]: string };
@@ -268,11 +272,11 @@ export interface LeaseSpec_LabelsEntry {
   value: string;
 }
 
-/** A moment on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux). */
+/** A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux). */
 export interface BootTime {
   /**
-   * The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings compare only where it is the same
-   * and not empty. Empty where the sidecar's kernel does not tell.
+   * The kernel's boot id (/proc/sys/kernel/random/boot_id on Linux). Readings can be compared only if it is the same
+   * and not empty. Empty if the sidecar's kernel does not have one.
    */
   bootId: string;
   /** The reading of that clock. */
@@ -280,19 +284,19 @@ export interface BootTime {
 }
 
 /**
- * Until when a holder may act. Past it the holder has lost the lock, whether or not it was told.
+ * Until when a holder may act. After that, the holder has lost the lock, whether or not it was told.
  *
- * A client on the sidecar's kernel (same boot id: the containers of one pod are) compares its own boot clock with
- * `valid_until`. A client elsewhere may count `valid_for` only from BEFORE it sent the request of its own that this
- * message answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress), and must ignore it in messages that
- * answer none (Renewed, AtRisk, Recovered): those may have waited in a socket. Rule S21.
+ * A client on the sidecar's kernel (same boot id, as in the containers of one pod) compares its own boot clock with
+ * `valid_until`. A client on another kernel counts `valid_for` from BEFORE it sent the request that this message
+ * answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress). It must ignore `valid_for` in messages that
+ * answer no request (Renewed, AtRisk, Recovered), because these may have waited in a socket. Rule S21.
  */
 export interface Validity {
   /** The end of validity as a reading of the boot clock of the sidecar's kernel. */
   validUntil:
     | BootTime
     | undefined;
-  /** The span from when the message was made to the end of validity; never less than 0. */
+  /** The duration from when the message was made to the end of validity; never less than 0. */
   validFor: Duration | undefined;
 }
 
@@ -303,13 +307,13 @@ export interface Validity {
  */
 export interface Grant {
   /**
-   * Names this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold; who knows it can end the
-   * hold, so do not log it. Opaque.
+   * Identifies this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold. Whoever knows it can end
+   * the hold, so do not log it. Opaque.
    */
   leaseId: string;
   /**
-   * With it a HoldLease stream can be resumed, also at a sidecar that has restarted. A secret like `lease_id`.
-   * Opaque, at most 4,096 bytes. Empty in answers to AcquireLease.
+   * Resumes a HoldLease stream, also at a sidecar that has restarted. A secret like `lease_id`. Opaque, at most 4,096
+   * bytes. Empty in answers to AcquireLease.
    */
   resumeToken: string;
   /** The path of the lock that was granted. */
@@ -317,9 +321,9 @@ export interface Grant {
   /** The host id in that path. */
   hostId: string;
   /**
-   * Greater than every token granted for this lock path before, by any sidecar: 1 to 2^53 - 1. Send it with each
-   * write to a resource that the lock protects, and let the resource refuse smaller ones than it has seen: nothing
-   * else keeps out a holder that was paused past its validity and does not know yet. Rule S5.
+   * Greater than every earlier token of this lock path, from any sidecar: 1 to 2^53 - 1. Send it with each write to a
+   * resource that the lock protects, and let the resource refuse tokens smaller than it has seen. Nothing else stops a
+   * holder that was paused beyond its validity and does not know yet. Rule S5.
    */
   fencingToken: number;
   /** Until when the holder may act, unless renewed. */
@@ -330,56 +334,57 @@ export interface Grant {
   acquiredAt:
     | Date
     | undefined;
-  /** When the validity ends unless renewed, by the wall clock; for people, and never to be counted on. */
+  /** When the validity ends unless renewed, by the wall clock; for people. Never decide by it. */
   expiresAt:
     | Date
     | undefined;
-  /** Counts how often the hold was resumed, from 1. Send it with every later call about this hold (S16). */
+  /** Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16). */
   generation: number;
 }
 
 /**
- * The lock could not be had within `wait`: an answer, not an error.
+ * The lock was not acquired within `wait`. This is an answer, not an error.
  *
  * Numbers 20 to 59 are kept as the head of lock.proto says.
  */
 export interface Busy {
-  /** The lock's record, as far as it is known: who has it, since when. */
+  /** The lock's record, as far as it is known: who holds the lock, since when. */
   record:
     | LockRecord
     | undefined;
-  /** When it makes sense to ask again, counted from now; more than 0. */
+  /** How long to wait before asking again; more than 0. */
   retryAfter:
     | Duration
     | undefined;
-  /** Why the lock is not to be had. */
+  /** Why the lock is not available. */
   reason: BusyReason;
 }
 
-/** Asks to go on with a hold whose stream broke. Rule S16. */
+/** Resumes a hold whose stream broke. Rule S16. */
 export interface Resume {
   /** From the newest Grant of the hold. Required. */
   resumeToken: string;
   /**
-   * The end of the latest validity that the client was told and still believes. The sidecar gives the lock to nobody
-   * else before it is over, even if the hold cannot go on. Absent if the client believes nothing any more.
+   * The end of the latest validity that the client was told and still relies on. The sidecar grants the lock to nobody
+   * else before that, even if the hold cannot be resumed. Absent if the client does not rely on the hold any more.
    */
   toldValidUntil:
     | BootTime
     | undefined;
   /**
-   * A random text of the client's, at most 64 bytes: the same for every try to resume after one break of the stream,
-   * a new one after the next. So a resume whose answer was lost can be repeated, at any sidecar. Required.
+   * A random text chosen by the client, at most 64 bytes: the same for every attempt to resume after one break of the
+   * stream, and a new one after the next break. So a resume whose answer was lost can be repeated, at any sidecar.
+   * Required.
    */
   attemptId: string;
 }
 
 /**
- * The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
- * the lock still taken and the place or the holder has changed.
+ * The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
+ * the position or the holder has changed.
  */
 export interface Waiting {
-  /** The place among those who wait at this sidecar; 1 is next. Other sidecars have queues of their own. */
+  /** The position in this sidecar's queue; 1 is next. Other sidecars have their own queues. */
   position: number;
   /** The lock's record, as far as it is known. */
   record: LockRecord | undefined;
@@ -388,23 +393,29 @@ export interface Waiting {
 /** The hold was renewed. */
 export interface Renewed {
   /**
-   * The new end of validity. Never earlier than the one told before, except where the machine was found to have been
-   * paused, or the bounds of the hold say so.
+   * The new end of validity. Never earlier than the previous one, unless the machine was found to have been paused, or
+   * a limit of the hold requires it.
    */
   validity:
     | Validity
     | undefined;
-  /** Replaces the resume token of the Grant, where it is not empty: ExtendLease has changed the bounds (S16). */
+  /**
+   * If not empty, replaces the resume token of the Grant, because ExtendLease has changed the limits of the hold
+   * (S16).
+   */
   resumeToken: string;
 }
 
-/** Renewals fail; the hold goes on until its validity ends. Stop what cannot be interrupted later. Rule S9. */
+/** Renewals fail; the hold continues until its validity ends. Stop work that cannot be interrupted later. Rule S9. */
 export interface AtRisk {
   /** The end of validity, which is the deadline. */
   validity:
     | Validity
     | undefined;
-  /** What fails, as a reason of the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED, STORE_FAILED. */
+  /**
+   * The cause, as a reason from the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED,
+   * STORE_FAILED.
+   */
   cause: string;
   /** The same for people, without secrets. */
   detail: string;
@@ -417,37 +428,37 @@ export interface Recovered {
 }
 
 /**
- * The sidecar is shutting down: finish and release. The hold is still renewed until `time_left` is over, and is
- * lost (SHUTDOWN) then. Rule S15.
+ * The sidecar is shutting down: finish and release. The hold is renewed until `time_left` is over, and lost (SHUTDOWN)
+ * then. Rule S15.
  */
 export interface Draining {
-  /** How long the sidecar still waits for holders to let go. */
+  /** How long the sidecar still waits for holders to release their locks. */
   timeLeft: Duration | undefined;
 }
 
-/** The hold is over, and nothing revives it. Stop at once. Rule S4. */
+/** The hold is lost, and cannot be recovered. Stop at once. Rule S4. */
 export interface Lost {
   /** Why. */
   reason: LossReason;
   /** The same for people, without secrets. */
   detail: string;
-  /** Who broke the lock and why; with reason BROKEN only, and only where it is known. */
+  /** Who broke the lock and why; only with reason BROKEN, and only if it is known. */
   breakNote: BreakNote | undefined;
 }
 
 /** The hold was ended by its holder, through ReleaseLease. */
 export interface Released {
-  /** What became of it. */
+  /** The outcome. */
   result: ReleaseResult | undefined;
 }
 
-/** What became of a hold that was released. */
+/** The outcome of a release. */
 export interface ReleaseResult {
-  /** What happened. */
+  /** What the release did. */
   outcome: ReleaseOutcome;
   /** Why the hold had been lost; with outcome ALREADY_LOST only. */
   lossReason: LossReason;
-  /** Until when nobody gets the lock, by the store's clock; with outcome RESTING only. */
+  /** Until when nobody is granted the lock, by the store's clock; with outcome RESTING only. */
   restingUntil: Date | undefined;
 }
 

@@ -45,13 +45,13 @@ import { LockKey, LockRecord, LockSelector } from "./lock.js";
  * The head of lock.proto says which numbers are kept for what.
  */
 
-/** What a fencing token is, compared with the newest of its lock. */
+/** How a fencing token compares with the newest one of its lock. */
 export enum TokenStatus {
   /** UNSPECIFIED - Never sent. Treat it as STALE. */
   UNSPECIFIED = "TOKEN_STATUS_UNSPECIFIED",
-  /** CURRENT - The newest: nobody has been granted the lock since. That its hold still lives is not said. */
+  /** CURRENT - The newest: nobody has been granted the lock since. It does not say that the hold still exists. */
   CURRENT = "TOKEN_STATUS_CURRENT",
-  /** STALE - Older: somebody has been granted the lock since. Refuse what comes with it. */
+  /** STALE - Older: somebody has been granted the lock since. Refuse writes with it. */
   STALE = "TOKEN_STATUS_STALE",
   /** UNKNOWN - Newer than any that is known: it was not granted for this lock, or the store fell back to an older copy. */
   UNKNOWN = "TOKEN_STATUS_UNKNOWN",
@@ -99,11 +99,11 @@ export function tokenStatusToNumber(object: TokenStatus): number {
 export enum BreakMode {
   /** UNSPECIFIED - Treated as RUN_OUT. */
   UNSPECIFIED = "BREAK_MODE_UNSPECIFIED",
-  /** RUN_OUT - The lease is renewed no more, and nobody gets the lock before it has run out. Safe. */
+  /** RUN_OUT - The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe. */
   RUN_OUT = "BREAK_MODE_RUN_OUT",
   /**
-   * NOW - The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
-   * holder that is known to be dead, or where every protected resource checks fencing tokens.
+   * NOW - The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+   * a holder that is known to be dead, or where every protected resource checks fencing tokens.
    */
   NOW = "BREAK_MODE_NOW",
   UNRECOGNIZED = "UNRECOGNIZED",
@@ -145,11 +145,11 @@ export function breakModeToNumber(object: BreakMode): number {
 export enum BreakOutcome {
   /** UNSPECIFIED - Never sent. */
   UNSPECIFIED = "BREAK_OUTCOME_UNSPECIFIED",
-  /** BREAKING - The lease runs out; nobody gets the lock before `free_in` is over. */
+  /** BREAKING - The lease expires; nobody is granted the lock before `free_in` is over. */
   BREAKING = "BREAK_OUTCOME_BREAKING",
-  /** BROKEN - The lock is free. */
+  /** BROKEN - The lock is available. */
   BROKEN = "BREAK_OUTCOME_BROKEN",
-  /** NOT_HELD - Nobody had the lock, so nothing was broken and nothing stored. */
+  /** NOT_HELD - Nobody held the lock, so nothing was broken, and nothing was stored. */
   NOT_HELD = "BREAK_OUTCOME_NOT_HELD",
   UNRECOGNIZED = "UNRECOGNIZED",
 }
@@ -200,15 +200,15 @@ export interface AcquireLeaseRequest {
 /** Response of LeaseService.AcquireLease. */
 export interface AcquireLeaseResponse {
   /**
-   * What came of it. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because it is
-   * older than the outcome, does not hold the lock.
+   * The outcome. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because the client
+   * is older than the outcome, does not hold the lock.
    */
   outcome:
     | //
-    /** The caller has the lock. */
+    /** The caller holds the lock. */
     { $case: "granted"; value: Grant }
     | //
-    /** Somebody else has it, or it rests. */
+    /** Somebody else holds it, or it rests. */
     { $case: "busy"; value: Busy }
     | undefined;
 }
@@ -222,15 +222,15 @@ export interface ReleaseLeaseRequest {
   /** From the Grant. Required. */
   leaseId: string;
   /**
-   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-   * by a call that carries its generation (S16). 0: unknown.
+   * The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+   * call with its generation (S16). 0: unknown.
    */
   generation: number;
 }
 
 /** Response of LeaseService.ReleaseLease. */
 export interface ReleaseLeaseResponse {
-  /** What became of the hold. Always set. */
+  /** The outcome for the hold. Always set. */
   result: ReleaseResult | undefined;
 }
 
@@ -243,8 +243,8 @@ export interface ExtendLeaseRequest {
     | Duration
     | undefined;
   /**
-   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-   * by a call that carries its generation (S16). 0: unknown.
+   * The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+   * call with its generation (S16). 0: unknown.
    */
   generation: number;
 }
@@ -268,13 +268,13 @@ export interface ExtendLeaseResponse {
 
 /** Request of LeaseService.HoldLease. */
 export interface HoldLeaseRequest {
-  /** A new hold, or one to go on with. Exactly one must be set, else INVALID_ARGUMENT. */
+  /** A new hold, or one to resume. Exactly one must be set, else INVALID_ARGUMENT. */
   start:
     | //
     /** A new hold. */
     { $case: "spec"; value: LeaseSpec }
     | //
-    /** A hold whose stream broke. If it cannot go on the answer is Lost, and the stream ends with OK. */
+    /** A hold whose stream broke. If it cannot be resumed, the answer is Lost, and the stream ends with OK. */
     { $case: "resume"; value: Resume }
     | undefined;
 }
@@ -290,10 +290,10 @@ export interface HoldLeaseResponse {
     /** The caller waits. */
     { $case: "waiting"; value: Waiting }
     | //
-    /** The caller has the lock. */
+    /** The caller holds the lock. */
     { $case: "granted"; value: Grant }
     | //
-    /** `wait` is over and the lock was not had. The stream ends. */
+    /** The lock was not acquired within `wait`. The stream ends. */
     { $case: "busy"; value: Busy }
     | //
     /** The hold was renewed. */
@@ -318,7 +318,7 @@ export interface HoldLeaseResponse {
 
 /** Request of LeaseService.GetLock. */
 export interface GetLockRequest {
-  /** Which lock. Required. */
+  /** The lock. Required. */
   lock: LockSelector | undefined;
 }
 
@@ -330,7 +330,7 @@ export interface GetLockResponse {
 
 /** Request of LeaseService.ListLocks. */
 export interface ListLocksRequest {
-  /** Which locks. Default: those under the sidecar's host id. */
+  /** The locks to list. Default: those under the sidecar's host id. */
   under:
     | //
     /** Those under this host id, in the sidecar's container and prefix. */
@@ -342,13 +342,13 @@ export interface ListLocksRequest {
   /** Only those whose state is HELD or BREAKING. Default: all. */
   heldOnly: boolean;
   /**
-   * How many records a page has at most: 1 to 250; more is treated as 250. A page may have fewer, even none, and not
-   * be the last. Default (0): 100.
+   * The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
+   * without being the last one. Default (0): 100.
    */
   pageSize: number;
   /**
-   * `next_page_token` of the page before, with everything else unchanged. Empty: the first page. Opaque; one that was
-   * not handed out by this service is INVALID_ARGUMENT.
+   * `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
+   * that this service did not return is INVALID_ARGUMENT.
    */
   pageToken: string;
 }
@@ -357,7 +357,7 @@ export interface ListLocksRequest {
 export interface ListLocksResponse {
   /** The locks, in the order of their paths. */
   records: LockRecord[];
-  /** Gives the next page. Empty: this was the last one. */
+  /** The token of the next page. Empty: this was the last one. */
   nextPageToken: string;
 }
 
@@ -367,7 +367,7 @@ export interface WatchLockRequest {
   lock: LockSelector | undefined;
 }
 
-/** Response of LeaseService.WatchLock: the record, as it is now. */
+/** Response of LeaseService.WatchLock: the current record. */
 export interface WatchLockResponse {
   /** What is known of the lock. Always set. */
   record: LockRecord | undefined;
@@ -382,13 +382,13 @@ export interface ReportProgressRequest {
   /** From the Grant. Required. */
   leaseId: string;
   /**
-   * Only asks for the validity: `progress_timeout` is not restarted. For what a client library does by itself, which
-   * says nothing about the job's progress. Default: false.
+   * Only returns the validity, and does not restart `progress_timeout`. For calls that a client library makes by
+   * itself, which say nothing about the job's progress. Default: false.
    */
   validityOnly: boolean;
   /**
-   * The newest generation of the hold that the caller was answered with, from its Grant. A resumed hold ends early only
-   * by a call that carries its generation (S16). 0: unknown.
+   * The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
+   * call with its generation (S16). 0: unknown.
    */
   generation: number;
 }
@@ -411,7 +411,7 @@ export interface CheckTokenRequest {
 
 /** Response of LeaseService.CheckToken. */
 export interface CheckTokenResponse {
-  /** What the token is. */
+  /** How the token compares with the newest one. */
   status: TokenStatus;
   /** The newest token of the lock that is known. Absent if it was never granted. */
   newestFencingToken?: number | undefined;
@@ -424,21 +424,24 @@ export interface BreakLockRequest {
     | LockSelector
     | undefined;
   /**
-   * Why, for the holder and for those who come later: 1 to 512 bytes, no control characters. Stored with the lock.
+   * The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
    * Required.
    */
   reason: string;
   /** How the lease ends. Default: RUN_OUT. */
   mode: BreakMode;
-  /** Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or host. */
+  /**
+   * Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
+   * host.
+   */
   brokenBy: string;
 }
 
 /** Response of LeaseService.BreakLock. */
 export interface BreakLockResponse {
-  /** What came of it. */
+  /** The outcome. */
   outcome: BreakOutcome;
-  /** When the lock is free, counted from now; with outcome BREAKING only. */
+  /** How long until the lock is available; with outcome BREAKING only. */
   freeIn:
     | Duration
     | undefined;
@@ -2190,38 +2193,38 @@ export const ResolvePathResponse: MessageFns<ResolvePathResponse> = {
 /**
  * Grants singleton locks backed by leases in a store.
  *
- * A lock alone does not keep a paused holder from acting late: keep to Validity, and let protected resources check
- * `Grant.fencing_token`.
+ * A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
+ * and let protected resources check `Grant.fencing_token`.
  *
  * Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
  * never by the message.
  *
  * - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
- * - NOT_FOUND UNKNOWN_LEASE: no hold of this sidecar has this lease id, or it ended so long ago that it was forgotten.
- * - NOT_FOUND UNKNOWN_LOCK: the lock to be broken does not exist in the store.
+ * - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+ * - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
  * - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
  * - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
- * - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist and this sidecar may not make it (S18).
- * - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator forbids `host_id` and `host_type` in requests.
- * - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; says which role is needed.
- * - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id is not among those that may use the Unix socket.
- * - UNAUTHENTICATED UNAUTHENTICATED: the listener asks for a bearer token, and none or a wrong one was sent.
- * - UNAVAILABLE STORE_UNAVAILABLE: the store could not be reached in the call's time; with google.rpc.RetryInfo.
- * - UNAVAILABLE STORE_THROTTLED: the store asks for patience; with google.rpc.RetryInfo.
- * - UNAVAILABLE SHUTTING_DOWN: this sidecar is going away; with google.rpc.RetryInfo (S15).
- * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; trying again does not help.
+ * - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+ * - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+ * - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+ * - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+ * - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+ * - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+ * - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+ * - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+ * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
  * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
- * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token is there but cannot be read, so nothing is granted (S5).
- * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured number; with google.rpc.RetryInfo.
+ * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+ * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
  * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
- * - ABORTED STREAM_BEHIND: the client did not read its stream, which was ended; the hold can be resumed.
+ * - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
  */
 export type LeaseServiceService = typeof LeaseServiceService;
 export const LeaseServiceService = {
   /**
-   * Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-   * whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-   * or runs over its deadline leaves no lease behind (S6).
+   * Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+   * S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+   * cancelled or exceeds its deadline leaves no lease behind (S6).
    */
   acquireLease: {
     path: "/leasehold.v1.LeaseService/AcquireLease" as const,
@@ -2234,9 +2237,9 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): AcquireLeaseResponse => AcquireLeaseResponse.decode(value),
   },
   /**
-   * Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-   * acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-   * lost already is no error. NOT_FOUND for an unknown lease id.
+   * Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+   * stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+   * that is already lost is not an error. NOT_FOUND for an unknown lease id.
    */
   releaseLease: {
     path: "/leasehold.v1.LeaseService/ReleaseLease" as const,
@@ -2262,15 +2265,19 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): ExtendLeaseResponse => ExtendLeaseResponse.decode(value),
   },
   /**
-   * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+   * Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
    *
-   * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-   * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-   * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-   * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-   * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-   * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-   * act until the end of the validity that it was told, and resume until then (S16).
+   * Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+   * Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+   * with Granted (same lease id, lock path and token, greater generation) or Lost.
+   *
+   * To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+   * stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+   * loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+   * the lock is released when its validity ends.
+   *
+   * If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+   * resume the hold until then (S16).
    */
   holdLease: {
     path: "/leasehold.v1.LeaseService/HoldLease" as const,
@@ -2281,7 +2288,7 @@ export const LeaseServiceService = {
     responseSerialize: (value: HoldLeaseResponse): Buffer => Buffer.from(HoldLeaseResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): HoldLeaseResponse => HoldLeaseResponse.decode(value),
   },
-  /** Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error. */
+  /** Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error. */
   getLock: {
     path: "/leasehold.v1.LeaseService/GetLock" as const,
     requestStream: false as const,
@@ -2291,7 +2298,7 @@ export const LeaseServiceService = {
     responseSerialize: (value: GetLockResponse): Buffer => Buffer.from(GetLockResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetLockResponse => GetLockResponse.decode(value),
   },
-  /** Lists the locks under a host id or a prefix in the order of their paths, a page at a time. */
+  /** Lists the locks under a host id or a prefix, in the order of their paths, one page at a time. */
   listLocks: {
     path: "/leasehold.v1.LeaseService/ListLocks" as const,
     requestStream: false as const,
@@ -2302,9 +2309,9 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): ListLocksResponse => ListLocksResponse.decode(value),
   },
   /**
-   * Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-   * falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-   * be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+   * Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+   * becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+   * quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
    */
   watchLock: {
     path: "/leasehold.v1.LeaseService/WatchLock" as const,
@@ -2316,9 +2323,10 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): WatchLockResponse => WatchLockResponse.decode(value),
   },
   /**
-   * Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-   * another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-   * to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+   * client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+   * duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+   * unknown lease id.
    */
   reportProgress: {
     path: "/leasehold.v1.LeaseService/ReportProgress" as const,
@@ -2332,8 +2340,8 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): ReportProgressResponse => ReportProgressResponse.decode(value),
   },
   /**
-   * For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-   * resource that can remember the greatest token it has seen is safer and needs no call.
+   * Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+   * that stores the greatest token it has seen is safer, and needs no call.
    */
   checkToken: {
     path: "/leasehold.v1.LeaseService/CheckToken" as const,
@@ -2345,8 +2353,8 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): CheckTokenResponse => CheckTokenResponse.decode(value),
   },
   /**
-   * For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-   * at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+   * For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
    */
   breakLock: {
     path: "/leasehold.v1.LeaseService/BreakLock" as const,
@@ -2357,7 +2365,7 @@ export const LeaseServiceService = {
     responseSerialize: (value: BreakLockResponse): Buffer => Buffer.from(BreakLockResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): BreakLockResponse => BreakLockResponse.decode(value),
   },
-  /** Tells the lock path of a key and how it came about. Takes nothing and asks no store. */
+  /** Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store. */
   resolvePath: {
     path: "/leasehold.v1.LeaseService/ResolvePath" as const,
     requestStream: false as const,
@@ -2371,15 +2379,15 @@ export const LeaseServiceService = {
 
 export interface LeaseServiceServer extends UntypedServiceImplementation {
   /**
-   * Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-   * whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-   * or runs over its deadline leaves no lease behind (S6).
+   * Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+   * S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+   * cancelled or exceeds its deadline leaves no lease behind (S6).
    */
   acquireLease: handleUnaryCall<AcquireLeaseRequest, AcquireLeaseResponse>;
   /**
-   * Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-   * acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-   * lost already is no error. NOT_FOUND for an unknown lease id.
+   * Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+   * stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+   * that is already lost is not an error. NOT_FOUND for an unknown lease id.
    */
   releaseLease: handleUnaryCall<ReleaseLeaseRequest, ReleaseLeaseResponse>;
   /**
@@ -2388,52 +2396,57 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    */
   extendLease: handleUnaryCall<ExtendLeaseRequest, ExtendLeaseResponse>;
   /**
-   * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+   * Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
    *
-   * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-   * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-   * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-   * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-   * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-   * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-   * act until the end of the validity that it was told, and resume until then (S16).
+   * Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+   * Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+   * with Granted (same lease id, lock path and token, greater generation) or Lost.
+   *
+   * To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+   * stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+   * loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+   * the lock is released when its validity ends.
+   *
+   * If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+   * resume the hold until then (S16).
    */
   holdLease: handleServerStreamingCall<HoldLeaseRequest, HoldLeaseResponse>;
-  /** Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error. */
+  /** Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error. */
   getLock: handleUnaryCall<GetLockRequest, GetLockResponse>;
-  /** Lists the locks under a host id or a prefix in the order of their paths, a page at a time. */
+  /** Lists the locks under a host id or a prefix, in the order of their paths, one page at a time. */
   listLocks: handleUnaryCall<ListLocksRequest, ListLocksResponse>;
   /**
-   * Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-   * falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-   * be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+   * Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+   * becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+   * quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
    */
   watchLock: handleServerStreamingCall<WatchLockRequest, WatchLockResponse>;
   /**
-   * Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-   * another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-   * to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+   * client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+   * duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+   * unknown lease id.
    */
   reportProgress: handleUnaryCall<ReportProgressRequest, ReportProgressResponse>;
   /**
-   * For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-   * resource that can remember the greatest token it has seen is safer and needs no call.
+   * Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+   * that stores the greatest token it has seen is safer, and needs no call.
    */
   checkToken: handleUnaryCall<CheckTokenRequest, CheckTokenResponse>;
   /**
-   * For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-   * at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+   * For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
    */
   breakLock: handleUnaryCall<BreakLockRequest, BreakLockResponse>;
-  /** Tells the lock path of a key and how it came about. Takes nothing and asks no store. */
+  /** Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store. */
   resolvePath: handleUnaryCall<ResolvePathRequest, ResolvePathResponse>;
 }
 
 export interface LeaseServiceClient extends Client {
   /**
-   * Takes the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11, S14),
-   * whether or not the caller lives: prefer HoldLease where the caller can keep a stream. A call that is cancelled
-   * or runs over its deadline leaves no lease behind (S6).
+   * Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
+   * S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
+   * cancelled or exceeds its deadline leaves no lease behind (S6).
    */
   acquireLease(
     request: AcquireLeaseRequest,
@@ -2451,9 +2464,9 @@ export interface LeaseServiceClient extends Client {
     callback: (error: ServiceError | null, response: AcquireLeaseResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Gives a lock back, and answers when the store has it or the lease can no longer be valid. The caller must stop
-   * acting on the lock BEFORE it sends this. May be repeated; never touches a later hold (S13). Releasing what is
-   * lost already is no error. NOT_FOUND for an unknown lease id.
+   * Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
+   * stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
+   * that is already lost is not an error. NOT_FOUND for an unknown lease id.
    */
   releaseLease(
     request: ReleaseLeaseRequest,
@@ -2490,15 +2503,19 @@ export interface LeaseServiceClient extends Client {
     callback: (error: ServiceError | null, response: ExtendLeaseResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Takes the lock and keeps it while the stream lives (S14). Call it without a deadline.
+   * Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
    *
-   * Events: Waiting (any number), then Busy or Granted; after Granted any of Renewed, AtRisk, Recovered, Draining;
-   * at last Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins with
-   * Granted (same lease id, lock path and token, greater generation) or Lost. To end the hold, stop acting first, then
-   * call ReleaseLease and read on to Released. Cancelling the stream releases the lock, too, where that is surely the
-   * caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
-   * `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
-   * act until the end of the validity that it was told, and resume until then (S16).
+   * Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
+   * Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+   * with Granted (same lease id, lock path and token, greater generation) or Lost.
+   *
+   * To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
+   * stream releases the lock as well, if it is certain that the caller cancelled it: over a Unix socket, or over
+   * loopback if the caller sends its kernel's boot id as metadata `leasehold-boot-id` with the call. Over a network,
+   * the lock is released when its validity ends.
+   *
+   * If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
+   * resume the hold until then (S16).
    */
   holdLease(request: HoldLeaseRequest, options?: Partial<CallOptions>): ClientReadableStream<HoldLeaseResponse>;
   holdLease(
@@ -2506,7 +2523,7 @@ export interface LeaseServiceClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<HoldLeaseResponse>;
-  /** Tells the record of one lock. A lock that was never taken is AVAILABLE, and not an error. */
+  /** Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error. */
   getLock(
     request: GetLockRequest,
     callback: (error: ServiceError | null, response: GetLockResponse) => void,
@@ -2522,7 +2539,7 @@ export interface LeaseServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetLockResponse) => void,
   ): ClientUnaryCall;
-  /** Lists the locks under a host id or a prefix in the order of their paths, a page at a time. */
+  /** Lists the locks under a host id or a prefix, in the order of their paths, one page at a time. */
   listLocks(
     request: ListLocksRequest,
     callback: (error: ServiceError | null, response: ListLocksResponse) => void,
@@ -2539,9 +2556,9 @@ export interface LeaseServiceClient extends Client {
     callback: (error: ServiceError | null, response: ListLocksResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
-   * falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
-   * be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+   * Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
+   * becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
+   * quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
    */
   watchLock(request: WatchLockRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchLockResponse>;
   watchLock(
@@ -2550,9 +2567,10 @@ export interface LeaseServiceClient extends Client {
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchLockResponse>;
   /**
-   * Says that the holder is getting on, which restarts `progress_timeout` (S11), and tells the validity: a client on
-   * another kernel than the sidecar's must ask for it from time to time, at least every third of the lease duration,
-   * to know that it still holds (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
+   * client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
+   * duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
+   * unknown lease id.
    */
   reportProgress(
     request: ReportProgressRequest,
@@ -2570,8 +2588,8 @@ export interface LeaseServiceClient extends Client {
     callback: (error: ServiceError | null, response: ReportProgressResponse) => void,
   ): ClientUnaryCall;
   /**
-   * For a protected resource that keeps no tokens of its own: compares a fencing token with the lock's newest. A
-   * resource that can remember the greatest token it has seen is safer and needs no call.
+   * Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
+   * that stores the greatest token it has seen is safer, and needs no call.
    */
   checkToken(
     request: CheckTokenRequest,
@@ -2589,8 +2607,8 @@ export interface LeaseServiceClient extends Client {
     callback: (error: ServiceError | null, response: CheckTokenResponse) => void,
   ): ClientUnaryCall;
   /**
-   * For operators: ends the lease of a lock that somebody else has (S17). The holder learns it at its next renewal
-   * at the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
+   * For operators: ends the lease of a lock that somebody else holds (S17). The holder is told at its next renewal at
+   * the latest. FAILED_PRECONDITION, reason BREAK_NOT_ENABLED, unless the sidecar's `admin.allow_break` is set.
    */
   breakLock(
     request: BreakLockRequest,
@@ -2607,7 +2625,7 @@ export interface LeaseServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: BreakLockResponse) => void,
   ): ClientUnaryCall;
-  /** Tells the lock path of a key and how it came about. Takes nothing and asks no store. */
+  /** Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store. */
   resolvePath(
     request: ResolvePathRequest,
     callback: (error: ServiceError | null, response: ResolvePathResponse) => void,

@@ -17,7 +17,7 @@ import { Timestamp } from "../../google/protobuf/timestamp.js";
  * enum value that a client does not know is to be ignored, unless its comment says otherwise.
  */
 
-/** What a lock is for; a part of its name, so the same function and scope have two independent locks. */
+/** The purpose of a lock. It is part of the name, so the same function and scope have two independent locks. */
 export enum LockMode {
   /** UNSPECIFIED - Treated as FUNCTION. */
   UNSPECIFIED = "LOCK_MODE_UNSPECIFIED",
@@ -60,19 +60,19 @@ export function lockModeToNumber(object: LockMode): number {
   }
 }
 
-/** What a lock is doing. */
+/** The state of a lock. */
 export enum LockState {
   /** UNSPECIFIED - Never sent. A client that meets a state it does not know treats it as HELD. */
   UNSPECIFIED = "LOCK_STATE_UNSPECIFIED",
-  /** AVAILABLE - Nobody has it: it was given back, its lease ran out or was broken, or it was never taken. */
+  /** AVAILABLE - Nobody holds it: it was released, its lease expired or was broken, or it was never acquired. */
   AVAILABLE = "LOCK_STATE_AVAILABLE",
-  /** HELD - Somebody has it. */
+  /** HELD - Somebody holds it. */
   HELD = "LOCK_STATE_HELD",
-  /** BREAKING - It was broken, and nobody gets it before the old lease has run out. */
+  /** BREAKING - It was broken, and nobody is granted it before the old lease has expired. */
   BREAKING = "LOCK_STATE_BREAKING",
   /**
-   * RESTING - It was given back, and rests until `resting_until` because of `min_hold`. At other sidecars than the one that
-   * keeps it from everyone it shows as HELD.
+   * RESTING - It was released, and rests until `resting_until` because of `min_hold`. Sidecars other than the one that enforces
+   * this show it as HELD.
    */
   RESTING = "LOCK_STATE_RESTING",
   UNRECOGNIZED = "UNRECOGNIZED",
@@ -121,8 +121,8 @@ export function lockStateToNumber(object: LockState): number {
 }
 
 /**
- * The name of a lock, as a caller says it. With the host id it gives the lock path; two callers exclude each other
- * exactly when their lock paths are equal.
+ * The name of a lock. Together with the host id it determines the lock path. Two callers exclude each other if, and
+ * only if, their lock paths are equal.
  *
  * Numbers 6 to 19 are kept for further parts of the name.
  */
@@ -140,9 +140,9 @@ export interface LockKey {
   /** Whether the lock is held while a function runs, or while a listener listens. Default: FUNCTION. */
   mode: LockMode;
   /**
-   * Overrides the sidecar's host id. Must match `^[a-z0-9](-?[a-z0-9])*$`, at most 32 characters. Default: the
-   * host id of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, where the operator
-   * forbids it.
+   * Overrides the sidecar's host id. Must match `^[a-z0-9](-?[a-z0-9])*$`, at most 32 characters. Default: the host id
+   * of the sidecar's configured provider. PERMISSION_DENIED, reason OVERRIDE_FORBIDDEN, if the operator does not allow
+   * it.
    */
   hostId?:
     | string
@@ -151,12 +151,12 @@ export interface LockKey {
    * Overrides the sidecar's host type, 1 to 256 bytes, no control characters. Without `host_id` the host id is
    * hashed from it as the provider `host-type` does; with `host_id` it is recorded with the lock (and, in the
    * layout `hashed`, part of the lock name). Default: the host type of the sidecar. PERMISSION_DENIED, reason
-   * OVERRIDE_FORBIDDEN, where the operator forbids it.
+   * OVERRIDE_FORBIDDEN, if the operator does not allow it.
    */
   hostType?: string | undefined;
 }
 
-/** Says which lock is meant, in either of the two ways a caller may know it. */
+/** Selects a lock, by its name or by its path. */
 export interface LockSelector {
   /** Exactly one must be set, else INVALID_ARGUMENT. */
   lock:
@@ -164,38 +164,38 @@ export interface LockSelector {
     /** The lock's name, as in AcquireLease. */
     { $case: "key"; value: LockKey }
     | //
-    /** The lock's path, as it stands in a Grant or a LockRecord: container, slash, name in the container. */
+    /** The lock's path, as in a Grant or a LockRecord: container, slash, name in the container. */
     { $case: "lockPath"; value: string }
     | undefined;
 }
 
 /**
- * A lock as the store and this sidecar know it. For people and schedulers: it may be out of date when it arrives,
- * and excludes nobody.
+ * A lock as the store and this sidecar know it. For people and schedulers: it may be out of date when it arrives, and
+ * excludes nobody.
  *
  * Numbers 20 to 59 are kept as the head of this file says.
  */
 export interface LockRecord {
   /** The lock path: container, slash, name in the container. Always set. */
   lockPath: string;
-  /** The host id in the path. Empty where the path does not show one, because something else made the lock. */
+  /** The host id in the path. Empty if the path has none, because other software created the lock. */
   hostId: string;
   /**
-   * The key the lock was last taken by, without overrides. Very long names are cut here, so name the lock by
-   * `lock_path`. Absent if the lock was never taken through Leasehold.
+   * The key by which the lock was last acquired, without overrides. Very long names are cut here, so identify the lock
+   * by `lock_path`. Absent if the lock was never acquired through Leasehold.
    */
   key:
     | LockKey
     | undefined;
-  /** What the lock is doing. */
+  /** The state of the lock. */
   state: LockState;
   /** The token of the newest grant: 1 to 2^53 - 1, exact in every language. Absent if there was none. */
   fencingToken?:
     | number
     | undefined;
-  /** Who has the lock, or had it last; free text. Empty if unknown. */
+  /** Who holds the lock, or held it last; free text. Empty if unknown. */
   holder: string;
-  /** The host type of who has it or had it last. Two deployments that share a host id by accident show here. */
+  /** The host type of the current or last holder. Shows when two deployments share a host id by accident. */
   hostType: string;
   /** The labels that the holder gave. See LeaseSpec. */
   labels: { [key: string]: string };
@@ -203,7 +203,7 @@ export interface LockRecord {
   acquiredAt:
     | Date
     | undefined;
-  /** Until when nobody gets the lock because of `min_hold`, by the store's clock. Absent if it does not rest. */
+  /** Until when nobody is granted the lock because of `min_hold`, by the store's clock. Absent if it does not rest. */
   restingUntil:
     | Date
     | undefined;
@@ -220,8 +220,8 @@ export interface LockRecord {
     | BreakNote
     | undefined;
   /**
-   * Whether `holder` and what goes with it are only what was recorded last, and somebody who leaves no record may have
-   * the lock now: in layout `webjobs`, where hosts of other software share the lock.
+   * Whether `holder` and the fields that belong to it are only the last ones recorded, and somebody who writes no
+   * record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
    */
   holderIsLastRecorded: boolean;
 }
