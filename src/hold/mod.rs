@@ -213,7 +213,7 @@ impl Hold {
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
-        [state, self.waiters.earliest_deadline()].into_iter().flatten().min()
+        [state, self.waiters.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
@@ -292,6 +292,7 @@ impl Hold {
     /// Does what is due.
     fn advance(&mut self, output: &mut Output) {
         self.answer_overdue(output);
+        self.repeat_waiting(output);
         match self.take_state(output.now) {
             State::Idle { not_before, retry } => {
                 if !self.waiters.is_empty() && output.now >= not_before {

@@ -267,3 +267,29 @@ async fn a_watch_tells_the_record_now_and_at_each_change() {
     here.release(&grant.lease_id).await;
     assert_eq!(seen().await.state(), LockState::Available);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s12_a_watch_and_a_wait_say_something_at_least_each_thirty_seconds() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut held = sidecar.hold(spec("nightly")).await;
+    let grant = granted(&mut held).await;
+    let request = WatchLockRequest { lock: by_key("nightly") };
+    let mut watch = sidecar.client.clone().watch_lock(request).await.unwrap().into_inner();
+    let mut patient = spec("nightly");
+    patient.wait = seconds(3_600);
+    let mut waits = sidecar.hold(patient).await;
+    for _ in 0..4 {
+        let within = Duration::from_secs(30);
+        let watched = tokio::time::timeout(within, watch.message()).await.expect("in time");
+        let record = watched.unwrap().unwrap().record.unwrap();
+        assert_eq!(record.fencing_token, Some(grant.fencing_token));
+        let Event::Waiting(waiting) =
+            tokio::time::timeout(within, next(&mut waits)).await.expect("in time")
+        else {
+            panic!("not told that it waits")
+        };
+        let holder = waiting.record.unwrap();
+        assert_eq!((waiting.position, holder.fencing_token), (1, Some(grant.fencing_token)));
+    }
+}

@@ -340,6 +340,9 @@ pub struct Resume {
 }
 /// The caller waits for the lock. Sent when it is known that it must, and again when a further try of the sidecar finds
 /// the lock still taken and the place or the holder has changed.
+///
+/// Repeated at least every 30 s, with the place and the record as they are then: a client that hears nothing for longer
+/// can take the connection for dead.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Waiting {
     /// The place among those who wait at this sidecar; 1 is next. Other sidecars have queues of their own.
@@ -1179,6 +1182,10 @@ pub mod lease_service_client {
         /// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
         /// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
         /// act until the end of the validity that it was told, and resume until then (S16).
+        ///
+        /// The stream is never silent for long: Waiting comes at least every 30 s, and to a holder Renewed at least every third
+        /// of the lease duration. A client that hears nothing for 90 s can take the connection for dead, and call again or
+        /// resume.
         pub async fn hold_lease(
             &mut self,
             request: impl tonic::IntoRequest<super::HoldLeaseRequest>,
@@ -1256,6 +1263,8 @@ pub mod lease_service_client {
         /// Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
         /// falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
         /// be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+        ///
+        /// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
         pub async fn watch_lock(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchLockRequest>,
@@ -1444,6 +1453,10 @@ pub mod lease_service_server {
         /// caller's doing: over a Unix socket, or over loopback if the caller sends its kernel's boot id as metadata
         /// `leasehold-boot-id` with the call; over a network the lock is released when its validity ends. A stream that ended otherwise is never a held lock: the client may
         /// act until the end of the validity that it was told, and resume until then (S16).
+        ///
+        /// The stream is never silent for long: Waiting comes at least every 30 s, and to a holder Renewed at least every third
+        /// of the lease duration. A client that hears nothing for 90 s can take the connection for dead, and call again or
+        /// resume.
         async fn hold_lease(
             &self,
             request: tonic::Request<super::HoldLeaseRequest>,
@@ -1470,6 +1483,8 @@ pub mod lease_service_server {
         /// Tells a lock's record now and at each change, until the caller cancels. For those who want to know when a lock
         /// falls free; it excludes nobody. Changes made elsewhere are seen with a delay of some seconds, and quick ones may
         /// be seen as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+        ///
+        /// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
         async fn watch_lock(
             &self,
             request: tonic::Request<super::WatchLockRequest>,
