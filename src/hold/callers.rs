@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 impl Hold {
     pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
-        if self.draining {
+        if self.shutdown.is_under_way() {
             return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
         }
         if let State::Held(held) = &self.state

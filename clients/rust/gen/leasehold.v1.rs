@@ -1186,6 +1186,12 @@ pub mod lease_service_client {
         /// The stream is never silent for long: Waiting comes at least every 30 s, and to a holder Renewed at least every third
         /// of the lease duration. A client that hears nothing for 90 s can take the connection for dead, and call again or
         /// resume.
+        ///
+        /// A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. So ends every
+        /// stream of a sidecar that is stopped where its operator says that a replacement follows (`drain.hand_over`,
+        /// SHUTTING_DOWN): each hold was renewed once more then, and is resumed at the replacement, which has the same address
+        /// (S15). A hold of AcquireLease is renewed once more as well; it cannot be resumed or released elsewhere, and ends with
+        /// its validity.
         pub async fn hold_lease(
             &mut self,
             request: impl tonic::IntoRequest<super::HoldLeaseRequest>,
@@ -1457,6 +1463,12 @@ pub mod lease_service_server {
         /// The stream is never silent for long: Waiting comes at least every 30 s, and to a holder Renewed at least every third
         /// of the lease duration. A client that hears nothing for 90 s can take the connection for dead, and call again or
         /// resume.
+        ///
+        /// A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. So ends every
+        /// stream of a sidecar that is stopped where its operator says that a replacement follows (`drain.hand_over`,
+        /// SHUTTING_DOWN): each hold was renewed once more then, and is resumed at the replacement, which has the same address
+        /// (S15). A hold of AcquireLease is renewed once more as well; it cannot be resumed or released elsewhere, and ends with
+        /// its validity.
         async fn hold_lease(
             &self,
             request: tonic::Request<super::HoldLeaseRequest>,
