@@ -16,7 +16,9 @@ use crate::world::World;
 
 /// How much earlier than agreed a hold may end: a clock is fast.
 const EARLY: Duration = Duration::from_millis(500);
-/// The same for one that went on elsewhere: front ends of the store differ by 3 s, cut to the second, at either end.
+/// The same for one that went on elsewhere: front ends of the store differ by 3 s, cut to the second, at either end. Each
+/// move may take so much from a bound (`coordinator::resume_token`).
+const EARLY_A_MOVE: Duration = Duration::from_secs(4);
 const EARLY_ELSEWHERE: Duration = Duration::from_secs(6);
 
 impl World {
@@ -171,7 +173,10 @@ impl World {
         if lease.is_some_and(|lease| self.checks.broken.contains(&lease)) {
             return;
         }
-        let early = if client.former.is_empty() { EARLY } else { EARLY_ELSEWHERE };
+        let early = match u32::try_from(client.former.len()).unwrap() {
+            0 => EARLY,
+            moves => EARLY_ELSEWHERE.max(EARLY_A_MOVE * moves),
+        };
         let least = client.bounds.iter().min().copied();
         let too_early = least.is_some_and(|ends| self.now + early < ends);
         if too_early && client.terms.auto_renew {
