@@ -22,8 +22,8 @@ use crate::telemetry::{self, Measured, Metrics};
 /// Runs the sidecar until it is told to end. Without any configuration it keeps locks in a file of this user, and
 /// listens on loopback.
 ///
-/// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period. A second one ends it at
-/// once.
+/// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period; with drain.hand_over it
+/// renews each hold once more instead, and leaves it to be resumed at the replacement. A second one ends it at once.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -90,18 +90,26 @@ async fn end(
 ) -> Exit {
     let number = signals.next().await;
     let period = config.drain.period;
-    tracing::info!(
-        signal = number,
-        period = %humantime::format_duration(period),
-        "shutting down: waiting for holders to let go; a second signal ends it at once"
-    );
+    let end = async {
+        if config.drain.hand_over {
+            coordinator.hand_over(period).await;
+        } else {
+            coordinator.drain(period).await;
+        }
+    };
+    let what = match config.drain.hand_over {
+        true => "shutting down: renewing each hold once more for the replacement",
+        false => "shutting down: waiting for holders to release",
+    };
+    let period = humantime::format_duration(period);
+    tracing::info!(signal = number, %period, "{what}; a second signal ends it at once");
     tokio::select! {
         biased;
         number = signals.next() => {
             tracing::warn!("ended at once by a second signal: leases that are held run out");
             Exit::by_signal(number)
         }
-        () = coordinator.drain(period) => {
+        () = end => {
             stop.cancel();
             stop_admin.cancel();
             tracing::info!("shut down");

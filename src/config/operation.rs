@@ -12,6 +12,8 @@ use crate::telemetry::{Filter, Format};
 pub struct Drain {
     /// How long holders have to release their locks (S15). Default: 20 s.
     pub period: Duration,
+    /// Whether a replacement follows, at which clients resume their holds (S15, S16). Default: false.
+    pub hand_over: bool,
 }
 
 /// What operators reach.
@@ -38,6 +40,13 @@ settings! {
         "20s",
         "How long holders have to release their locks when the sidecar is told to stop. The pod's grace period must be longer.",
     ).within(Duration::ZERO, Duration::from_secs(3_600));
+    HAND_OVER: bool = Key::new(
+        "drain.hand_over",
+        "false",
+        "Whether a replacement follows at the same address when the sidecar is told to stop. Then no holder is told to \
+         finish: each hold is renewed once more, its stream ends, and its client resumes it at the replacement. What \
+         nobody resumes there before its validity is over runs out.",
+    );
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",
         "127.0.0.1:50952",
@@ -62,7 +71,7 @@ settings! {
 }
 
 pub(super) fn read_drain(values: &Values<'_>) -> Option<Drain> {
-    Some(Drain { period: values.get(&PERIOD)? })
+    Some(Drain { period: values.get(&PERIOD)?, hand_over: values.get(&HAND_OVER)? })
 }
 
 /// `tcp` is the callers' address, which admin cannot share.

@@ -81,6 +81,7 @@ pub(super) fn send(
         | Action::TellFailed { .. }
         | Action::TellSuperseded { .. }
         | Action::TellMoved { .. }
+        | Action::TellInterrupted { .. }
         | Action::TellExtended { .. }
         | Action::TellRenewed { .. }
         | Action::TellAtRisk { .. }

@@ -7,7 +7,11 @@ use tokio::sync::watch;
 use super::Coordinator;
 use super::readiness::StoreStatus;
 use super::records::CHECK_INTERVAL;
+use super::registry::Registry;
+use super::request::CallError;
 use super::task::Command;
+use crate::hold::{StoreFailure, StoreFailureKind};
+use crate::time::Instant;
 
 /// How long holders that were told of the end have to close before the process ends (S15).
 const CLOSING: Duration = Duration::from_secs(1);
@@ -20,19 +24,37 @@ impl Coordinator {
     /// Refuses new callers, tells every holder, keeps renewing, and returns when all have released their locks or
     /// `period` is over and the rest have been told that they lost (S15).
     pub async fn drain(&self, period: Duration) {
-        let ends = self.shared.clock.now() + period;
-        {
-            let mut registry = self.shared.registry();
-            registry.start_draining();
-            registry.send_to_all(|| Command::DrainStarted(ends));
-        }
-        self.shared.draining.send_replace(true);
+        self.shut_down(period, Registry::start_draining, Command::DrainStarted);
         if self.idle_within(period).await {
             return;
         }
         self.shared.registry().send_to_all(|| Command::DrainEnded);
         // Those that answer by closing are released; the leases of the others run out (S13).
         self.idle_within(CLOSING).await;
+    }
+
+    /// Refuses new callers, ends waits and watches, renews every hold once more, and ends its stream so that its client
+    /// resumes it at the replacement that follows (S15, S16): nobody is told draining or lost, and nothing is released.
+    /// Comes back when all that is done, or `period` is over.
+    pub async fn hand_over(&self, period: Duration) {
+        self.shut_down(period, Registry::start_hand_over, Command::HandOverStarted);
+        // The machines give up in time by themselves; what they have asked then may still be answered.
+        self.idle_within(period + CLOSING).await;
+    }
+
+    fn shut_down(
+        &self,
+        period: Duration,
+        begin: impl FnOnce(&mut Registry),
+        command: impl Fn(Instant) -> Command,
+    ) {
+        let ends = self.shared.clock.now() + period;
+        {
+            let mut registry = self.shared.registry();
+            begin(&mut registry);
+            registry.send_to_all(|| command(ends));
+        }
+        self.shared.draining.send_replace(true);
     }
 
     /// Keeps knowing whether the store can be used: by real requests where there are any, else by a check, at most
@@ -73,5 +95,27 @@ impl Coordinator {
             }
         };
         tokio::time::timeout(period, idle).await.is_ok()
+    }
+}
+
+impl CallError {
+    /// The sidecar shuts down, and nobody is served any more (S15).
+    pub(super) fn shutting_down() -> Self {
+        Self::ending("the sidecar is shutting down")
+    }
+
+    /// The sidecar shuts down and a replacement follows: holds go on there (S15, S16).
+    pub(super) fn handed_over() -> Self {
+        Self::ending(
+            "the sidecar is being replaced: the hold goes on, and is to be resumed at the replacement",
+        )
+    }
+
+    fn ending(message: &str) -> Self {
+        Self::StoreFailure(StoreFailure {
+            kind: StoreFailureKind::ShuttingDown,
+            message: message.to_owned(),
+            retry_after: None,
+        })
     }
 }

@@ -204,7 +204,7 @@ impl Coordinator {
     ) -> Result<Released, CallError> {
         let before = |registry: &Registry| {
             let ended = registry.ended(lease_id, generation);
-            ended.map(released_before).ok_or(CallError::UnknownLease)
+            ended.map(released_before).ok_or_else(|| registry.unknown_lease())
         };
         let (reply, answer) = oneshot::channel();
         {
@@ -214,7 +214,7 @@ impl Coordinator {
             };
             let command = Command::Release(HoldCall { lease_id, generation }, reply);
             if registry.send(&entry.path, command).is_err() {
-                return Err(CallError::UnknownLease);
+                return Err(registry.unknown_lease());
             }
         }
         // The task failed under it: its holds are lost.
@@ -304,11 +304,7 @@ impl Coordinator {
         let mut registry = shared.registry();
         if registry.is_draining() {
             shared.observe_refusal(AcquireResult::Failed(StoreFailureKind::ShuttingDown));
-            return Err(CallError::StoreFailure(StoreFailure {
-                kind: StoreFailureKind::ShuttingDown,
-                message: "the sidecar is shutting down".to_owned(),
-                retry_after: None,
-            }));
+            return Err(CallError::shutting_down());
         }
         if matches!(command, Command::Resume(..)) {
             registry.admit_resume();
@@ -333,13 +329,13 @@ impl Coordinator {
         {
             let registry = self.shared.registry();
             let Some(entry) = registry.hold(lease_id) else {
-                return Err(over(registry.ended(lease_id, generation)));
+                return Err(registry.why_over(lease_id, generation));
             };
             if registry.send(&entry.path, command(reply)).is_err() {
-                return Err(CallError::UnknownLease);
+                return Err(registry.unknown_lease());
             }
         }
-        let failed = |_| Err(over(self.shared.registry().ended(lease_id, generation)));
+        let failed = |_| Err(self.shared.registry().why_over(lease_id, generation));
         answer.await.unwrap_or_else(failed)
     }
 }
@@ -362,15 +358,6 @@ impl Shared {
             valid_until: self.clock.boot_reading(valid_until),
             valid_for: valid_until.saturating_since(self.clock.now()),
         }
-    }
-}
-
-/// Why a call about an unknown hold is refused.
-fn over(ended: Option<Ended>) -> CallError {
-    match ended {
-        None => CallError::UnknownLease,
-        Some(Ended::Released) => CallError::HoldReleased,
-        Some(Ended::Lost(reason)) => CallError::HoldLost { reason },
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct Registry {
     collided: HashSet<LockPath>,
     waiters: usize,
     draining: bool,
+    /// The holds go on at a replacement (S15).
+    hands_over: bool,
 }
 
 impl Registry {
@@ -124,7 +126,7 @@ impl Registry {
     }
 
     /// A resume has taken the place of `caller` (S16).
-    pub(super) fn hand_over(&mut self, lease_id: LeaseId, caller: CallerId, to: CallerId) {
+    pub(super) fn supersede(&mut self, lease_id: LeaseId, caller: CallerId, to: CallerId) {
         if let Some(entry) = self.holds.get_mut(&lease_id).filter(|entry| entry.caller == caller) {
             entry.caller = to;
         }
@@ -158,6 +160,26 @@ impl Registry {
 
     pub(super) const fn start_draining(&mut self) {
         self.draining = true;
+    }
+
+    /// The same, and from now on what is not known here may be at the replacement (S15).
+    pub(super) const fn start_hand_over(&mut self) {
+        self.start_draining();
+        self.hands_over = true;
+    }
+
+    /// Why a call about a hold that is not here is refused.
+    pub(super) fn why_over(&self, lease_id: LeaseId, generation: Option<u64>) -> CallError {
+        match self.ended(lease_id, generation) {
+            None => self.unknown_lease(),
+            Some(Ended::Released) => CallError::HoldReleased,
+            Some(Ended::Lost(reason)) => CallError::HoldLost { reason },
+        }
+    }
+
+    /// Why a call about a hold of which nothing is known here is refused.
+    pub(super) fn unknown_lease(&self) -> CallError {
+        if self.hands_over { CallError::handed_over() } else { CallError::UnknownLease }
     }
 
     /// Whether this is the first collision seen on this path.

@@ -57,6 +57,7 @@ pub(super) enum Command {
     NoteBreak(BreakNote),
     DrainStarted(Instant),
     DrainEnded,
+    HandOverStarted(Instant),
 }
 
 /// Whose hold a call is about, and the generation that its caller was answered with (S16).
@@ -196,6 +197,7 @@ impl Task {
             Some(Command::NoteBreak(note)) => self.break_note = Some(note),
             Some(Command::DrainStarted(ends)) => self.feed(Event::DrainStarted { ends }),
             Some(Command::DrainEnded) => self.feed(Event::DrainEnded),
+            Some(Command::HandOverStarted(ends)) => self.feed(Event::HandOverStarted { ends }),
         }
     }
 
@@ -295,7 +297,7 @@ impl Task {
 
     fn validity(&self, HoldCall { lease_id, generation }: HoldCall) -> Result<Validity, CallError> {
         let Some(caller) = self.holder(lease_id) else {
-            return Err(super::over(self.shared.registry().ended(lease_id, generation)));
+            return Err(self.shared.registry().why_over(lease_id, generation));
         };
         if let Some(valid_until) = self.hold.validity(caller) {
             self.note_validity(lease_id, valid_until, None);

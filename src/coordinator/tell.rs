@@ -24,6 +24,7 @@ impl Task {
             Action::TellFailed { caller, store_failure } => self.tell_failed(caller, store_failure),
             Action::TellSuperseded { caller, by } => self.tell_superseded(caller, by),
             Action::TellMoved { caller } => self.tell_moved(caller),
+            Action::TellInterrupted { caller } => self.tell_interrupted(caller),
             Action::TellExtended { caller, valid_until, max_hold_ends } => {
                 self.tell_extended(caller, valid_until, max_hold_ends);
             }
@@ -175,7 +176,7 @@ impl Task {
 
     fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
-        self.shared.registry().hand_over(caller.lease_id, id, by);
+        self.shared.registry().supersede(caller.lease_id, id, by);
         self.end_wait(&mut caller, AcquireResult::Left);
         caller.sink.event(HoldEvent::Failed(CallError::Superseded));
         caller.sink.answer(Err(CallError::Superseded));
@@ -183,8 +184,21 @@ impl Task {
 
     /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
     fn tell_moved(&mut self, id: CallerId) {
-        self.grants.remove(id);
         tracing::info!(lock = %self.path, "a hold has gone on at another sidecar");
+        self.tell_gone(id, &CallError::Superseded);
+    }
+
+    /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15, S16).
+    fn tell_interrupted(&mut self, id: CallerId) {
+        let token = self.callers.get(&id).and_then(|caller| caller.token);
+        let token = token.map(FencingToken::value);
+        tracing::info!(lock = %self.path, token, "left to the replacement");
+        self.tell_gone(id, &CallError::handed_over());
+    }
+
+    /// Nothing of a hold is left here, though it may not be over.
+    fn tell_gone(&mut self, id: CallerId, why: &CallError) {
+        self.grants.remove(id);
         self.releases.retain(|(caller, _)| *caller != id);
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let now = self.shared.clock.now();
@@ -195,8 +209,8 @@ impl Task {
             registry.forget_hold(caller.lease_id, id);
             registry.changed(&self.path);
         }
-        caller.sink.event(HoldEvent::Failed(CallError::Superseded));
-        caller.sink.answer(Err(CallError::Superseded));
+        caller.sink.event(HoldEvent::Failed(why.clone()));
+        caller.sink.answer(Err(why.clone()));
     }
 
     fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {

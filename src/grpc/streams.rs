@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_util::Stream;
 use tokio::sync::watch;
@@ -9,12 +10,16 @@ use tonic::Status;
 
 use super::life_line::LifeLine;
 use super::{answer, proto, status};
-use crate::coordinator::{Coordinator, HoldEvent, HoldStream, LockWatch};
+use crate::coordinator::{CallError, Coordinator, HoldEvent, HoldStream, LockRecord, LockWatch};
 use crate::lock::Namespace;
 
 /// How often a stream that was dropped lets the task of its connection go first: that task may be about to find that
 /// the connection is gone.
 const TURNS: usize = 3;
+
+/// A watch of a lock that does not change hears its record again after this: one that hears nothing takes its connection
+/// for dead, and a proxy may close it. A little under the 30 s that callers are promised.
+const REPEAT: Duration = Duration::from_secs(25);
 
 /// The events of a hold, and its life line: dropped before its last event, it asks its connection why.
 #[derive(Debug)]
@@ -121,7 +126,7 @@ impl Drop for HoldEvents {
     }
 }
 
-/// The records of a lock as they change, until the sidecar drains.
+/// The records of a lock as they change, and the last one again while it does not, until the sidecar ends.
 pub(super) fn watch(
     watch: LockWatch,
     coordinator: &Coordinator,
@@ -130,25 +135,39 @@ pub(super) fn watch(
         watch: LockWatch,
         draining: watch::Receiver<bool>,
         namespace: Namespace,
+        last: Option<LockRecord>,
     }
     let state = State {
         watch,
         draining: coordinator.draining(),
         namespace: coordinator.host().namespace.clone(),
+        last: None,
     };
     futures_util::stream::unfold(Some(state), |state| async {
         let mut state = state?;
         let next = tokio::select! {
             biased;
             _ = state.draining.wait_for(|draining| *draining) => Err(status::shutting_down()),
-            record = state.watch.next() => record.map_err(|error| status::of_call(&error)),
+            record = next_or_last(&mut state.watch, state.last.take()) => {
+                record.map_err(|error| status::of_call(&error))
+            }
         };
         Some(match next {
             Ok(record) => {
+                state.last = Some(record.clone());
                 let record = Some(answer::record(record, &state.namespace));
                 (Ok(proto::WatchLockResponse { record }), Some(state))
             }
             Err(status) => (Err(status), None),
         })
     })
+}
+
+/// The next record, or `last` once more when there is none for long.
+async fn next_or_last(
+    watch: &mut LockWatch,
+    last: Option<LockRecord>,
+) -> Result<LockRecord, CallError> {
+    let Some(last) = last else { return watch.next().await };
+    tokio::time::timeout(REPEAT, watch.next()).await.unwrap_or(Ok(last))
 }

@@ -113,6 +113,12 @@ pub enum Action {
         /// Whom.
         caller: CallerId,
     },
+    /// Tell a holder that this sidecar ends and its hold does not: the client resumes it at the replacement, within the
+    /// validity that it was told last (S15, S16). A release that the store has not answered is not told as done (S13).
+    TellInterrupted {
+        /// Whom.
+        caller: CallerId,
+    },
     /// Tell a holder its new validity.
     TellRenewed {
         /// Whom.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::action::{Action, LossReason};
+use super::callers::shutting_down;
 use super::event::CallerId;
+use super::hand_over::Shutdown;
 use super::held::{BROKEN, GracePeriod, Phase};
 use super::output::Output;
 use super::{Hold, State};
@@ -77,7 +79,14 @@ impl Hold {
         }
     }
 
-    pub(super) fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
+    pub(super) fn start_draining(&mut self, ends: Instant, output: &mut Output) {
+        self.shutdown = Shutdown::Drain;
+        self.fail_all(&shutting_down(), output);
+        self.drain_resume(output);
+        self.drain_holder(ends, output);
+    }
+
+    fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
         match self.take_state(output.now) {
             // The end of the rest is in the record, so the lease is not needed to keep it (S11).
             State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {

@@ -14,7 +14,7 @@ use crate::time::Instant;
 
 impl Hold {
     pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
-        if self.draining {
+        if self.shutdown.is_under_way() {
             return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
         }
         if let State::Held(held) = &self.state
@@ -23,7 +23,7 @@ impl Hold {
             return output.push(Action::TellSameGrant { caller, holder: held.caller });
         }
         let waiter = Waiter::new(caller, terms, output.now);
-        let waiter = match self.waiters.replace(waiter) {
+        let waiter = match self.waiters.replace(waiter, output.now) {
             Ok((superseded, _)) => {
                 output.push(Action::TellSuperseded { caller: superseded, by: caller });
                 if self.is_answer_known(output.now) {
@@ -39,7 +39,7 @@ impl Hold {
         if waiter.terms.wait.is_zero() {
             self.try_once_soon(output.now);
         }
-        self.waiters.push(waiter);
+        self.waiters.push(waiter, output.now);
         if self.is_answer_known(output.now) {
             self.tell_untold(output);
         }
@@ -99,6 +99,17 @@ impl Hold {
     pub(super) fn answer_overdue(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_overdue(output.now) {
             output.push(self.refusal(waiter.caller, output.now));
+        }
+    }
+
+    /// Who waits for long is told so again, whatever has changed.
+    pub(super) fn repeat_waiting(&mut self, output: &mut Output) {
+        if !self.waiters.is_repeat_due(output.now) {
+            return;
+        }
+        let token = self.newest_token();
+        for (caller, place) in self.waiters.tell_again(token, output.now) {
+            output.push(Action::TellWaiting { caller, place });
         }
     }
 

@@ -119,6 +119,11 @@ pub enum Event {
     },
     /// The drain period is over (S15).
     DrainEnded,
+    /// The sidecar is shutting down, and a replacement follows at which clients resume their holds (S15, S16).
+    HandOverStarted {
+        /// When the sidecar ends at the latest.
+        ends: Instant,
+    },
     /// Time passed.
     TimePassed,
 }

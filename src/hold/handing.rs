@@ -84,7 +84,7 @@ impl Hold {
                 self.give_back(*held, reply, output);
             }
             Phase::Active => match held.bounds.rests_until(output.now) {
-                Some(until) if !self.draining => {
+                Some(until) if !self.shutdown.is_under_way() => {
                     held.phase = Phase::Resting { until };
                     self.keep_resting(held, until, output);
                 }
@@ -269,7 +269,7 @@ impl Hold {
             && held.bounds.rests_until(now).is_none();
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
-        fits && sound && !enough && !self.draining
+        fits && sound && !enough && !self.shutdown.is_under_way()
     }
 
     /// Writes a new epoch for the caller at the front, under the lease that is had (S5).

@@ -303,7 +303,10 @@ impl Hold {
     }
 
     pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, output: &mut Output) {
-        debug_assert!(!self.draining, "S15: nothing is granted while the sidecar shuts down");
+        debug_assert!(
+            !self.shutdown.is_under_way(),
+            "S15: nothing is granted while the sidecar shuts down"
+        );
         self.store_failure = None;
         if self.suspected_at.is_some_and(|at| held.renewal.good_sent() < at)
             && !held.renewal.is_suspected()

@@ -6,7 +6,10 @@ use super::{Hold, State};
 impl Hold {
     /// What holds after every event, and what must not.
     pub(super) fn check(&self) {
-        debug_assert!(!self.draining || self.waiters.is_empty(), "S15: nobody waits in a drain");
+        debug_assert!(
+            !self.shutdown.is_under_way() || self.waiters.is_empty(),
+            "S15: nobody waits in a drain"
+        );
         match &self.state {
             State::Idle { retry, .. } => debug_assert!(
                 retry.is_none() || !self.waiters.is_empty(),

@@ -27,6 +27,7 @@ mod bounds;
 mod callers;
 mod event;
 mod granting;
+mod hand_over;
 mod handing;
 mod held;
 mod invariants;
@@ -65,7 +66,7 @@ pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
 
 use acquisition::{Attempt, Retry};
-use callers::shutting_down;
+use hand_over::Shutdown;
 use held::Held;
 use jitter::Jitter;
 use late::LateRequests;
@@ -88,7 +89,7 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`. While it is held: `held`, `renewing`,
-/// `asked`, `resuming`. Its end: `handing`, `releasing`, `late`. What is always true: `invariants`.
+/// `asked`, `resuming`. Its end: `handing`, `releasing`, `late`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Settings,
@@ -104,7 +105,8 @@ pub struct Hold {
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
     store_failure: Option<Box<StoreFailure>>,
     late: LateRequests,
-    draining: bool,
+    /// How the sidecar ends, once it does (S15).
+    shutdown: Shutdown,
     /// When a pause was suspected last: what was asked for before says nothing of it (S3).
     suspected_at: Option<Instant>,
     requests: u64,
@@ -173,7 +175,7 @@ impl Hold {
             handing_since: None,
             store_failure: None,
             late: LateRequests::default(),
-            draining: false,
+            shutdown: Shutdown::None,
             suspected_at: None,
             requests: 0,
         }
@@ -213,7 +215,8 @@ impl Hold {
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
-        [state, self.waiters.earliest_deadline()].into_iter().flatten().min()
+        let left = state.and_then(|_| self.shutdown.left_to_replacement_at());
+        [state, left, self.waiters.poll_timeout()].into_iter().flatten().min()
     }
 
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
@@ -292,6 +295,8 @@ impl Hold {
     /// Does what is due.
     fn advance(&mut self, output: &mut Output) {
         self.answer_overdue(output);
+        self.repeat_waiting(output);
+        self.advance_hand_over(output);
         match self.take_state(output.now) {
             State::Idle { not_before, retry } => {
                 if !self.waiters.is_empty() && output.now >= not_before {
@@ -359,13 +364,9 @@ impl Hold {
             }
             Event::LeaseBroken => self.broken_here(output),
             Event::PauseSuspected => self.suspect_pause(output),
-            Event::DrainStarted { ends } => {
-                self.draining = true;
-                self.fail_all(&shutting_down(), output);
-                self.drain_resume(output);
-                self.drain_holder(ends, output);
-            }
+            Event::DrainStarted { ends } => self.start_draining(ends, output),
             Event::DrainEnded => self.shut_down_holder(output),
+            Event::HandOverStarted { ends } => self.start_hand_over(ends, output),
             Event::TimePassed => {}
         }
     }

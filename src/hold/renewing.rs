@@ -89,6 +89,9 @@ impl Hold {
                 }
                 let recovered = held.renewal.succeeded(answered.sent);
                 tell_renewed(&mut held, recovered, output);
+                if self.shutdown.hands_over() {
+                    return self.renewed_once_more(held, answered.cut_off, output);
+                }
                 self.state = State::Held(held);
                 return;
             }

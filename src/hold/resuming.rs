@@ -56,7 +56,7 @@ enum Verdict {
 
 impl Hold {
     pub(super) fn resume(&mut self, caller: CallerId, resume: Resume, output: &mut Output) {
-        if self.draining {
+        if self.shutdown.is_under_way() {
             return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
         }
         let Some(resume) = self.resume_here(caller, resume, output) else { return };

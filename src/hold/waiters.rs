@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::event::{CallerId, Terms};
 use crate::lock::FencingToken;
@@ -16,6 +17,10 @@ pub(super) struct Waiter {
     /// The place and the newest token that it was told last.
     told: Option<Told>,
 }
+
+/// Whoever waits hears so again after this at the latest: one that hears nothing takes its connection for dead, and a
+/// proxy may close it. A little under the 30 s that callers are promised.
+const REPEAT: Duration = Duration::from_secs(25);
 
 /// A place in the queue, and the newest token of the lock.
 type Told = (usize, Option<FencingToken>);
@@ -44,16 +49,18 @@ pub(super) struct Waiters {
     /// Those who were not told yet that they wait: they came while it was not known whether they would.
     untold: BTreeSet<Ticket>,
     next: Ticket,
+    /// When all are told once more that they wait.
+    repeat_at: Option<Instant>,
 }
 
 /// The order of arrival.
 type Ticket = u64;
 
 impl Waiters {
-    pub(super) fn push(&mut self, waiter: Waiter) {
+    pub(super) fn push(&mut self, waiter: Waiter, now: Instant) {
         let ticket = self.next;
         self.next += 1;
-        self.put(ticket, waiter);
+        self.put(ticket, waiter, now);
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiter> {
@@ -79,8 +86,10 @@ impl Waiters {
         self.queue.is_empty()
     }
 
-    pub(super) fn earliest_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|(deadline, _)| *deadline)
+    /// When the first wait is over, or all are to be told again that they wait.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        [deadline, self.repeat_at].into_iter().flatten().min()
     }
 
     /// Takes `caller` out; whether it was there.
@@ -116,6 +125,27 @@ impl Waiters {
         })
     }
 
+    /// Whether all are to be told once more that they wait.
+    pub(super) fn is_repeat_due(&self, now: Instant) -> bool {
+        self.repeat_at.is_some_and(|at| now >= at)
+    }
+
+    /// All who wait, and their places; from now on they were told. Also those who came while it was not known whether they
+    /// would wait: they have.
+    pub(super) fn tell_again(
+        &mut self,
+        token: Option<FencingToken>,
+        now: Instant,
+    ) -> impl Iterator<Item = (CallerId, usize)> {
+        self.repeat_at = Some(now + REPEAT);
+        self.untold.clear();
+        let places = self.queue.values_mut().zip(1..);
+        places.filter(|(waiter, _)| !waiter.is_one_try()).map(move |(waiter, place)| {
+            waiter.told = Some((place, token));
+            (waiter.caller, place)
+        })
+    }
+
     /// Takes out one of those who wanted one try.
     pub(super) fn pop_one_try(&mut self) -> Option<Waiter> {
         let ticket = self.one_tries.first().copied()?;
@@ -123,17 +153,22 @@ impl Waiters {
     }
 
     /// Gives the place of the waiter with the same request id to `waiter`; who had it, and the place.
-    pub(super) fn replace(&mut self, waiter: Waiter) -> Result<(CallerId, usize), Waiter> {
+    pub(super) fn replace(
+        &mut self,
+        waiter: Waiter,
+        now: Instant,
+    ) -> Result<(CallerId, usize), Waiter> {
         let ticket = self.request_ids.get(&waiter.terms.request_id).copied();
         let Some((ticket, former)) = ticket.and_then(|ticket| Some((ticket, self.take(ticket)?)))
         else {
             return Err(waiter);
         };
-        self.put(ticket, waiter);
+        self.put(ticket, waiter, now);
         Ok((former.caller, self.queue.range(..=ticket).count()))
     }
 
-    fn put(&mut self, ticket: Ticket, waiter: Waiter) {
+    fn put(&mut self, ticket: Ticket, waiter: Waiter, now: Instant) {
+        self.repeat_at.get_or_insert(now + REPEAT);
         if waiter.is_one_try() {
             self.one_tries.insert(ticket);
         } else {

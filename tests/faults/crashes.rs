@@ -126,3 +126,40 @@ async fn s16_the_client_library_holds_on_over_a_restart_by_itself() {
     )
     .await;
 }
+
+/// `drain.hand_over`: the client's own library goes on at the replacement, over the socket and over TCP.
+#[tokio::test]
+async fn s15_s16_the_client_library_holds_on_over_a_hand_over() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let tcp = format!("listen.tcp={address}");
+    let mut sidecar = Sidecar::on_azurite("Handed-Over", &["drain.hand_over=true", &tcp]).await;
+    let local = sidecar.client().await;
+    let remote = leasehold_client::Client::connect(format!("http://{address}")).await.unwrap();
+    let mut guards = Vec::new();
+    for (client, function) in [(&local, "by-socket"), (&remote, "by-tcp")] {
+        guards.push(client.hold(spec(function)).await.unwrap().granted().unwrap());
+    }
+    let tokens: Vec<u64> = guards.iter().map(|guard| guard.fencing_token()).collect();
+    sidecar.signal(Signal::TERM);
+    assert_eq!(sidecar.ended().await.code(), Some(0), "{}", sidecar.log());
+    let ended = sidecar.log();
+    assert!(!ended.contains("\"released\"") && !ended.contains("\"lost\""), "{ended}");
+    sidecar.restart().await;
+    let rpc = sidecar.client().await;
+    for function in ["by-socket", "by-tcp"] {
+        let key = || spec(function).key.unwrap();
+        let back = async {
+            while !rpc.get_lock(key()).await.unwrap().held_here {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(crate::process::PATIENCE, back).await.unwrap();
+    }
+    for (guard, token) in guards.into_iter().zip(tokens) {
+        assert!(guard.is_valid() && guard.fencing_token() == token);
+        let released = guard.release().await.unwrap();
+        assert_eq!(released.outcome().as_str_name(), "RELEASE_OUTCOME_RELEASED");
+    }
+}

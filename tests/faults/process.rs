@@ -61,6 +61,8 @@ impl Sidecar {
 
     /// Starts it anew at the same place, and does not wait for it.
     pub(crate) fn start_again(&mut self) {
+        // Two of them would be at one place.
+        self.child.wait().unwrap();
         self.child = spawn(self.folder.path(), &self.settings, &self.environment);
     }
 
@@ -104,6 +106,13 @@ impl Sidecar {
     /// Kills it, and proves that this is what it died of.
     pub(crate) fn kill(&mut self) {
         kill(&mut self.child);
+    }
+
+    /// Whether its process has ended, by itself or not.
+    pub(crate) fn has_ended(&self) -> bool {
+        // One that was waited for is gone, and one that was not is a zombie.
+        let id = self.child.id();
+        !Path::new(&format!("/proc/{id}")).exists() || states(id).iter().all(|state| *state == 'Z')
     }
 
     /// Waits until its process has ended.

@@ -29,6 +29,7 @@ enum Happens {
     Broken,
     Drain(u64),
     DrainEnds,
+    HandOver(u64),
     Time(u64),
 }
 
@@ -55,6 +56,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(Happens::Broken),
         1 => (0..30_u64).prop_map(Happens::Drain),
         1 => Just(Happens::DrainEnds),
+        1 => (0..30_u64).prop_map(Happens::HandOver),
         4 => (0..20_000_u64).prop_map(Happens::Time),
     ]
 }
@@ -155,6 +157,7 @@ fn event(happens: Happens, now: Instant) -> Event {
         Happens::Broken => Event::LeaseBroken,
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
+        Happens::HandOver(span) => Event::HandOverStarted { ends: now + seconds(span) },
         Happens::Time(_) => Event::TimePassed,
     }
 }

@@ -7,6 +7,7 @@ use leasehold_client::proto::{
     hold_lease_request::Start,
 };
 use tonic::Code;
+use tonic_types::StatusExt as _;
 
 use crate::rig::{Account, Event, by_key, granted, next, reason, seconds, spec};
 
@@ -266,4 +267,77 @@ async fn a_watch_tells_the_record_now_and_at_each_change() {
     assert_eq!(record.fencing_token, Some(grant.fencing_token));
     here.release(&grant.lease_id).await;
     assert_eq!(seen().await.state(), LockState::Available);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s12_a_watch_and_a_wait_say_something_at_least_each_thirty_seconds() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut held = sidecar.hold(spec("nightly")).await;
+    let grant = granted(&mut held).await;
+    let request = WatchLockRequest { lock: by_key("nightly") };
+    let mut watch = sidecar.client.clone().watch_lock(request).await.unwrap().into_inner();
+    let mut patient = spec("nightly");
+    patient.wait = seconds(3_600);
+    let mut waits = sidecar.hold(patient).await;
+    for _ in 0..4 {
+        let within = Duration::from_secs(30);
+        let watched = tokio::time::timeout(within, watch.message()).await.expect("in time");
+        let record = watched.unwrap().unwrap().record.unwrap();
+        assert_eq!(record.fencing_token, Some(grant.fencing_token));
+        let Event::Waiting(waiting) =
+            tokio::time::timeout(within, next(&mut waits)).await.expect("in time")
+        else {
+            panic!("not told that it waits")
+        };
+        let holder = waiting.record.unwrap();
+        assert_eq!((waiting.position, holder.fencing_token), (1, Some(grant.fencing_token)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s15_s16_a_hand_over_ends_streams_so_that_they_are_resumed() {
+    let account = Account::new();
+    let (old, new) = (account.sidecar(), account.sidecar());
+    let mut held = old.hold(spec("nightly")).await;
+    let grant = granted(&mut held).await;
+    let mut patient = spec("nightly");
+    patient.wait = seconds(3_600);
+    let mut waits = old.hold(patient).await;
+    let request = WatchLockRequest { lock: by_key("nightly") };
+    let mut watch = old.client.clone().watch_lock(request).await.unwrap().into_inner();
+    old.coordinator.hand_over(Duration::from_secs(20)).await;
+    let mut told = grant.validity.clone();
+    let end = loop {
+        match held.message().await {
+            Ok(Some(message)) => match message.event.unwrap() {
+                Event::Renewed(renewed) => told = renewed.validity,
+                other => panic!("{other:?}"),
+            },
+            Ok(None) => panic!("it ended without a word"),
+            Err(status) => break status,
+        }
+    };
+    let wait_ends = loop {
+        match waits.message().await {
+            Ok(message) => assert!(matches!(message.unwrap().event, Some(Event::Waiting(_)))),
+            Err(status) => break status,
+        }
+    };
+    let watch_ends = loop {
+        if let Err(status) = watch.message().await {
+            break status;
+        }
+    };
+    for status in [end, wait_ends, watch_ends] {
+        assert_eq!(reason(&status), (Code::Unavailable, "SHUTTING_DOWN".to_owned()));
+        assert!(status.get_details_retry_info().is_some(), "{status}");
+    }
+    let resume = Resume {
+        resume_token: grant.resume_token,
+        told_valid_until: told.unwrap().valid_until,
+        attempt_id: "attempt-1".to_owned(),
+    };
+    let mut resumed = new.start(Start::Resume(resume)).await.unwrap();
+    assert_eq!(granted(&mut resumed).await.fencing_token, grant.fencing_token);
 }

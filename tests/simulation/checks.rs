@@ -7,6 +7,7 @@ use leasehold::hold::{Action, CallerId, Event, Hold, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
+use crate::hand_over::HandOvers;
 use crate::idle::Idle;
 use crate::plan::Mode;
 use crate::promises::{Look, Promises};
@@ -51,6 +52,7 @@ pub(crate) struct Checks {
     pub(crate) truth: Truth,
     pub(crate) promises: Promises,
     pub(crate) idle: Idle,
+    pub(crate) hand_overs: HandOvers,
     mode: Mode,
     /// Leases that were asked for.
     proposed: BTreeSet<(usize, LeaseId)>,
@@ -81,6 +83,7 @@ impl Checks {
             truth: Truth::default(),
             promises: Promises::default(),
             idle: Idle::default(),
+            hand_overs: HandOvers::default(),
             mode,
             proposed: BTreeSet::new(),
             newest_grant: Duration::ZERO,
@@ -189,6 +192,7 @@ impl Checks {
         self.waiting[sidecar].clear();
         self.truth.restarted(sidecar);
         self.promises.restarted(sidecar);
+        self.hand_overs.restarted(sidecar);
     }
 
     /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, Memory, Request, Settings, Stored, margin,
+    Action, CallerId, Event, Failure, Hold, LossReason, Memory, Request, Settings, Stored, margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
@@ -29,6 +29,8 @@ pub(crate) struct Machine {
     /// Who was granted the lock last, and the generation.
     own: Option<(CallerId, u64)>,
     looks: u64,
+    /// The lease under which the lock was granted last.
+    lease: Option<LeaseId>,
     /// The lease id that the hold was supplied with last.
     pub(crate) spare: Option<LeaseId>,
 }
@@ -49,6 +51,7 @@ impl Machine {
             resumed: BTreeSet::new(),
             own: None,
             looks: 0,
+            lease: None,
             spare: None,
         }
     }
@@ -60,6 +63,7 @@ impl Machine {
         let mut events = vec![event];
         while let Some(event) = events.pop() {
             for action in self.hold.handle_event(event, now) {
+                actions.extend(self.beside(bug, &action));
                 match self.behind(bug, action, now) {
                     Behind::Action(action) => actions.push(action),
                     Behind::Event(event) => events.push(event),
@@ -134,6 +138,9 @@ impl Machine {
                 event
             }
             (Bug::IgnoresGeneration, event) => self.own_generation(event),
+            (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
+                Event::HandOverStarted { ends: now }
+            }
             (bug, event) => misread(bug, event),
         }
     }
@@ -180,10 +187,23 @@ impl Machine {
         }
     }
 
+    /// What the bug does beside an action.
+    fn beside(&mut self, bug: Bug, action: &Action) -> Option<Action> {
+        let lease_id = self.lease?;
+        if bug != Bug::HandOverReleases || !matches!(action, Action::TellInterrupted { .. }) {
+            return None;
+        }
+        self.looks += 1;
+        let request = Request((1 << 32) + self.looks);
+        let timeout = Duration::from_secs(1);
+        Some(Action::SendRelease { request, lease_id, if_match: None, timeout })
+    }
+
     /// What the bug makes of an action.
     fn behind(&mut self, bug: Bug, mut action: Action, now: Instant) -> Behind {
         if let Action::TellGranted { caller, grant } = &action {
             self.own = Some((*caller, grant.generation));
+            self.lease = Some(grant.lease_id);
         }
         match (bug, &mut action) {
             (
@@ -223,6 +243,13 @@ impl Machine {
                     if_match: None,
                     read: false,
                     timeout: *timeout,
+                });
+            }
+            (Bug::HandOverTellsLost, Action::TellInterrupted { caller }) => {
+                return Behind::Action(Action::TellLost {
+                    caller: *caller,
+                    reason: LossReason::Shutdown,
+                    detail: "the sidecar shut down".to_owned(),
                 });
             }
             (Bug::LateRenewalRevives, Action::TellLost { caller, .. }) => self.lost = Some(*caller),

@@ -39,6 +39,7 @@ mod clock;
 mod due;
 mod exhaustive;
 mod found;
+mod hand_over;
 mod idle;
 mod kept;
 mod long;

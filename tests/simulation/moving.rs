@@ -131,9 +131,9 @@ impl World {
             }
             Action::TellReleased { caller, .. } => (*caller, Message::Released),
             Action::TellLost { caller, .. } => (*caller, Message::Lost),
-            Action::TellMoved { caller } | Action::TellSuperseded { caller, .. } => {
-                (*caller, Message::Closed)
-            }
+            Action::TellMoved { caller }
+            | Action::TellInterrupted { caller }
+            | Action::TellSuperseded { caller, .. } => (*caller, Message::Closed),
             Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
                 (*caller, Message::Refused)
             }

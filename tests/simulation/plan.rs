@@ -30,6 +30,8 @@ pub(crate) struct Crossing {
     pub(crate) slow_answers: u16,
     /// How often the store's clock goes back.
     pub(crate) store_clock: u16,
+    /// How often what happens is a hand-over, as in a rollout (S15).
+    pub(crate) hand_overs: u16,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -48,10 +50,15 @@ pub(crate) struct Plan {
 impl Crossing {
     /// Drawn apart from the rest of the plan, so that the other schedules are what they were without it.
     fn drawn(chance: &Chance, mode: Mode) -> Self {
+        let hand_overs = match mode {
+            // Another third of the schedules than below.
+            Mode::Everything if chance.of(About::Plan, 4, 0).below(3) == 0 => 600,
+            Mode::Everything | Mode::Clocks | Mode::Nothing => 0,
+        };
         // A number with which the schedules in `found.rs` stay what they were.
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
-            return Self::default();
+            return Self { hand_overs, ..Self::default() };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -59,7 +66,7 @@ impl Crossing {
         match mode {
             Mode::Clocks => Self { store_clock, ..Self::default() },
             Mode::Everything | Mode::Nothing => {
-                Self { moves, late_writes, slow_answers, store_clock }
+                Self { moves, late_writes, slow_answers, store_clock, hand_overs }
             }
         }
     }
@@ -121,7 +128,13 @@ impl Plan {
             delay: 0,
             trouble: 0,
             length: Duration::ZERO,
-            crossing: Crossing { moves: false, late_writes: 0, slow_answers: 0, store_clock: 0 },
+            crossing: Crossing {
+                moves: false,
+                late_writes: 0,
+                slow_answers: 0,
+                store_clock: 0,
+                hand_overs: 0,
+            },
         }
     }
 }

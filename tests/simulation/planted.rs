@@ -77,6 +77,12 @@ pub(crate) enum Bug {
     MarkNeverAges,
     /// A rest lasts until the store's clock says so, whatever was asked for (S11).
     RestByStoreClock,
+    /// What is left to the replacement is released (S13, S15).
+    HandOverReleases,
+    /// Who is to resume at the replacement is told that it has lost (S15).
+    HandOverTellsLost,
+    /// Holds are left to the replacement without another renewal (S15).
+    HandOverWithoutRenewal,
 }
 
 /// Where a bug is looked for.
@@ -89,7 +95,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 37] = [
+    pub(crate) const ALL: [Self; 40] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -127,6 +133,9 @@ impl Bug {
         Self::NoStandBackAlone,
         Self::MarkNeverAges,
         Self::RestByStoreClock,
+        Self::HandOverReleases,
+        Self::HandOverTellsLost,
+        Self::HandOverWithoutRenewal,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {

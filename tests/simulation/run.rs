@@ -59,6 +59,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("grants".to_owned(), world.checks.grants);
     counts.insert("writes".to_owned(), world.checks.writes);
     counts.insert("writes with an older token".to_owned(), world.checks.stale_writes);
+    counts.insert("resumed after a hand-over".to_owned(), world.checks.hand_overs.resumed);
     counts.insert("clients".to_owned(), world.clients.len() as u64);
     let promises = &world.checks.promises;
     counts.insert("renewals that overlap".to_owned(), promises.overlapping);

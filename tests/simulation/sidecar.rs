@@ -25,6 +25,8 @@ pub(crate) struct Sidecar {
     /// Grows with each restart: answers to a former one are lost.
     pub(crate) life: u32,
     pub(crate) paused_until: Duration,
+    /// It was told to end.
+    pub(crate) ends: bool,
     /// Until when no request of it reaches the store.
     pub(crate) cut_off_until: Duration,
     /// Until when its store asks for patience, or refuses its credentials.
@@ -47,6 +49,7 @@ impl Sidecar {
             suspicions: Suspicions::default(),
             life: 0,
             paused_until: Duration::ZERO,
+            ends: false,
             cut_off_until: Duration::ZERO,
             throttled_until: Duration::ZERO,
             denied_until: Duration::ZERO,

@@ -17,6 +17,8 @@ pub(crate) enum Happening {
     ClientPause,
     Crash,
     Drain,
+    /// A drain after which a replacement follows (S15).
+    HandOver,
     Break,
     BreakNow,
     Deletion,
@@ -122,6 +124,7 @@ impl Story {
             Action::TellDraining { .. } => "draining",
             Action::TellReleased { .. } => "released",
             Action::TellMoved { .. } => "moved",
+            Action::TellInterrupted { .. } => "interrupted",
             Action::TellExtended { .. } => "extended",
             Action::TellBusy { .. } => "busy",
             Action::TellFailed { .. } => "failed",

@@ -34,7 +34,8 @@ impl World {
             Mode::Clocks => &Happening::CLOCKS[..],
             Mode::Everything | Mode::Nothing => &Happening::ALL[..],
         };
-        let what = one_of(&mut random, among);
+        let rolls = self.chance.of(About::Trouble, 2, number).chance(self.plan.crossing.hand_overs);
+        let what = if rolls { Happening::HandOver } else { one_of(&mut random, among) };
         self.story.happens(self.now, what, index);
         self.happen(what, index, &mut random);
     }
@@ -53,7 +54,12 @@ impl World {
             Happening::MachineMoved => self.move_machine(index, span(500, 90_000)),
             Happening::ClientPause => self.pause_client(span(1_000, 90_000)),
             Happening::Crash => self.restart(index),
+            // A second signal ends it at once.
+            Happening::Drain | Happening::HandOver if self.sidecars[index].ends => {
+                self.restart(index);
+            }
             Happening::Drain => self.drain(index),
+            Happening::HandOver => self.hand_over(index, span(20, 12_000)),
             Happening::Break => self.break_lock(BreakPeriod::RunOut),
             Happening::BreakNow => self.break_lock(BreakPeriod::Now),
             Happening::Deletion => {
@@ -89,6 +95,7 @@ impl World {
     }
 
     fn drain(&mut self, index: usize) {
+        self.sidecars[index].ends = true;
         let ends = self.clocks[index].read(self.now + DRAIN);
         let life = self.sidecars[index].life;
         let start = Incoming::Event(Event::DrainStarted { ends });
@@ -97,6 +104,16 @@ impl World {
         self.after(Duration::ZERO, to(start));
         self.after(DRAIN, to(end));
         self.after(DRAIN + Duration::from_secs(1), Delivery::Restart(index));
+    }
+
+    /// S15: the sidecar ends, and a replacement follows: as soon as everything is settled, or sooner, if somebody kills it.
+    fn hand_over(&mut self, index: usize, lasts: Duration) {
+        self.sidecars[index].ends = true;
+        let ends = self.clocks[index].read(self.now + DRAIN);
+        let life = self.sidecars[index].life;
+        let incoming = Incoming::Event(Event::HandOverStarted { ends });
+        self.after(Duration::ZERO, Delivery::ToSidecar { sidecar: index, life, incoming });
+        self.after(lasts, Delivery::Restart(index));
     }
 
     /// S3: somebody sets the wall clock of any machine.

@@ -228,6 +228,7 @@ impl World {
         let local = self.time_at(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
         self.checks.came_in(index, &event, self.now);
+        self.checks.hand_overs.came_in(index, &event, local);
         self.story.count_event(&event);
         let leaves = match &event {
             Event::CallerLeft { caller } | Event::HolderDisconnected { caller } => Some(*caller),
@@ -275,8 +276,10 @@ impl World {
         self.story.count_action(&action);
         let look = self.look(index);
         self.checks.sent(look, &action);
+        self.check_release_at_hand_over(index, &action);
         let Some(action) = self.send(index, action) else { return };
         self.check_resume(&action);
+        self.check_hand_over(index, &action);
         self.checks.told(look, &action);
         self.check_token(&action);
         self.check_bound(&action);

@@ -342,6 +342,9 @@ pub struct Resume {
 }
 /// The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
 /// the position or the holder has changed.
+///
+/// Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
+/// can assume that the connection is dead.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Waiting {
     /// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.
@@ -1189,6 +1192,15 @@ pub mod lease_service_client {
         ///
         /// If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
         /// resume the hold until then (S16).
+        ///
+        /// The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+        /// Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+        /// connection is dead, and call again or resume.
+        ///
+        /// A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+        /// `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+        /// and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+        /// once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
         pub async fn hold_lease(
             &mut self,
             request: impl tonic::IntoRequest<super::HoldLeaseRequest>,
@@ -1266,6 +1278,8 @@ pub mod lease_service_client {
         /// Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
         /// becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
         /// quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+        ///
+        /// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
         pub async fn watch_lock(
             &mut self,
             request: impl tonic::IntoRequest<super::WatchLockRequest>,
@@ -1459,6 +1473,15 @@ pub mod lease_service_server {
         ///
         /// If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
         /// resume the hold until then (S16).
+        ///
+        /// The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+        /// Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+        /// connection is dead, and call again or resume.
+        ///
+        /// A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+        /// `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+        /// and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+        /// once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
         async fn hold_lease(
             &self,
             request: tonic::Request<super::HoldLeaseRequest>,
@@ -1485,6 +1508,8 @@ pub mod lease_service_server {
         /// Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
         /// becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
         /// quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+        ///
+        /// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
         async fn watch_lock(
             &self,
             request: tonic::Request<super::WatchLockRequest>,

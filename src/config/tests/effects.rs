@@ -112,6 +112,7 @@ const ROWS: &[Row] = &[
     ("locks.wait_ceiling", "", "'1h'", "'2h'"),
     ("locks.holder", "", "'a'", "'b'"),
     ("drain.period", "", "'1s'", "'2s'"),
+    ("drain.hand_over", "", "false", "true"),
     ("admin.listen", "", "''", "'127.0.0.1:1'"),
     ("admin.allow_break", "", "true", "false"),
     ("log.format", "", "'json'", "'human'"),

@@ -140,3 +140,24 @@ async fn s19_an_unknown_lease_id_is_named_so() {
     let refused = sidecar.coordinator.report_progress(unknown, None, false).await.unwrap_err();
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn s12_who_waits_hears_so_at_least_each_thirty_seconds_with_its_place_and_the_holder() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (_first, grant) = sidecar.hold(&request("nightly")).await;
+    let mut second = sidecar.coordinator.hold(&waiting("nightly", 60 * MINUTE)).unwrap();
+    let mut third = sidecar.coordinator.hold(&waiting("nightly", 60 * MINUTE)).unwrap();
+    let mut heard = account.now();
+    for round in 0..5 {
+        for (place, stream) in [(1, &mut second), (2, &mut third)] {
+            let HoldEvent::Waiting { place: told, record } = next(stream).await else {
+                panic!("not told that it waits")
+            };
+            assert_eq!((told, record.record.token), (place, Some(grant.token)), "round {round}");
+        }
+        assert!(account.now() - heard <= 30 * SECOND, "round {round}");
+        heard = account.now();
+    }
+    assert!(heard.since_boot() > Duration::ZERO);
+}

@@ -5,6 +5,7 @@ mod claims;
 mod crossing;
 mod ending;
 mod fairness;
+mod hand_over;
 mod leaving;
 mod renewing;
 mod resuming;

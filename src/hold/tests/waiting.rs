@@ -329,3 +329,40 @@ fn s13_a_lost_hold_is_not_handed_on_without_the_store() {
     rig.pass_served(millis(30));
     rig.granted(BOB);
 }
+
+#[test]
+fn s12_who_waits_is_told_so_again_within_thirty_seconds() {
+    for outage_there in [false, true] {
+        let (mut rig, mut other) = Rig::pair();
+        rig.grant(ANN, terms());
+        for (caller, after) in [(BOB, 0), (CAT, 13)] {
+            other.pass_served(secs(after));
+            rig.pause(secs(after));
+            other.arrive(caller, Terms { wait: secs(3_600), ..terms() });
+        }
+        let mut heard = [(BOB, 1, other.now), (CAT, 2, other.now)];
+        for _ in 0..100 {
+            if outage_there {
+                other.pass_failing(secs(1))
+            } else {
+                other.pass_served(secs(1))
+            }
+            rig.pass_served(secs(1));
+            let told = other.told();
+            for (caller, place, last) in &mut heard {
+                if told.contains(&Action::TellWaiting { caller: *caller, place: *place }) {
+                    *last = other.now;
+                }
+                assert!(other.now - *last < secs(30), "{caller:?} hears nothing");
+            }
+        }
+    }
+}
+
+#[test]
+fn s12_one_try_is_not_told_to_wait() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, one_try());
+    rig.pass(secs(60));
+    assert!(!rig.told().iter().any(|action| matches!(action, Action::TellWaiting { .. })));
+}

@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use rustix::process::Signal;
+
 use super::cast::Resource;
 use super::{
     LOCAL, LOCKS, MOVING, REMOTE, SIDECARS, Storm, TICK, TICKS_A_SECOND, WORKERS, cast, unmoved,
@@ -16,6 +18,8 @@ pub(super) enum Passing {
     Weather(Weather, u64),
     SidecarStopped(usize),
     SidecarDead(usize),
+    /// It was told to end, and its replacement follows.
+    SidecarEnding(usize),
     WorkerStopped(usize),
     /// By its place among the steps.
     Clock(usize),
@@ -59,6 +63,7 @@ impl Storm {
     fn is_whole(&self, sidecar: usize) -> bool {
         !self.is_sidecar_stopped(sidecar)
             && !self.is_passing(|what| *what == Passing::SidecarDead(sidecar))
+            && !self.is_passing(|what| *what == Passing::SidecarEnding(sidecar))
     }
 
     /// Lets it go on for so many seconds.
@@ -161,6 +166,24 @@ impl Storm {
         true
     }
 
+    /// It is told to end, and its replacement follows at the same address (S15).
+    fn replace_sidecar(&mut self, sidecar: usize) -> bool {
+        let is_whole = self.is_whole(sidecar);
+        if is_whole {
+            self.sidecars[sidecar].signal(Signal::TERM);
+            self.statistics.count("fault: a sidecar was replaced");
+            self.last(Passing::SidecarEnding(sidecar), 0, 4);
+        }
+        is_whole
+    }
+
+    /// The same while one of its jobs works under a lock.
+    fn replace_sidecar_of_holder(&mut self) -> bool {
+        let of_holders = self.workers.iter().filter(|worker| worker.is_at_work());
+        let chosen = of_holders.filter_map(|worker| worker.sidecar).next();
+        chosen.is_some_and(|sidecar| self.replace_sidecar(sidecar))
+    }
+
     /// A job elsewhere is led to another sidecar than before, and what it had there breaks.
     fn move_job(&mut self) {
         let index = usize::try_from(self.random.below(self.gates.len() as u64)).unwrap();
@@ -223,6 +246,7 @@ impl Storm {
                 self.workers[worker].kill_and_start();
                 self.statistics.count("fault: a job was killed");
             }
+            19 => _ = self.replace_sidecar(sidecar),
             20 | 21 if self.is_whole(sidecar) => {
                 self.statistics.count("fault: a lock was broken");
                 let lock = LOCKS[usize::try_from(self.random.below(LOCKS.len() as u64)).unwrap()];
@@ -242,6 +266,7 @@ impl Storm {
         match what {
             Passing::Weather(weather, before) => self.effects(weather) > before,
             Passing::Clock(step) => self.is_seen(self.steps[step]),
+            Passing::SidecarEnding(sidecar) => self.sidecars[sidecar].has_ended(),
             Passing::SidecarStopped(_) | Passing::SidecarDead(_) | Passing::WorkerStopped(_) => {
                 true
             }
@@ -262,7 +287,9 @@ impl Storm {
         match what {
             Passing::Weather(..) => self.set_weather(Weather::Calm),
             Passing::SidecarStopped(sidecar) => self.sidecars[sidecar].go_on(),
-            Passing::SidecarDead(sidecar) => self.sidecars[sidecar].start_again(),
+            Passing::SidecarDead(sidecar) | Passing::SidecarEnding(sidecar) => {
+                self.sidecars[sidecar].start_again();
+            }
             Passing::WorkerStopped(worker) => self.workers[worker].go_on(),
             Passing::Clock(step) => {
                 let sidecar = self.steps[step].sidecar;
@@ -296,6 +323,7 @@ impl Storm {
         let mut next = 50;
         // In the shortest run, too.
         let (mut machine_due, mut holder_due, mut move_due, mut name_due) = (100, 600, 100, 400);
+        let mut replacement_due = 200;
         while self.tick < ticks || self.rages_on(ticks, resources).await {
             clock.tick().await;
             self.tick += 1;
@@ -310,6 +338,9 @@ impl Storm {
             }
             if self.tick >= move_due && self.move_holder() {
                 move_due = self.tick + 100;
+            }
+            if self.tick >= replacement_due && self.replace_sidecar_of_holder() {
+                replacement_due = self.tick + 200;
             }
             if self.tick >= name_due && self.weather(Weather::Nameless, 2, 12) {
                 name_due = self.tick + 600;

@@ -97,7 +97,7 @@ impl Storm {
             environment.push(("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", connection.clone()));
             environment.push(clock.variable());
             let mut settings =
-                vec!["drain.period=5s".to_owned(), "admin.allow_break=true".to_owned()];
+                vec!["drain.hand_over=true".to_owned(), "admin.allow_break=true".to_owned()];
             settings.push("locks.poll_cap=2s".to_owned());
             if index >= LOCAL {
                 let address = free_address();
@@ -181,10 +181,11 @@ impl Storm {
 }
 
 /// What must have happened, or the storm was too gentle to prove anything.
-const MUST_OCCUR: [&str; 23] = [
+const MUST_OCCUR: [&str; 24] = [
     "fault: weather Stormy",
     "fault: weather Nameless",
     "fault: a sidecar was killed",
+    "fault: a sidecar was replaced",
     "fault: a sidecar was stopped",
     "fault: a job was stopped",
     "fault: a job was killed",

@@ -1,0 +1,139 @@
+//! A shutdown after which a replacement follows (S15): holds are renewed once more and left for their clients to resume
+//! there (S16). Nothing is released for it, and nobody is told draining or lost.
+
+use super::action::Action;
+use super::callers::shutting_down;
+use super::event::CallerId;
+use super::held::{Held, Phase};
+use super::output::Output;
+use super::{Attempt, Hold, State};
+use crate::time::Instant;
+
+/// How the sidecar ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shutdown {
+    /// It does not, yet.
+    None,
+    /// Holders are waited for, and the rest told lost.
+    Drain,
+    /// A replacement follows: what is not settled by then is left to it, or to run out.
+    HandOver { until: Instant },
+}
+
+impl Shutdown {
+    /// Whether nobody is served any more.
+    pub(super) const fn is_under_way(self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Drain | Self::HandOver { .. } => true,
+        }
+    }
+
+    pub(super) const fn hands_over(self) -> bool {
+        matches!(self, Self::HandOver { .. })
+    }
+
+    /// When everything is left to the replacement that is not settled by then.
+    pub(super) const fn left_to_replacement_at(self) -> Option<Instant> {
+        match self {
+            Self::None | Self::Drain => None,
+            Self::HandOver { until } => Some(until),
+        }
+    }
+}
+
+impl Hold {
+    /// Waits end; a hold is renewed once more; what is being acquired or released is settled, or left to run out (S13).
+    pub(super) fn start_hand_over(&mut self, ends: Instant, output: &mut Output) {
+        self.shutdown = Shutdown::HandOver { until: ends.min(self.settled_by(output.now)) };
+        self.fail_all(&shutting_down(), output);
+        self.drain_resume(output);
+        match self.take_state(output.now) {
+            State::Held(mut held) => match held.phase {
+                Phase::Active if held.is_renewed() => {
+                    held.renewal.renew_now(output.now);
+                    self.state = State::Held(held);
+                }
+                // The end of the rest is in the record, so the lease is not needed to keep it (S11).
+                Phase::Resting { .. } => self.give_back(*held, None, output),
+                Phase::Active | Phase::GracePeriod(_) => self.leave_to_replacement(&held, output),
+            },
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// A sixth of the lease: then a holder that could not be renewed has half of its validity left to come back with.
+    fn settled_by(&self, now: Instant) -> Instant {
+        let lease_duration = match &self.state {
+            State::Idle { retry: None, .. } | State::Resuming(_) => return now,
+            State::Idle { retry: Some(retry), .. } => retry.duration,
+            State::Acquiring(attempt) => match &**attempt {
+                Attempt::Acquire { retry, .. } | Attempt::ReadHolder { retry, .. } => {
+                    retry.duration
+                }
+                Attempt::Leased { lease, .. } => lease.duration,
+            },
+            State::Held(held) => held.renewal.lease_duration(),
+            State::Releasing(releasing) => releasing.lease_duration,
+        };
+        now + lease_duration / 6
+    }
+
+    /// A renewal has succeeded during the hand-over. The answer to one that was cut off is old: another is asked for.
+    pub(super) fn renewed_once_more(
+        &mut self,
+        mut held: Box<Held>,
+        old: bool,
+        output: &mut Output,
+    ) {
+        if old {
+            held.renewal.renew_now(output.now);
+            self.state = State::Held(held);
+        } else {
+            self.leave_to_replacement(&held, output);
+        }
+    }
+
+    /// What needs no more waiting for, or has no more time, is left to the replacement.
+    pub(super) fn advance_hand_over(&mut self, output: &mut Output) {
+        let Some(until) = self.shutdown.left_to_replacement_at() else { return };
+        let is_over = output.now >= until;
+        match self.take_state(output.now) {
+            // S4: a hold whose validity is over is lost, and told so.
+            State::Held(held) if held.phase == Phase::Active => {
+                if is_over && output.now < held.valid_until() {
+                    self.leave_to_replacement(&held, output);
+                } else {
+                    self.state = State::Held(held);
+                }
+            }
+            State::Held(held) => self.leave_to_replacement(&held, output),
+            // Whether the store has the lease back is not known; if not, it runs out.
+            State::Releasing(releasing) if is_over => {
+                let caller = releasing.hold.as_ref().and_then(|hold| hold.caller);
+                tell_interrupted(caller, output);
+            }
+            // S6: nobody was granted anything under it.
+            State::Acquiring(attempt) if is_over => self.drop_attempt(*attempt, output),
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    /// S13, S16: its client may go on with it elsewhere from now on, so nothing that is answered late releases it.
+    fn leave_to_replacement(&mut self, held: &Held, output: &mut Output) {
+        tell_interrupted(held.may_be_told().then_some(held.caller), output);
+        self.leave_to_run_out(held.lease_id, output);
+    }
+}
+
+fn tell_interrupted(caller: Option<CallerId>, output: &mut Output) {
+    if let Some(caller) = caller {
+        output.push(Action::TellInterrupted { caller });
+    }
+}
