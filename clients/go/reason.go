@@ -28,7 +28,7 @@ const (
 	ReasonUnauthenticated Reason = "UNAUTHENTICATED"
 	// ReasonStoreUnavailable says that the store could not be reached in time.
 	ReasonStoreUnavailable Reason = "STORE_UNAVAILABLE"
-	// ReasonStoreThrottled says that the store asks for patience.
+	// ReasonStoreThrottled says that the store limits the rate of requests.
 	ReasonStoreThrottled Reason = "STORE_THROTTLED"
 	// ReasonShuttingDown says that the sidecar is going away.
 	ReasonShuttingDown Reason = "SHUTTING_DOWN"
