@@ -22,7 +22,7 @@ const (
 	ReasonOverrideForbidden Reason = "OVERRIDE_FORBIDDEN"
 	// ReasonStoreDenied says that the store refuses the sidecar's credentials.
 	ReasonStoreDenied Reason = "STORE_DENIED"
-	// ReasonUserNotAllowed says that the user of this process is not among those whom the socket lets in.
+	// ReasonUserNotAllowed says that the user of this process is not among those that the socket admits.
 	ReasonUserNotAllowed Reason = "USER_NOT_ALLOWED"
 	// ReasonUnauthenticated says that the bearer token is missing or wrong.
 	ReasonUnauthenticated Reason = "UNAUTHENTICATED"
