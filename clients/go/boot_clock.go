@@ -1,24 +1,21 @@
 package leasehold
 
 import (
+	"fmt"
 	"math"
-	"os"
-	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// BootInstant is a moment on this machine's boot clock (CLOCK_BOOTTIME), which goes on counting while the machine
-// sleeps: readings of it compare, whatever the wall clock does (S3).
+// BootInstant is a moment on this machine's boot clock, which goes on counting while the machine sleeps: readings of it
+// compare, whatever the wall clock does (S3). The clock is CLOCK_BOOTTIME on Linux and CLOCK_MONOTONIC on macOS.
 type BootInstant time.Duration
 
 // SinceBoot is the time from boot to this moment.
 func (i BootInstant) SinceBoot() time.Duration { return time.Duration(i) }
 
-// add gives the moment a span later; the last of all moments if there is none so late. The span is not negative.
-func (i BootInstant) add(span time.Duration) BootInstant {
-	if later := i + BootInstant(span); later >= i {
+// add gives the moment a duration later; the last of all moments if there is none so late. It is not negative.
+func (i BootInstant) add(duration time.Duration) BootInstant {
+	if later := i + BootInstant(duration); later >= i {
 		return later
 	}
 	return math.MaxInt64
@@ -33,26 +30,32 @@ func (i BootInstant) since(earlier BootInstant) time.Duration {
 type clock interface {
 	// now is the present moment.
 	now() BootInstant
-	// bootID says whose boot it counts from; empty if the kernel does not tell.
+	// bootID says whose boot it counts from; empty if the kernel does not tell. Then none is sent, and the sidecar is
+	// asked from time to time (S21).
 	bootID() string
 }
 
 // bootClock is the machine's boot clock, and the only thing here that reads one.
 type bootClock struct{ id string }
 
-func newBootClock() bootClock {
-	// A kernel that does not tell is nobody's: then the sidecar is asked from time to time (S21).
-	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return bootClock{strings.TrimSpace(string(text))}
+func newBootClock() (clock, error) {
+	if err := checkPlatform(); err != nil {
+		return nil, err
+	}
+	return bootClock{readBootID()}, nil
 }
 
-func (bootClock) now() BootInstant {
-	var reading unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &reading); err != nil {
-		// Linux has this clock since 2.6.39. Were it gone, the last of all moments only ends holds.
-		return math.MaxInt64
-	}
-	return BootInstant(reading.Nano())
-}
+func (bootClock) now() BootInstant { return readBootClock() }
 
 func (c bootClock) bootID() string { return c.id }
+
+// PlatformError says that this platform has no clock that a holder could go by. Not worth repeating.
+type PlatformError struct {
+	// Platform is the operating system, as GOOS names it.
+	Platform string
+}
+
+func (e *PlatformError) Error() string {
+	return fmt.Sprintf("Leasehold's client needs Linux or macOS: %s has no clock here that counts while the machine "+
+		"sleeps, and without one a holder cannot know when its lock has expired", e.Platform)
+}

@@ -1,110 +1,117 @@
 package leasehold
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"io"
-	"iter"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-const (
-	// callTimeout bounds a call that asks no holder and waits for nothing.
-	callTimeout = 30 * time.Second
-	// releaseTimeout bounds a release, which may wait until the lease can no longer be valid (S13), at most one lease
-	// duration.
-	releaseTimeout = 90 * time.Second
-)
+// callTimeout bounds a call that asks no holder and waits for nothing.
+const callTimeout = 30 * time.Second
 
-// Client is two connections to a sidecar, one for holds, waits and watches, and one for short calls, so that a release
-// never stands behind those. They are made again when they break. It is safe for use by several goroutines.
-//
-// A sidecar carries 256 calls at once on one connection unless it is configured otherwise (limits.streams_per_connection).
-// A hold, an acquire or a watch beyond them waits for a place until another ends: take several clients for more.
+// Client talks to one sidecar. It opens as many connections as its holds, waits and watches need, makes them again when
+// they break, and has one more for short calls, so that a release never stands behind those. It is safe for use by
+// several goroutines.
 type Client struct {
-	// lasting is for calls that take as long as a hold or a wait.
-	lasting *link
-	// short is for calls that must go through at once, releases above all. It is made when the first one comes.
-	short *link
-	clock clock
+	pool           *pool
+	clock          clock
+	releaseTimeout time.Duration
 	// ceiling is the longest wait that the sidecar was found to allow, in nanoseconds.
 	ceiling atomic.Int64
 
 	mutex  sync.Mutex
 	closed bool
-	holds  map[*holdState]struct{}
+	holds  map[*Hold]struct{}
 }
 
-func newClient(lasting, short *grpc.ClientConn, endpoint string, clock clock) *Client {
+func newClient(pool *pool, clock clock, releaseTimeout time.Duration) *Client {
 	client := &Client{
-		lasting: newLink(lasting, short, endpoint),
-		short:   newLink(short, lasting, endpoint),
-		clock:   clock,
-		holds:   map[*holdState]struct{}{},
+		pool: pool, clock: clock, releaseTimeout: releaseTimeout, holds: map[*Hold]struct{}{},
 	}
 	client.ceiling.Store(int64(longestWait))
 	return client
 }
 
-// Close closes the connections. Holds that were not released are lost first (S13).
+// Close releases the holds that were not released, for which it waits as long as [WithReleaseTimeout] says, and closes
+// the connections. Those holds are lost first (S13).
+//
+// Errors: [*ReleaseError] and [*LostError], as [Hold.Release] gives them, of the holds that it released.
 func (c *Client) Close() error {
 	c.mutex.Lock()
+	holds := slices.Collect(maps.Keys(c.holds))
+	wasClosed := c.closed
 	c.closed = true
-	for hold := range c.holds {
-		hold.lose(clientClosed())
-	}
 	c.mutex.Unlock()
-	return cmp.Or(c.lasting.conn.Close(), c.short.conn.Close())
+	if wasClosed {
+		return nil
+	}
+	errs := make([]error, len(holds)+1)
+	var releasing sync.WaitGroup
+	for i, hold := range holds {
+		releasing.Go(func() { errs[i] = hold.abandon(context.Background()) })
+	}
+	releasing.Wait()
+	errs[len(holds)] = c.pool.close()
+	return errors.Join(errs...)
 }
 
-func clientClosed() *LostError { return &LostError{Detail: "the client was closed"} }
+func clientClosed() *LostError {
+	return &LostError{Reason: LossReasonUnspecified, Detail: ErrClosed.Error()}
+}
 
 // remember lets Close find a hold; false if the client is closed already.
-func (c *Client) remember(hold *holdState) bool {
+func (c *Client) remember(hold *Hold) bool {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.holds[hold] = struct{}{}
 	return !c.closed
 }
 
-func (c *Client) forget(hold *holdState) {
+func (c *Client) forget(hold *Hold) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	delete(c.holds, hold)
 }
 
+// releaseContext bounds a release.
+func (c *Client) releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	late := fmt.Errorf("the sidecar did not answer within %v", c.releaseTimeout)
+	return context.WithTimeoutCause(ctx, c.releaseTimeout, late)
+}
+
 // Acquire takes the lock by a unary call: the sidecar renews it until [Client.Release], MaxHold or shutdown, whether
 // or not this process lives. Prefer [Client.WithLock].
 //
-// Errors: [*BusyError], [*RefusedError], [*UnreachableError], that of ctx.
-func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (*leaseholdv1.Grant, error) {
-	return waiting(c, spec.Wait, func(wait time.Duration) (*leaseholdv1.Grant, error) {
+// Errors: [*BusyError], [*RefusedError], [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
+func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (Grant, error) {
+	return untilGranted(c, spec.Wait, func(wait time.Duration) (Grant, error) {
 		request := &leaseholdv1.AcquireLeaseRequest{Spec: spec.wire(wait)}
-		answer, err := call(ctx, c.lasting, min(wait, longestWait)+callTimeout, rpc.AcquireLease, request)
+		answer, err := callLasting(ctx, c.pool, min(wait, longestWait)+callTimeout, rpc.AcquireLease, request)
 		if err != nil {
-			return nil, err
+			return Grant{}, err
 		}
 		switch outcome := answer.GetOutcome().(type) {
 		case *leaseholdv1.AcquireLeaseResponse_Granted:
-			return outcome.Granted, nil
+			return grantFrom(outcome.Granted), nil
 		case *leaseholdv1.AcquireLeaseResponse_Busy:
-			return nil, &BusyError{outcome.Busy}
+			return Grant{}, &BusyError{busyFrom(outcome.Busy)}
 		default:
-			return nil, &ProtocolError{"an acquire was answered without an outcome"}
+			return Grant{}, &ProtocolError{"an acquire was answered without an outcome"}
 		}
 	})
 }
 
-// waiting asks for a lock with a wait, or, to wait without end, with the longest wait again and again.
-func waiting[T any](c *Client, wait time.Duration, ask func(time.Duration) (T, error)) (T, error) {
+// untilGranted asks for a lock with a wait, or, to wait without end, with the longest wait again and again.
+func untilGranted[T any](c *Client, wait time.Duration, ask func(time.Duration) (T, error)) (T, error) {
 	if wait != Forever {
 		return ask(wait)
 	}
@@ -129,12 +136,20 @@ func (e *RefusedError) onlyWait() bool {
 	return e.Reason == ReasonInvalidField && len(e.Violations) == 1 && e.Violations[0].Field == "spec.wait"
 }
 
-// Release releases a lock that [Client.Acquire] took, and waits until the store has it. Stop acting on the lock
-// before calling this. It may be repeated. The outcome ALREADY_LOST says that somebody else may have had the lock before.
+// Release releases a lock that [Client.Acquire] took, and waits until the store has it, for as long as
+// [WithReleaseTimeout] says. Stop acting on the lock before calling this. It may be repeated. The outcome ALREADY_LOST
+// says that somebody else may have held the lock before.
 //
-// Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx.
-func (c *Client) Release(ctx context.Context, leaseID string) (*leaseholdv1.ReleaseResult, error) {
-	return c.release(ctx, leaseID, 0)
+// Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx,
+// or of the time that is over.
+func (c *Client) Release(ctx context.Context, leaseID string) (ReleaseResult, error) {
+	within, cancel := c.releaseContext(ctx)
+	defer cancel()
+	result, err := c.release(within, leaseID, 0)
+	if err != nil {
+		return ReleaseResult{}, err
+	}
+	return resultFrom(result), nil
 }
 
 // release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none.
@@ -142,7 +157,7 @@ func (c *Client) release(
 	ctx context.Context, leaseID string, generation uint64,
 ) (*leaseholdv1.ReleaseResult, error) {
 	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID, Generation: generation}
-	answer, err := call(ctx, c.short, releaseTimeout, rpc.ReleaseLease, request)
+	answer, err := call(ctx, c.pool, c.releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err
 	}
@@ -155,10 +170,12 @@ func (c *Client) release(
 // Extend sets a new bound of the hold, counted from now.
 //
 // Errors: [*RefusedError], with [ReasonHoldLost] if the hold is over; [*UnreachableError]; that of ctx.
-func (c *Client) Extend(
-	ctx context.Context, leaseID string, maxHold time.Duration,
-) (*leaseholdv1.ExtendLeaseResponse, error) {
-	return c.extend(ctx, leaseID, 0, maxHold)
+func (c *Client) Extend(ctx context.Context, leaseID string, maxHold time.Duration) (Extension, error) {
+	answer, err := c.extend(ctx, leaseID, 0, maxHold)
+	if err != nil {
+		return Extension{}, err
+	}
+	return Extension{validityFrom(answer.GetValidity()), moment(answer.GetMaxHoldEndsAt())}, nil
 }
 
 func (c *Client) extend(
@@ -167,16 +184,18 @@ func (c *Client) extend(
 	request := &leaseholdv1.ExtendLeaseRequest{
 		LeaseId: leaseID, MaxHold: durationpb.New(maxHold), Generation: generation,
 	}
-	return call(ctx, c.short, callTimeout, rpc.ExtendLease, request)
+	return call(ctx, c.pool, callTimeout, rpc.ExtendLease, request)
 }
 
 // ReportProgress says that the holder is getting on, or with validityOnly just asks until when it may act.
 //
 // Errors: [*RefusedError], with [ReasonHoldLost] if the hold is over; [*UnreachableError]; that of ctx.
-func (c *Client) ReportProgress(
-	ctx context.Context, leaseID string, validityOnly bool,
-) (*leaseholdv1.Validity, error) {
-	return c.reportProgress(ctx, leaseID, 0, validityOnly)
+func (c *Client) ReportProgress(ctx context.Context, leaseID string, validityOnly bool) (Validity, error) {
+	validity, err := c.reportProgress(ctx, leaseID, 0, validityOnly)
+	if err != nil {
+		return Validity{}, err
+	}
+	return validityFrom(validity), nil
 }
 
 func (c *Client) reportProgress(
@@ -185,7 +204,7 @@ func (c *Client) reportProgress(
 	request := &leaseholdv1.ReportProgressRequest{
 		LeaseId: leaseID, ValidityOnly: validityOnly, Generation: generation,
 	}
-	answer, err := call(ctx, c.short, callTimeout, rpc.ReportProgress, request)
+	answer, err := call(ctx, c.pool, callTimeout, rpc.ReportProgress, request)
 	if err != nil {
 		return nil, err
 	}
@@ -193,121 +212,4 @@ func (c *Client) reportProgress(
 		return nil, &ProtocolError{"a report was answered without a validity"}
 	}
 	return answer.GetValidity(), nil
-}
-
-// GetLock tells the record of one lock. A lock that was never taken is available, and not an error.
-func (c *Client) GetLock(ctx context.Context, lock Selector) (*leaseholdv1.LockRecord, error) {
-	answer, err := call(ctx, c.short, callTimeout, rpc.GetLock, &leaseholdv1.GetLockRequest{Lock: lock.selector()})
-	if err != nil {
-		return nil, err
-	}
-	if answer.GetRecord() == nil {
-		return nil, &ProtocolError{"a lock was told without its record"}
-	}
-	return answer.GetRecord(), nil
-}
-
-// Listing says which locks [Client.ListLocks] lists. The zero value: all under the sidecar's host id.
-type Listing struct {
-	// HostID lists those under this host id, in the sidecar's container and prefix.
-	HostID string
-	// Prefix lists those whose lock path begins with this text. HostID must be empty then.
-	Prefix string
-	// HeldOnly lists only those that somebody has.
-	HeldOnly bool
-	// PageSize is how many locks a call fetches at most: up to 250. Default: 100.
-	PageSize uint32
-}
-
-// ListLocks lists the records of locks in the order of their paths, page after page. An error is the last that it
-// yields.
-func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[*leaseholdv1.LockRecord, error] {
-	return func(yield func(*leaseholdv1.LockRecord, error) bool) {
-		request := &leaseholdv1.ListLocksRequest{HeldOnly: listing.HeldOnly, PageSize: listing.PageSize}
-		switch {
-		case listing.HostID != "" && listing.Prefix != "":
-			yield(nil, errors.New("locks are listed by host id or by prefix, not by both"))
-			return
-		case listing.HostID != "":
-			request.Under = &leaseholdv1.ListLocksRequest_HostId{HostId: listing.HostID}
-		case listing.Prefix != "":
-			request.Under = &leaseholdv1.ListLocksRequest_Prefix{Prefix: listing.Prefix}
-		}
-		for {
-			page, err := call(ctx, c.short, callTimeout, rpc.ListLocks, request)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, record := range page.GetRecords() {
-				if !yield(record, nil) {
-					return
-				}
-			}
-			request.PageToken = page.GetNextPageToken()
-			if request.PageToken == "" {
-				return
-			}
-		}
-	}
-}
-
-// WatchLock tells the record of a lock now and at each change, until ctx ends or the loop is left. For people and
-// schedulers: it excludes nobody. An error is the last that it yields: watch again.
-func (c *Client) WatchLock(ctx context.Context, lock Selector) iter.Seq2[*leaseholdv1.LockRecord, error] {
-	return func(yield func(*leaseholdv1.LockRecord, error) bool) {
-		within, cancel := context.WithCancel(ctx)
-		defer cancel()
-		c.lasting.wake(within)
-		stream, err := c.lasting.WatchLock(within, &leaseholdv1.WatchLockRequest{Lock: lock.selector()})
-		for err == nil {
-			var answer *leaseholdv1.WatchLockResponse
-			answer, err = stream.Recv()
-			if record := answer.GetRecord(); err == nil && record != nil && !yield(record, nil) {
-				return
-			}
-		}
-		if err != io.EOF {
-			yield(nil, c.lasting.failure(ctx, err))
-		}
-	}
-}
-
-// CheckToken says what a fencing token is, compared with the newest of its lock. For a protected resource that keeps
-// no tokens of its own.
-func (c *Client) CheckToken(
-	ctx context.Context, lock Selector, fencingToken uint64,
-) (*leaseholdv1.CheckTokenResponse, error) {
-	request := &leaseholdv1.CheckTokenRequest{Lock: lock.selector(), FencingToken: fencingToken}
-	return call(ctx, c.short, callTimeout, rpc.CheckToken, request)
-}
-
-// Break says how [Client.BreakLock] ends the lease of a lock.
-type Break struct {
-	// Reason is why, for the holder and for those who come later: 1 to 512 bytes. Needed.
-	Reason string
-	// Now ends the lease at once: TWO HOLDERS ARE POSSIBLE until the old one notices. Default: it runs out, which is safe.
-	Now bool
-	// By is who breaks it. Default: the name of the sidecar's pod or host.
-	By string
-}
-
-// BreakLock ends the lease of a lock that somebody else has (S17). For operators.
-//
-// Errors: [*RefusedError], with [ReasonBreakNotEnabled] unless the operator enabled it; [*UnreachableError]; that of ctx.
-func (c *Client) BreakLock(
-	ctx context.Context, lock Selector, how Break,
-) (*leaseholdv1.BreakLockResponse, error) {
-	request := &leaseholdv1.BreakLockRequest{
-		Lock: lock.selector(), Reason: how.Reason, BrokenBy: how.By, Mode: leaseholdv1.BreakMode_BREAK_MODE_RUN_OUT,
-	}
-	if how.Now {
-		request.Mode = leaseholdv1.BreakMode_BREAK_MODE_NOW
-	}
-	return call(ctx, c.short, callTimeout, rpc.BreakLock, request)
-}
-
-// ResolvePath tells the lock path of a key and how it came about. It takes nothing.
-func (c *Client) ResolvePath(ctx context.Context, key LockKey) (*leaseholdv1.ResolvePathResponse, error) {
-	return call(ctx, c.short, callTimeout, rpc.ResolvePath, &leaseholdv1.ResolvePathRequest{Key: key.wire()})
 }

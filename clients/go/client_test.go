@@ -26,7 +26,7 @@ func TestAnAcquireGivesTheGrantOrABusyError(t *testing.T) {
 		}
 		grant, err := b.client.Acquire(t.Context(), LeaseSpec{Key: LockKey{Function: "f"}})
 		var busy *BusyError
-		if errors.As(err, &busy) != (holder != "") || (holder == "" && grant.GetLockPath() != "f") {
+		if errors.As(err, &busy) != (holder != "") || (holder == "" && grant.LockPath != "f") {
 			t.Error(grant, err)
 		}
 	}
@@ -52,14 +52,14 @@ func TestAllThatIsAskedForIsSent(t *testing.T) {
 	}
 	spec := LeaseSpec{
 		Key: LockKey{
-			Function: "f", Scope: "s", Mode: leaseholdv1.LockMode_LOCK_MODE_LISTENER, HostID: "id", HostType: "type",
+			Function: "f", Scope: "s", Mode: LockModeListener, HostID: "id", HostType: "type",
 		},
 		LeaseDuration: 15 * time.Second, Wait: 2 * time.Second, MaxHold: 3 * time.Second, MinHold: 4 * time.Second,
 		ProgressTimeout: 5 * time.Second, NoRenewal: true, RequestID: "r", Holder: "me", Labels: map[string]string{"k": "v"},
 	}
 	_, _ = b.client.Acquire(t.Context(), spec)
 	key := sent.GetKey()
-	if key.GetFunction() != "f" || key.GetScope() != "s" || key.GetMode() != spec.Key.Mode || key.GetHostId() != "id" ||
+	if key.GetFunction() != "f" || key.GetScope() != "s" || key.GetMode() != leaseholdv1.LockMode_LOCK_MODE_LISTENER || key.GetHostId() != "id" ||
 		key.GetHostType() != "type" || sent.GetLeaseDuration().AsDuration() != spec.LeaseDuration ||
 		sent.GetWait().AsDuration() != spec.Wait || sent.GetMaxHold().AsDuration() != spec.MaxHold ||
 		sent.GetMinHold().AsDuration() != spec.MinHold || sent.GetProgressTimeout().AsDuration() != spec.ProgressTimeout ||
@@ -109,7 +109,7 @@ func TestForeverDoesNotHideOtherErrors(t *testing.T) {
 	b.call().tell(busyWith("somebody"))
 	b.call().fail(status.Error(codes.PermissionDenied, "no"))
 	var refused *RefusedError
-	if err := receive(t, "the answer", answer).err; !errors.As(err, &refused) || refused.Code != codes.PermissionDenied {
+	if err := receive(t, "the answer", answer).err; !errors.As(err, &refused) || refused.Code != CodePermissionDenied {
 		t.Error(err)
 	}
 }
@@ -122,7 +122,7 @@ func TestAListingGoesThroughAllPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		paths = append(paths, record.GetLockPath())
+		paths = append(paths, record.LockPath)
 	}
 	if !slices.Equal(paths, []string{"a", "b", "c"}) {
 		t.Error(paths)
@@ -158,7 +158,7 @@ func TestCallsThatTheSidecarDoesNotKnowAreRefused(t *testing.T) {
 	}
 	for name, call := range calls {
 		var refused *RefusedError
-		if err := call(); !errors.As(err, &refused) || refused.Code != codes.Unimplemented || status.Code(err) != refused.Code {
+		if err := call(); !errors.As(err, &refused) || refused.Code != CodeUnimplemented || status.Code(err) != codes.Unimplemented {
 			t.Error(name, err)
 		}
 	}

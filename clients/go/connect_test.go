@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,14 +26,14 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-func TestNonsenseEndpointsAreRefusedWithWhatWouldBeRight(t *testing.T) {
+func TestInvalidEndpointsAreRefusedWithWhatWouldBeValid(t *testing.T) {
 	for _, endpoint := range []string{
 		"127.0.0.1:50951", "ftp://host", "unix://", "unix://relative", "http://", "http://a b", "http://h:1/path",
 		"http://user:hunter2@host:1",
 	} {
 		_, err := Connect(t.Context(), WithEndpoint(endpoint))
-		var useless *EndpointError
-		if !errors.As(err, &useless) || strings.Contains(err.Error(), "hunter2") {
+		var invalid *EndpointError
+		if !errors.As(err, &invalid) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", endpoint, err)
 		}
 	}
@@ -136,13 +137,25 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 	defer client.Close()
 	_, err = client.Acquire(t.Context(), LeaseSpec{})
 	var refused *RefusedError
-	if !errors.As(err, &refused) || refused.Code != codes.ResourceExhausted {
+	if !errors.As(err, &refused) || refused.Code != CodeResourceExhausted {
 		t.Error(err)
 	}
 	if calls := sidecar.calls(); len(calls) != 1 || !strings.HasPrefix(calls[0], "acquire [Bearer secret] ") {
 		t.Error(calls)
 	}
 	strangers := newAuthority(t)
+	wantRefusal(t, endpoint, WithCA(authority.pem))
+	current := atomic.Pointer[TLS]{}
+	strange, strangeKey := strangers.issue(t, "client")
+	current.Store(&TLS{CA: authority.pem, Certificate: strange, Key: strangeKey})
+	source := WithTLSSource(func(context.Context) (TLS, error) { return *current.Load(), nil })
+	wantRefusal(t, endpoint, source)
+	current.Store(&TLS{CA: authority.pem, Certificate: certificate, Key: key})
+	reloading, err := Connect(t.Context(), endpoint, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = reloading.Close()
 	for name, opts := range map[string][]Option{
 		"another authority": {endpoint, WithCA(strangers.pem), WithClientCertificate(certificate, key)},
 		"another name": {
@@ -153,6 +166,38 @@ func TestTLSWithClientCertificateAndBearerToken(t *testing.T) {
 		if _, err := Connect(t.Context(), opts...); !errors.As(err, &unreachable) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// wantRefusal connects with a certificate that the sidecar does not trust, or none.
+func wantRefusal(t *testing.T, opts ...Option) {
+	t.Helper()
+	var unreachable *UnreachableError
+	_, err := Connect(t.Context(), opts...)
+	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), wantsCertificate) {
+		t.Error(err)
+	}
+}
+
+func TestTheNextConnectionHasTheNewestCertificates(t *testing.T) {
+	authority := newAuthority(t)
+	var asked atomic.Int32
+	credentials, err := gather([]Option{WithTLSSource(func(context.Context) (TLS, error) {
+		if asked.Add(1) == 3 {
+			return TLS{}, errors.New("no such file")
+		}
+		return TLS{CA: authority.pem}, nil
+	})}).credentials(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ours, theirs := net.Pipe()
+		_ = theirs.Close()
+		_, _, err = credentials.ClientHandshake(t.Context(), "localhost", ours)
+	}
+	if asked.Load() != 3 || !strings.Contains(err.Error(), "its certificates cannot be loaded: no such file") {
+		t.Error(asked.Load(), err)
 	}
 }
 

@@ -6,5 +6,6 @@
 // [Client.WithLock] runs a function under a lock; [Client.Hold] is for those who cannot put their work into one. The
 // rules S1 to S21 that the comments name are those of docs/semantics.md in Leasehold's repository.
 //
-// The package works on Linux only, because a holder's clock must go on counting while the machine sleeps.
+// The package works on Linux and macOS, because a holder's clock must go on counting while the machine sleeps; elsewhere
+// [Connect] gives a [*PlatformError].
 package leasehold

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -16,6 +15,9 @@ import (
 
 // reasonDomain is the domain of the reasons in google.rpc.ErrorInfo.
 const reasonDomain = "leasehold.dev"
+
+// ErrClosed says that the client was closed.
+var ErrClosed = errors.New("the client was closed")
 
 // ErrReleased is the cause of the end of a hold's context when its holder has released it.
 var ErrReleased = errors.New("the lock was released")
@@ -25,26 +27,26 @@ var ErrReleased = errors.New("the lock was released")
 var ErrNotReleased = errors.New("the lock was not released: the hold was being resumed, and no sidecar has answered " +
 	"yet; the lock is available when its lease runs out")
 
-// BusyError says that the lock was not to be had within the wait asked for, because somebody else has it or it rests.
+// BusyError says that the lock was not acquired within the wait asked for, because somebody else holds it or it rests.
 type BusyError struct {
-	// Busy is who has it and when to ask again, as the sidecar said it.
-	Busy *leaseholdv1.Busy
+	// Busy is who holds it and when to ask again.
+	Busy Busy
 }
 
 func (e *BusyError) Error() string {
-	record := e.Busy.GetRecord()
+	record := e.Busy.Record
 	text := "the lock is busy"
-	if path := record.GetLockPath(); path != "" {
+	if path := record.LockPath; path != "" {
 		text = fmt.Sprintf("the lock %s is busy", path)
 	}
-	if holder := record.GetHolder(); holder != "" {
-		if record.GetHolderIsLastRecorded() {
+	if holder := record.Holder; holder != "" {
+		if record.HolderIsLastRecorded {
 			text += fmt.Sprintf(": last recorded holder %q", holder)
 		} else {
 			text += fmt.Sprintf(": held by %q", holder)
 		}
 	}
-	if token := record.GetFencingToken(); token != 0 {
+	if token := record.FencingToken; token != 0 {
 		text += fmt.Sprintf(", token %d", token)
 	}
 	return text
@@ -53,16 +55,16 @@ func (e *BusyError) Error() string {
 // LostError says that a hold is over, though its holder did not end it. It is the cause of the end of the hold's
 // context: context.Cause gives it.
 type LostError struct {
-	// Reason is why. LOSS_REASON_UNSPECIFIED if the sidecar did not say.
-	Reason leaseholdv1.LossReason
+	// Reason is why; [LossReasonUnspecified] if the sidecar did not say.
+	Reason LossReason
 	// Detail is the same for people.
 	Detail string
 	// BreakNote says who broke the lock and why, where it was broken and that is known; else nil.
-	BreakNote *leaseholdv1.BreakNote
+	BreakNote *BreakNote
 }
 
 func (e *LostError) Error() string {
-	text := "the lock was lost: " + strings.TrimPrefix(e.Reason.String(), "LOSS_REASON_")
+	text := "the lock was lost: " + string(e.Reason)
 	if e.Detail != "" {
 		text += ": " + e.Detail
 	}
@@ -70,7 +72,9 @@ func (e *LostError) Error() string {
 }
 
 func lossFrom(lost *leaseholdv1.Lost) *LostError {
-	return &LostError{Reason: lost.GetReason(), Detail: lost.GetDetail(), BreakNote: lost.GetBreakNote()}
+	return &LostError{
+		Reason: lossReasonFrom(lost.GetReason()), Detail: lost.GetDetail(), BreakNote: noteFrom(lost.GetBreakNote()),
+	}
 }
 
 // alreadyLost is the loss that a release tells of, if it does: the lease was another's, or gone, before (S13).
@@ -78,24 +82,25 @@ func alreadyLost(result *leaseholdv1.ReleaseResult) *LostError {
 	if result.GetOutcome() != leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST {
 		return nil
 	}
-	return &LostError{Reason: result.GetLossReason(), Detail: "found when it was released"}
+	return &LostError{Reason: lossReasonFrom(result.GetLossReason()), Detail: "found when it was released"}
 }
 
-// ReleaseError says that it is not known whether the lock was given back. What was done under the lock was done under
-// the lock. The stream was ended, so the sidecar gives the lock back when it learns of that, or the lease runs out.
+// ReleaseError says that the release of the lock was not confirmed. What was done under the lock was done while it was
+// held. The lock becomes available when its lease expires, if not before.
 type ReleaseError struct {
 	// Err is why.
 	Err error
 }
 
 func (e *ReleaseError) Error() string {
-	return "whether the lock was given back is not known: " + e.Err.Error()
+	return "the release of the lock was not confirmed, and it becomes available when its lease expires, if not before: " +
+		e.Err.Error()
 }
 
 // Unwrap gives the cause.
 func (e *ReleaseError) Unwrap() error { return e.Err }
 
-// EndpointError says that the endpoint, or what goes with it, makes no sense. Not worth repeating.
+// EndpointError says that the endpoint, or an option that goes with it, is invalid. Not worth repeating.
 type EndpointError struct {
 	// Endpoint is what was given.
 	Endpoint string
@@ -107,7 +112,7 @@ func (e *EndpointError) Error() string {
 	return fmt.Sprintf("the endpoint %q cannot be used: %s", e.Endpoint, e.Problem)
 }
 
-// UnreachableError says that nobody answers at the endpoint.
+// UnreachableError says that no sidecar answers at the endpoint, or that it refuses this client's certificate.
 type UnreachableError struct {
 	// Endpoint is where the sidecar was looked for.
 	Endpoint string
@@ -116,6 +121,10 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
+	if strings.Contains(e.Err.Error(), wantsCertificate) {
+		return fmt.Sprintf("the sidecar at %s refuses the connection: give a certificate with WithClientCertificate: %v",
+			e.Endpoint, e.Err)
+	}
 	return fmt.Sprintf("no sidecar answers at %s; start one with `leasehold serve`, or say where it is with %s: %v",
 		e.Endpoint, EndpointVariable, e.Err)
 }
@@ -129,24 +138,24 @@ type ProtocolError struct {
 	Problem string
 }
 
-func (e *ProtocolError) Error() string { return "the sidecar's answer makes no sense: " + e.Problem }
+func (e *ProtocolError) Error() string { return "the sidecar's answer is invalid: " + e.Problem }
 
 // RefusedError is an error that came by gRPC. Decide by Code and Reason, never by the text.
 type RefusedError struct {
 	// Code is the gRPC code.
-	Code codes.Code
+	Code Code
 	// Reason is why; empty if the error did not come from a sidecar, as when a connection breaks.
 	Reason Reason
 	// Message is what to show to people.
 	Message string
 	// Violations are the fields that were wrong, with ReasonInvalidField (S19).
 	Violations []FieldViolation
-	// RetryAfter is when it makes sense to try again, counted from now; zero if that was not said.
+	// RetryAfter is when to try again, counted from now; zero if that was not said.
 	RetryAfter time.Duration
 	// LossReason is why the hold is over, with ReasonHoldLost: EXPIRED and so on, or RELEASED.
 	LossReason string
 
-	status *status.Status
+	err error
 }
 
 // FieldViolation is a field of a request that the sidecar refused.
@@ -159,7 +168,7 @@ type FieldViolation struct {
 
 func (e *RefusedError) Error() string {
 	if e.Message == "" {
-		return e.Code.String()
+		return string(e.Code)
 	}
 	text := e.Message
 	// The message names the first field at the most; the others must not stay unseen.
@@ -171,13 +180,13 @@ func (e *RefusedError) Error() string {
 	return text
 }
 
-// GRPCStatus gives the status as it came, for status.Code and its like.
-func (e *RefusedError) GRPCStatus() *status.Status { return e.status }
+// Unwrap gives the error as it came by gRPC, for status.Code and its like.
+func (e *RefusedError) Unwrap() error { return e.err }
 
 // refusal reads an error of gRPC.
 func refusal(err error) *RefusedError {
 	st := status.Convert(err)
-	refused := &RefusedError{Code: st.Code(), Message: st.Message(), status: st}
+	refused := &RefusedError{Code: codeFrom(st.Code()), Message: st.Message(), err: err}
 	for _, detail := range st.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -191,7 +200,7 @@ func refusal(err error) *RefusedError {
 					FieldViolation{violation.GetField(), violation.GetDescription()})
 			}
 		case *errdetails.RetryInfo:
-			refused.RetryAfter = span(detail.GetRetryDelay())
+			refused.RetryAfter = duration(detail.GetRetryDelay())
 		}
 	}
 	return refused
@@ -203,16 +212,15 @@ func toldLost(err error) *LostError {
 	if !errors.As(err, &refused) || refused.Reason != ReasonHoldLost {
 		return nil
 	}
-	number := leaseholdv1.LossReason_value["LOSS_REASON_"+refused.LossReason]
-	return &LostError{Reason: leaseholdv1.LossReason(number), Detail: refused.Message}
+	number := leaseholdv1.LossReason(leaseholdv1.LossReason_value["LOSS_REASON_"+refused.LossReason])
+	return &LostError{Reason: lossReasonFrom(number), Detail: refused.Message}
 }
 
 // finalRefusal is the loss where an error says that no try to resume will ever work; anything else may pass (S16).
 func finalRefusal(err error) *LostError {
 	refused := refusal(err)
 	switch refused.Code {
-	case codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted, codes.DataLoss,
-		codes.Unimplemented:
+	case CodeInvalidArgument, CodeNotFound, CodeFailedPrecondition, CodeAborted, CodeDataLoss, CodeUnimplemented:
 	default:
 		return nil
 	}
@@ -222,7 +230,9 @@ func finalRefusal(err error) *LostError {
 	if loss := toldLost(refused); loss != nil {
 		return loss
 	}
-	return &LostError{Detail: "the sidecar will not resume it: " + refused.Error()}
+	return &LostError{
+		Reason: LossReasonUnspecified, Detail: "the sidecar will not resume it: " + refused.Error(),
+	}
 }
 
 // gaveUp is the error of a call that its caller has cancelled.

@@ -22,7 +22,7 @@ func refused(t *testing.T, code codes.Code, message string, details ...protoadap
 	return refusal(st.Err())
 }
 
-func TestS19FieldViolationsAreHadAsData(t *testing.T) {
+func TestS19FieldViolationsComeAsData(t *testing.T) {
 	err := refused(t, codes.InvalidArgument, "one field is wrong",
 		&errdetails.ErrorInfo{Domain: reasonDomain, Reason: "INVALID_FIELD"},
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
@@ -36,9 +36,9 @@ func TestS19FieldViolationsAreHadAsData(t *testing.T) {
 	}
 }
 
-func TestARetryDelayIsHadAsData(t *testing.T) {
+func TestARetryDelayComesAsData(t *testing.T) {
 	err := refused(t, codes.Unavailable, "", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	if err.RetryAfter != time.Second || err.Error() != "Unavailable" || status.Code(err) != codes.Unavailable {
+	if err.RetryAfter != time.Second || err.Error() != "UNAVAILABLE" || status.Code(err) != codes.Unavailable {
 		t.Error(err, err.RetryAfter)
 	}
 }

@@ -3,8 +3,6 @@ package leasehold
 import (
 	"sync"
 	"time"
-
-	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
 // Event is what happens to a hold: one of [Waiting], [Granted], [Renewed], [AtRisk], [Recovered], [Draining],
@@ -16,10 +14,10 @@ type Waiting struct {
 	// Position is the place among those who wait at this sidecar; 1 is next.
 	Position uint32
 	// Record is the lock's record, as far as it is known.
-	Record *leaseholdv1.LockRecord
+	Record LockRecord
 }
 
-// Granted says that the caller has the lock.
+// Granted says that the caller holds the lock.
 type Granted struct {
 	// LockPath is the path of the lock.
 	LockPath string

@@ -138,6 +138,8 @@ type fakeSidecar struct {
 	leaseholdv1.UnimplementedLeaseServiceServer
 	server *grpc.Server
 	holds  chan *holdCall
+	// watches are the WatchLock calls, if there may be any.
+	watches chan *watchCall
 
 	mutex     sync.Mutex
 	asked     []string
@@ -258,9 +260,24 @@ type bench struct {
 	client  *Client
 	socket  string
 	options []grpc.ServerOption
+	// watched is whether the sidecar takes watches.
+	watched bool
 }
 
 func newBench(t *testing.T, options ...grpc.ServerOption) *bench {
+	t.Helper()
+	return newBenchWith(t, nil, options...)
+}
+
+// newBenchWith is newBench with options of the client.
+func newBenchWith(t *testing.T, more []Option, options ...grpc.ServerOption) *bench {
+	t.Helper()
+	return (&bench{T: t, options: options}).connect(more)
+}
+
+// connect starts the sidecar and connects the client.
+func (b *bench) connect(more []Option) *bench {
+	t := b.T
 	t.Helper()
 	t.Parallel()
 	// Not t.TempDir: the path of a socket must be short.
@@ -269,11 +286,10 @@ func newBench(t *testing.T, options ...grpc.ServerOption) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	b := &bench{
-		T: t, clock: &manualClock{reading: at(1_000)}, socket: filepath.Join(folder, "s"), options: options,
-	}
+	b.clock, b.socket = &manualClock{reading: at(1_000)}, filepath.Join(folder, "s")
 	b.start()
-	b.client, err = Connect(t.Context(), WithEndpoint("unix://"+b.socket), withClock(b.clock))
+	opts := append([]Option{WithEndpoint("unix://" + b.socket), withClock(b.clock)}, more...)
+	b.client, err = Connect(t.Context(), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +300,9 @@ func newBench(t *testing.T, options ...grpc.ServerOption) *bench {
 	return b
 }
 
-func withClock(clock clock) Option { return func(o *options) { o.clock = clock } }
+func withClock(clk clock) Option {
+	return func(o *options) { o.newClock = func() (clock, error) { return clk, nil } }
+}
 
 // start starts a sidecar; kill ends it.
 func (b *bench) start() {
@@ -294,6 +312,9 @@ func (b *bench) start() {
 		b.Fatal(err)
 	}
 	b.sidecar = &fakeSidecar{server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8)}
+	if b.watched {
+		b.sidecar.watches = make(chan *watchCall, streamsPerConnection+1)
+	}
 	leaseholdv1.RegisterLeaseServiceServer(b.sidecar.server, b.sidecar)
 	go func(server *grpc.Server) { _ = server.Serve(listener) }(b.sidecar.server)
 }
@@ -366,7 +387,7 @@ func lossOf(t *testing.T, hold *Hold) *LostError {
 	t.Helper()
 	receive(t, "the end of the hold's context", hold.Context().Done())
 	loss, ok := context.Cause(hold.Context()).(*LostError)
-	if !ok || loss != hold.Loss() || hold.Valid() || hold.Remaining() != 0 {
+	if !ok || hold.Loss() != error(loss) || hold.Valid() || hold.Remaining() != 0 {
 		t.Fatalf("%v, %v, %v", context.Cause(hold.Context()), hold.Loss(), hold.Remaining())
 	}
 	return loss

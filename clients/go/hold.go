@@ -10,15 +10,15 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// WithLock takes a lock, runs work under it, and gives it back however work ends: by returning, by a panic, or by
+// WithLock takes a lock, runs work under it, and releases it however work ends: by returning, by a panic, or by
 // runtime.Goexit.
 //
 // The context of work is cancelled when the lock is lost, with the [*LostError] as its cause, and when ctx is. Work
-// must end soon then: past the end of validity somebody else may have the lock.
+// must end soon then: past the end of validity somebody else may hold the lock.
 //
-// Errors: [*BusyError] if the lock was not to be had, and what [Client.Hold] gives; then work was not run. After that
-// the error of work, joined with a [*LostError] if the lock was lost before work had ended, or with a [*ReleaseError]
-// if it is not known whether the lock was given back.
+// Errors: [*BusyError] if the lock was not acquired, and what [Client.Hold] gives; then work was not run. After that
+// the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, or a
+// [*ReleaseError] if the release was not confirmed.
 func (c *Client) WithLock(
 	ctx context.Context, spec LeaseSpec, work func(ctx context.Context, hold *Hold) error,
 ) (err error) {
@@ -27,17 +27,14 @@ func (c *Client) WithLock(
 		return err
 	}
 	defer func() {
-		// What becomes of the lock concerns the next holder too, so ctx does not cut the release short.
-		result, releaseErr := hold.Release(context.WithoutCancel(ctx))
-		loss := hold.Loss()
+		// The release concerns the next holder too, so ctx does not cut it short.
+		_, releaseErr := hold.Release(context.WithoutCancel(ctx))
 		switch {
-		case loss != nil && !errors.Is(err, loss):
-			err = errors.Join(err, loss)
-		case releaseErr != nil:
-			err = errors.Join(err, &ReleaseError{releaseErr})
-		case result.GetOutcome() == leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST && loss == nil:
-			// It was lost after the last word of it had come: the release is the first to tell.
-			err = errors.Join(err, alreadyLost(result))
+		case releaseErr == nil || errors.Is(err, releaseErr):
+		case err == nil:
+			err = releaseErr
+		default:
+			err = errors.Join(err, releaseErr)
 		}
 	}()
 	return work(hold.Context(), hold)
@@ -47,12 +44,13 @@ func (c *Client) WithLock(
 //
 // Cancelling ctx ends the wait. After the grant it ends the hold's context, and the lock is still to be released.
 //
-// Errors: [*BusyError] if the lock was not to be had within the wait, [*LostError] if the grant was over before it
-// could be used, [*RefusedError], [*UnreachableError], [*ProtocolError], that of ctx.
+// Errors: [*BusyError] if the lock was not acquired within the wait, [*LostError] if the grant was over before it
+// could be used, [*RefusedError], [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Hold(ctx context.Context, spec LeaseSpec) (*Hold, error) {
 	events := &eventQueue{handler: spec.OnEvent}
-	return waiting(c, spec.Wait, func(wait time.Duration) (*Hold, error) {
-		return open(ctx, c, spec.wire(wait), events)
+	waiting := &waiting{endless: spec.Wait == Forever}
+	return untilGranted(c, spec.Wait, func(wait time.Duration) (*Hold, error) {
+		return open(ctx, c, spec.wire(wait), events, waiting)
 	})
 }
 
@@ -66,11 +64,11 @@ type Hold struct {
 	grant  *leaseholdv1.Grant
 	state  *holdState
 	ctx    context.Context
-	// endStream ends the stream and waits for its goroutine; called after the belief has ended (S13).
+	// endStream ends the stream and waits for its goroutine; called after the hold has ended here (S13).
 	endStream func()
 
 	releasing sync.Mutex
-	released  *leaseholdv1.ReleaseResult
+	released  *ReleaseResult
 }
 
 // Context is cancelled when the hold is over: with the [*LostError] as its cause when it is lost (at the end of its
@@ -101,8 +99,14 @@ func (h *Hold) Remaining() time.Duration { return h.state.remaining() }
 // Valid is whether the holder may act now. Once false, it stays false.
 func (h *Hold) Valid() bool { return h.state.valid() }
 
-// Loss is why the hold was lost; nil if it was not.
-func (h *Hold) Loss() *LostError { return h.state.lost() }
+// Loss is why the hold was lost: a [*LostError]; nil if it was not.
+func (h *Hold) Loss() error {
+	// Not the pointer as it is: a nil one would make an error that is not nil.
+	if loss := h.state.lost(); loss != nil {
+		return loss
+	}
+	return nil
+}
 
 // String shows the lock and the token, and none of the secrets (S20).
 func (h *Hold) String() string {
@@ -165,43 +169,71 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 	return err
 }
 
-// Release gives the lock back and waits until the store has it. The hold is not valid from the first moment of this
-// call on (S13), so stop acting before. Releasing what is lost already says so and is no error; a repeated release
-// gives the first one's result.
+// Release releases the lock and waits until the store has it, for as long as [WithReleaseTimeout] says. The hold is not
+// valid from the first moment of this call on (S13), so stop acting before. A repeated release gives the first one's
+// result.
 //
-// The outcome ALREADY_LOST says that the hold was lost before, so that somebody else may have had the lock, also where
-// the release is the first to find it.
-//
-// Errors: [*RefusedError], [*UnreachableError], that of ctx: whether the lock was released is not known.
-// [ErrNotReleased]: it was not. The stream is ended all the same, and the lock is available when the sidecar learns of
-// that, or the lease runs out.
-func (h *Hold) Release(ctx context.Context) (*leaseholdv1.ReleaseResult, error) {
+// Errors: [*LostError] if the hold was lost before, so that somebody else may have held the lock, also where the release
+// is the first to find it; the result says ALREADY_LOST then. [*ReleaseError] if the release was not confirmed: nobody
+// answered in time, or ctx ended, or [ErrNotReleased]. The lock becomes available when its lease expires, if not before.
+func (h *Hold) Release(ctx context.Context) (ReleaseResult, error) {
 	loss := h.state.end()
 	h.releasing.Lock()
 	defer h.releasing.Unlock()
 	if h.released != nil {
-		return h.released, nil
+		return *h.released, h.lostError()
 	}
 	defer h.endStream()
-	if loss != nil {
-		h.released = &leaseholdv1.ReleaseResult{
-			Outcome:    leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST,
-			LossReason: loss.Reason,
-		}
-		return h.released, nil
-	}
-	generation, refused, err := h.releasable(ctx)
-	if refused != nil {
-		h.released = &leaseholdv1.ReleaseResult{
-			Outcome:    leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST,
-			LossReason: refused.Reason,
-		}
-		return h.released, nil
+	result, err := ReleaseResult{}, error(nil)
+	if loss == nil {
+		result, loss, err = h.release(ctx)
 	}
 	if err != nil {
-		return nil, err
+		return ReleaseResult{}, &ReleaseError{err}
 	}
-	result, err := h.client.release(ctx, h.LeaseID(), generation)
-	h.released = result
-	return result, err
+	if loss != nil {
+		loss = h.state.foundLost(loss)
+		result = ReleaseResult{Outcome: ReleaseOutcomeAlreadyLost, LossReason: loss.Reason}
+	}
+	h.released = &result
+	return result, h.lostError()
+}
+
+// lostError is the loss as an error, if there was one before the release.
+func (h *Hold) lostError() error {
+	if h.released.Outcome != ReleaseOutcomeAlreadyLost {
+		return nil
+	}
+	return h.Loss()
+}
+
+// release asks the sidecar to release the lock; the loss, if the hold was lost before.
+func (h *Hold) release(ctx context.Context) (ReleaseResult, *LostError, error) {
+	within, cancel := h.client.releaseContext(ctx)
+	defer cancel()
+	generation, refused, err := h.releasable(within)
+	if refused != nil || err != nil {
+		return ReleaseResult{}, refused, err
+	}
+	wire, err := h.client.release(within, h.LeaseID(), generation)
+	if err != nil {
+		return ReleaseResult{}, nil, err
+	}
+	return resultFrom(wire), alreadyLost(wire), nil
+}
+
+// abandon is what closing the client does to a hold: it is lost here first (S13), then released.
+func (h *Hold) abandon(ctx context.Context) error {
+	if !h.state.valid() {
+		return nil
+	}
+	h.state.lose(clientClosed())
+	_, loss, err := h.release(ctx)
+	if err != nil {
+		return &ReleaseError{err}
+	}
+	if loss != nil {
+		return loss
+	}
+	return nil
 }

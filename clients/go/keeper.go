@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -17,7 +16,7 @@ import (
 )
 
 const (
-	// nap is the longest sleep while a hold is believed in: timers stop while the machine sleeps (S3).
+	// nap is the longest sleep while a hold is valid: timers stop while the machine sleeps (S3).
 	nap = time.Second
 	// firstPause is the pause after the first failed try to resume; doubled up to nap.
 	firstPause = 50 * time.Millisecond
@@ -27,17 +26,20 @@ const (
 	answerTimeout = 5 * time.Second
 )
 
-type holdStream = grpc.ServerStreamingClient[leaseholdv1.HoldLeaseResponse]
+type holdStream = listening[leaseholdv1.HoldLeaseResponse]
 
 // keeper keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.
 type keeper struct {
 	client *Client
 	state  *holdState
 	events *eventQueue
-	// ctx is the stream's: it has no deadline, and is cancelled only after the belief has ended (S13).
+	// ctx is that of the streams: it has no deadline, and is cancelled only after the hold has ended here (S13).
 	ctx    context.Context
 	cancel context.CancelFunc
-	stream holdStream
+	stream *holdStream
+	// silent are streams over which nothing was heard for long. They are cancelled only when the hold was resumed on
+	// another, because a sidecar that still hears this client would take it for the holder's end (S14).
+	silent []*holdStream
 	// grant is the first one.
 	grant *leaseholdv1.Grant
 	// reading ends with the goroutine that reads the stream.
@@ -46,13 +48,15 @@ type keeper struct {
 	asking atomic.Bool
 }
 
-// open asks for the lock, and starts the keeper once it is granted.
-func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue) (*Hold, error) {
-	// What cancels the caller must not cut the stream of a hold that is believed in, only the wait for one.
+// open starts the keeper of a hold that was granted to ask.
+func open(
+	ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue, waiting *waiting,
+) (*Hold, error) {
+	// What cancels the caller must not cut the stream of a hold that is valid, only the wait for one.
 	streamCtx, cancelStream := context.WithCancel(context.WithoutCancel(ctx))
 	stillWaiting := context.AfterFunc(ctx, cancelStream)
 	keeper := &keeper{client: c, events: events, ctx: streamCtx, cancel: cancelStream}
-	err := keeper.ask(spec)
+	err := keeper.ask(spec, waiting)
 	if !stillWaiting() {
 		err = gaveUp(ctx)
 	}
@@ -63,55 +67,25 @@ func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *e
 	holdCtx, cancel := context.WithCancelCause(ctx)
 	keeper.state.cancel = cancel
 	hold := &Hold{client: c, grant: keeper.grant, state: keeper.state, ctx: holdCtx, endStream: keeper.end}
-	if !c.remember(keeper.state) {
+	if !c.remember(hold) {
 		keeper.state.lose(clientClosed())
 	}
 	if !keeper.state.valid() {
 		cancelStream()
-		c.forget(keeper.state)
+		c.forget(hold)
 		return nil, keeper.state.lost()
 	}
 	events.tell(Granted{hold.LockPath(), hold.FencingToken(), hold.ValidUntil()})
 	keeper.reading.Go(keeper.read)
-	go keeper.watchClock()
+	go func() {
+		keeper.watchClock()
+		c.forget(hold)
+	}()
 	return hold, nil
 }
 
-// ask waits for the grant, and makes the belief of it.
-func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
-	k.client.lasting.wake(k.ctx)
-	sent := k.client.clock.now()
-	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: spec}}
-	stream, err := k.client.lasting.HoldLease(k.ctx, request)
-	for err == nil && k.grant == nil {
-		var answer *leaseholdv1.HoldLeaseResponse
-		if answer, err = stream.Recv(); err != nil {
-			break
-		}
-		switch event := answer.GetEvent().(type) {
-		case *leaseholdv1.HoldLeaseResponse_Granted:
-			k.grant = event.Granted
-		case *leaseholdv1.HoldLeaseResponse_Busy:
-			return &BusyError{event.Busy}
-		case *leaseholdv1.HoldLeaseResponse_Lost:
-			return lossFrom(event.Lost)
-		case *leaseholdv1.HoldLeaseResponse_Waiting:
-			k.events.tell(Waiting{event.Waiting.GetPosition(), event.Waiting.GetRecord()})
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		return &ProtocolError{"the stream ended before the lock was granted"}
-	}
-	if err != nil {
-		return k.client.lasting.failure(k.ctx, err)
-	}
-	k.stream = stream
-	k.state = newHoldState(k.client.clock, k.grant, k.grant.GetValidity(), sent)
-	return k.askFirst()
-}
-
 // askFirst asks for the validity anew where a wait may have used it up: elsewhere than on the sidecar's kernel, the
-// grant's span counts from before the request (S21).
+// grant's duration counts from before the request (S21).
 func (k *keeper) askFirst() error {
 	asked := k.client.clock.now()
 	if due, mustAsk := k.state.nextQuestion(); !mustAsk || asked < due {
@@ -130,7 +104,7 @@ func (k *keeper) end() {
 	k.reading.Wait()
 }
 
-// watchClock waits for the end of the belief. It reads the clock after every wake-up (S3).
+// watchClock waits for the end of the hold. It reads the clock after every wake-up (S3).
 func (k *keeper) watchClock() {
 	timer := time.NewTimer(nap)
 	defer timer.Stop()
@@ -141,7 +115,6 @@ func (k *keeper) watchClock() {
 		case <-timer.C:
 		}
 	}
-	k.client.forget(k.state)
 	if loss := k.state.lost(); loss != nil {
 		k.events.tell(Lost{loss})
 		k.cancel()
@@ -179,7 +152,7 @@ func (k *keeper) question() time.Duration {
 // read reads the stream, and resumes when it breaks, until the hold is over.
 func (k *keeper) read() {
 	for k.state.valid() {
-		answer, err := k.stream.Recv()
+		answer, err := k.stream.next()
 		if err == nil {
 			if loss := k.takeIn(answer); loss != nil {
 				k.state.lose(loss)
@@ -195,6 +168,9 @@ func (k *keeper) read() {
 		}
 		if !k.state.valid() {
 			return
+		}
+		if errors.Is(err, errSilent) {
+			k.silent = append(k.silent, k.stream)
 		}
 		k.events.tell(Interrupted{status.Convert(err).Message()})
 		if loss := k.resume(); loss != nil {
@@ -220,14 +196,14 @@ func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 			k.events.tell(Recovered{k.state.validUntil()})
 		}
 	case *leaseholdv1.HoldLeaseResponse_Draining:
-		k.events.tell(Draining{span(event.Draining.GetTimeLeft())})
+		k.events.tell(Draining{duration(event.Draining.GetTimeLeft())})
 	case *leaseholdv1.HoldLeaseResponse_Lost:
 		return lossFrom(event.Lost)
 	case *leaseholdv1.HoldLeaseResponse_Released:
 		if loss := alreadyLost(event.Released.GetResult()); loss != nil {
 			return loss
 		}
-		return &LostError{Detail: "it was released by its lease id"}
+		return &LostError{Reason: LossReasonUnspecified, Detail: "it was released by its lease id"}
 	}
 	return nil
 }
@@ -241,13 +217,11 @@ func (k *keeper) heard(validity *leaseholdv1.Validity) bool {
 }
 
 // resume tries until it has worked or the stream is given up; the loss, if it is lost by that (S16). A try is never cut
-// short while the hold is believed in, because the sidecar would read that as its end (S14).
+// short while the hold is valid, because the sidecar would read that as its end (S14).
 func (k *keeper) resume() *LostError {
 	// The same for every try, so that one whose answer was lost can be repeated.
 	attemptID := rand.Text()
 	for pause := firstPause; ; pause = min(2*pause, nap) {
-		// A connection that was lately refused is tried anew.
-		k.client.lasting.conn.ResetConnectBackoff()
 		loss, err := k.tryResume(attemptID)
 		if err == nil {
 			return loss
@@ -272,15 +246,18 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	}
 	resume := &leaseholdv1.Resume{ResumeToken: token, ToldValidUntil: told, AttemptId: attemptID}
 	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Resume{Resume: resume}}
-	stream, err := k.client.lasting.HoldLease(k.ctx, request)
+	stream, err := listen(k.ctx, k.client.pool, true, rpc.HoldLease, request)
 	if err != nil {
 		return nil, err
 	}
 	var grant *leaseholdv1.Grant
 	for grant == nil {
-		answer, err := stream.Recv()
+		answer, err := stream.next()
 		if errors.Is(err, io.EOF) {
 			err = status.Error(codes.Unavailable, "the stream ended without an answer")
+		}
+		if errors.Is(err, errSilent) {
+			k.silent = append(k.silent, stream)
 		}
 		if err != nil {
 			return nil, err
@@ -294,20 +271,24 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	}
 	// From here on the old stream's end means nothing, and the new one's does.
 	k.stream = stream
+	for _, old := range k.silent {
+		old.cancel()
+	}
+	k.silent = nil
 	if grant.GetFencingToken() != k.grant.GetFencingToken() {
 		return &LostError{
-			Reason: leaseholdv1.LossReason_LOSS_REASON_TAKEN,
+			Reason: LossReasonTaken,
 			Detail: "the sidecar resumed another hold than this one",
 		}, nil
 	}
 	k.state.resumed(grant)
 	if !k.state.takeIn(grant.GetValidity(), &sent) {
 		if k.state.lost() == nil {
-			// The holder has ended its belief, and its release waits for this.
+			// The holder has ended the hold, and its release waits for this.
 			return nil, nil
 		}
 		return &LostError{
-			Reason: leaseholdv1.LossReason_LOSS_REASON_EXPIRED,
+			Reason: LossReasonExpired,
 			Detail: "its validity ended before it was resumed",
 		}, nil
 	}

@@ -22,13 +22,13 @@ const (
 	ReasonOverrideForbidden Reason = "OVERRIDE_FORBIDDEN"
 	// ReasonStoreDenied says that the store refuses the sidecar's credentials.
 	ReasonStoreDenied Reason = "STORE_DENIED"
-	// ReasonUserNotAllowed says that the user of this process is not among those whom the socket lets in.
+	// ReasonUserNotAllowed says that the user of this process is not among those that the socket admits.
 	ReasonUserNotAllowed Reason = "USER_NOT_ALLOWED"
 	// ReasonUnauthenticated says that the bearer token is missing or wrong.
 	ReasonUnauthenticated Reason = "UNAUTHENTICATED"
 	// ReasonStoreUnavailable says that the store could not be reached in time.
 	ReasonStoreUnavailable Reason = "STORE_UNAVAILABLE"
-	// ReasonStoreThrottled says that the store asks for patience.
+	// ReasonStoreThrottled says that the store limits the rate of requests.
 	ReasonStoreThrottled Reason = "STORE_THROTTLED"
 	// ReasonShuttingDown says that the sidecar is going away.
 	ReasonShuttingDown Reason = "SHUTTING_DOWN"

@@ -22,7 +22,7 @@ func TestS16AHoldSurvivesARestartOfTheSidecar(t *testing.T) {
 	b.kill()
 	want[Interrupted](t, events)
 	if !hold.Valid() {
-		t.Error("the belief runs on")
+		t.Error("the hold is still valid")
 	}
 	b.start()
 	call := b.call()
@@ -60,11 +60,11 @@ func TestS16TheNewestResumeTokenAndToldValidityAreSent(t *testing.T) {
 	want[Renewed](t, events)
 	call.fail(errGone)
 	resume := b.call().request.GetResume()
-	if resume.GetResumeToken() != "resume-3" || span(resume.GetToldValidUntil().GetSinceBoot()) != 1_059*time.Second {
+	if resume.GetResumeToken() != "resume-3" || duration(resume.GetToldValidUntil().GetSinceBoot()) != 1_059*time.Second {
 		t.Error(resume)
 	}
 	if !hold.Valid() {
-		t.Error("the belief runs on")
+		t.Error("the hold is still valid")
 	}
 }
 
@@ -138,12 +138,12 @@ func TestS16ASidecarThatStaysAwayCostsTheHoldAtTheEndOfValidity(t *testing.T) {
 		t.Error("too early")
 	}
 	b.clock.advance(1)
-	if loss := lossOf(t, hold); loss.Reason != leaseholdv1.LossReason_LOSS_REASON_EXPIRED {
+	if loss := lossOf(t, hold); loss.Reason != LossReasonExpired {
 		t.Error(loss)
 	}
 }
 
-func TestS14ATryToResumeIsNotCutShortWhileTheHoldIsBelievedIn(t *testing.T) {
+func TestS14ATryToResumeIsNotCutShortWhileTheHoldIsValid(t *testing.T) {
 	b := newBench(t)
 	hold, call, _ := b.heldHere()
 	call.fail(errGone)
@@ -233,7 +233,7 @@ func TestS16NothingIsReleasedWhileAResumeIsUnanswered(t *testing.T) {
 		_, err := hold.Release(t.Context())
 		released <- err
 	}()
-	receive(t, "the end of the belief", hold.Context().Done())
+	receive(t, "the end of the hold", hold.Context().Done())
 	b.clock.advance(58)
 	if err := receive(t, "the end of the release", released); !errors.Is(err, ErrNotReleased) {
 		t.Error(err)
@@ -255,7 +255,7 @@ func TestS16AReleaseWaitsForTheAnswerToAResumeAndCarriesItsGeneration(t *testing
 		_, err := hold.Release(t.Context())
 		released <- err
 	}()
-	receive(t, "the end of the belief", hold.Context().Done())
+	receive(t, "the end of the hold", hold.Context().Done())
 	// A try that fails is repeated also now.
 	call.fail(errGone)
 	b.call().tell(resumedAs(2))

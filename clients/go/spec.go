@@ -10,7 +10,7 @@ import (
 )
 
 // Forever as [LeaseSpec.Wait] waits without end: the longest wait that the sidecar allows, again and again. Each time
-// the caller goes to the end of the sidecar's queue.
+// the caller goes to the end of the sidecar's queue. It survives restarts of the sidecar.
 const Forever time.Duration = -1
 
 // longestWait is the longest wait of the API.
@@ -31,7 +31,7 @@ type LockKey struct {
 	// characters. May be empty, if Function is not.
 	Scope string
 	// Mode is whether the lock is held while a function runs (the default), or while a listener listens.
-	Mode leaseholdv1.LockMode
+	Mode LockMode
 	// HostID overrides the sidecar's host id, if it is not empty and the operator allows it.
 	HostID string
 	// HostType overrides the sidecar's host type, if it is not empty and the operator allows it.
@@ -43,7 +43,7 @@ func (k LockKey) selector() *leaseholdv1.LockSelector {
 }
 
 func (k LockKey) wire() *leaseholdv1.LockKey {
-	key := &leaseholdv1.LockKey{Function: k.Function, Scope: k.Scope, Mode: k.Mode}
+	key := &leaseholdv1.LockKey{Function: k.Function, Scope: k.Scope, Mode: leaseholdv1.LockMode(k.Mode)}
 	if k.HostID != "" {
 		key.HostId = proto.String(k.HostID)
 	}
@@ -51,6 +51,13 @@ func (k LockKey) wire() *leaseholdv1.LockKey {
 		key.HostType = proto.String(k.HostType)
 	}
 	return key
+}
+
+func keyFrom(wire *leaseholdv1.LockKey) LockKey {
+	return LockKey{
+		Function: wire.GetFunction(), Scope: wire.GetScope(), Mode: LockMode(wire.GetMode()),
+		HostID: wire.GetHostId(), HostType: wire.GetHostType(),
+	}
 }
 
 // LockPath is the path of a lock as it stands in a grant or a record: container, slash, name in the container.
@@ -69,7 +76,8 @@ type LeaseSpec struct {
 	// bounds how long the lock stays taken after a crash, and how long an outage of the store a hold survives. Default:
 	// 60 s.
 	LeaseDuration time.Duration
-	// Wait is how long to wait while the lock is busy: at most 24 h, or [Forever]. Default: one try.
+	// Wait is how long to wait while the lock is busy: at most 24 h, or [Forever]. A hold that waits goes on waiting when
+	// the connection breaks or the sidecar restarts. Default: one try.
 	Wait time.Duration
 	// MaxHold is how long the hold may last in all: at its end it is lost unless it was extended before. Default: no
 	// such bound for Hold and WithLock, 10 min for Acquire.
@@ -86,7 +94,7 @@ type LeaseSpec struct {
 	RequestID string
 	// Holder is who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
 	Holder string
-	// Labels are free pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
+	// Labels are free key-value pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
 	Labels map[string]string
 	// OnEvent, if it is not nil, is told what happens to the hold, one event after the other, on a goroutine of its
 	// own. Hold and WithLock only.
@@ -97,11 +105,11 @@ type LeaseSpec struct {
 func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 	spec := &leaseholdv1.LeaseSpec{
 		Key:             s.Key.wire(),
-		LeaseDuration:   wireSpan(s.LeaseDuration),
-		Wait:            wireSpan(wait),
-		MaxHold:         wireSpan(s.MaxHold),
-		MinHold:         wireSpan(s.MinHold),
-		ProgressTimeout: wireSpan(s.ProgressTimeout),
+		LeaseDuration:   wireDuration(s.LeaseDuration),
+		Wait:            wireDuration(wait),
+		MaxHold:         wireDuration(s.MaxHold),
+		MinHold:         wireDuration(s.MinHold),
+		ProgressTimeout: wireDuration(s.ProgressTimeout),
 		RequestId:       s.RequestID,
 		Holder:          s.Holder,
 		Labels:          s.Labels,
@@ -112,10 +120,10 @@ func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 	return spec
 }
 
-// wireSpan is a span for the wire; absent if it is zero, which is the default.
-func wireSpan(span time.Duration) *durationpb.Duration {
-	if span == 0 {
+// wireDuration is a duration for the wire; absent if it is zero, which is the default.
+func wireDuration(duration time.Duration) *durationpb.Duration {
+	if duration == 0 {
 		return nil
 	}
-	return durationpb.New(span)
+	return durationpb.New(duration)
 }

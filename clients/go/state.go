@@ -8,18 +8,18 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// holdState is a hold's belief and its end, looked at under one mutex, so that lost is final (S4).
+// holdState is a hold's validity and its end, looked at under one mutex, so that lost is final (S4).
 type holdState struct {
 	clock clock
 	// cancel cancels the context of the code that runs under the lock.
 	cancel context.CancelCauseFunc
-	// over is closed when nothing is believed any more: the hold was ended by its holder, or lost.
+	// over is closed when the hold is over: it was ended by its holder, or lost.
 	over chan struct{}
 
-	mutex  sync.Mutex
-	belief belief
-	ended  bool
-	loss   *LostError
+	mutex sync.Mutex
+	local localValidity
+	ended bool
+	loss  *LostError
 	// generation is the newest that was answered, resumeToken the newest, and resuming whether a resume was sent of
 	// which it is not known whether it has made a newer generation (S16).
 	generation  uint64
@@ -38,7 +38,7 @@ func newHoldState(
 		clock: clock, cancel: func(error) {}, over: make(chan struct{}),
 		generation: grant.GetGeneration(), resumeToken: grant.GetResumeToken(),
 	}
-	state.belief.takeIn(validity, &sent, clock.now(), clock.bootID())
+	state.local.takeIn(validity, &sent, clock.now(), clock.bootID())
 	return state
 }
 
@@ -61,7 +61,7 @@ func (s *holdState) releasable() (generation uint64, answered bool, refused *Los
 	return s.generation, !s.resuming, s.refused
 }
 
-// beginResume is called before a resume is sent, and gives its token and what is believed. It is false once the hold is
+// beginResume is called before a resume is sent, and gives its token and the validity that was told. It is false once the hold is
 // lost, or its release was sent: then it is not to be taken up again.
 func (s *holdState) beginResume() (string, *leaseholdv1.BootTime, bool) {
 	s.mutex.Lock()
@@ -73,7 +73,7 @@ func (s *holdState) beginResume() (string, *leaseholdv1.BootTime, bool) {
 	if s.ended {
 		return s.resumeToken, nil, true
 	}
-	return s.resumeToken, s.belief.told, true
+	return s.resumeToken, s.local.told, true
 }
 
 // refuse says that no try to resume will ever work.
@@ -103,7 +103,7 @@ func (s *holdState) replaceResumeToken(token string) {
 func (s *holdState) validUntil() BootInstant {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.belief.until
+	return s.local.until
 }
 
 // remaining is the time left; zero if the hold is over. Being past validity is being lost, whoever finds out first (S21).
@@ -117,10 +117,10 @@ func (s *holdState) remainingLocked() time.Duration {
 	if s.ended {
 		return 0
 	}
-	left := s.belief.until.since(s.clock.now())
+	left := s.local.until.since(s.clock.now())
 	if left == 0 {
 		s.endLocked(&LostError{
-			Reason: leaseholdv1.LossReason_LOSS_REASON_EXPIRED,
+			Reason: LossReasonExpired,
 			Detail: "its validity ended without word of a renewal",
 		})
 	}
@@ -136,7 +136,7 @@ func (s *holdState) takeIn(validity *leaseholdv1.Validity, sent *BootInstant) bo
 	if s.remainingLocked() == 0 {
 		return false
 	}
-	s.belief.takeIn(validity, sent, s.clock.now(), s.clock.bootID())
+	s.local.takeIn(validity, sent, s.clock.now(), s.clock.bootID())
 	return s.remainingLocked() > 0
 }
 
@@ -145,8 +145,8 @@ func (s *holdState) takeIn(validity *leaseholdv1.Validity, sent *BootInstant) bo
 func (s *holdState) nextQuestion() (BootInstant, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	third := s.belief.until.since(s.belief.asOf) / 3
-	return s.belief.asOf.add(third), !s.belief.sameKernel
+	third := s.local.until.since(s.local.asOf) / 3
+	return s.local.asOf.add(third), !s.local.sameKernel
 }
 
 // lose says that the hold is lost, unless it is over already.
@@ -156,7 +156,7 @@ func (s *holdState) lose(loss *LostError) {
 	s.endLocked(loss)
 }
 
-// end is the holder ending its belief (S13). It gives the loss if the hold was lost before.
+// end ends the hold on the holder's side (S13). It gives the loss if the hold was lost before.
 func (s *holdState) end() *LostError {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -177,6 +177,16 @@ func (s *holdState) endLocked(loss *LostError) {
 		s.cancel(ErrReleased)
 	}
 	close(s.over)
+}
+
+// foundLost says that the release found the hold to be lost before, and gives the loss.
+func (s *holdState) foundLost(loss *LostError) *LostError {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.loss == nil {
+		s.loss = loss
+	}
+	return s.loss
 }
 
 func (s *holdState) lost() *LostError {

@@ -66,7 +66,7 @@ func TestALossCancelsTheWorkWithItsCause(t *testing.T) {
 	})
 	var lost *LostError
 	err := receive(t, "the end", done)
-	if !errors.As(err, &lost) || !errors.Is(err, errWork) || lost.Reason != leaseholdv1.LossReason_LOSS_REASON_BROKEN {
+	if !errors.As(err, &lost) || !errors.Is(err, errWork) || lost.Reason != LossReasonBroken {
 		t.Error(err)
 	}
 	if calls := b.sidecar.calls(); len(calls) != 0 {
@@ -138,10 +138,10 @@ func TestAReleaseThatFailsIsToldApartFromWorkThatFailed(t *testing.T) {
 	var release *ReleaseError
 	var refused *RefusedError
 	err := receive(t, "the end", done)
-	if !errors.As(err, &release) || !errors.Is(err, errWork) || !errors.As(err, &refused) || refused.Code != codes.Internal {
+	if !errors.As(err, &release) || !errors.Is(err, errWork) || !errors.As(err, &refused) || refused.Code != CodeInternal {
 		t.Error(err)
 	}
-	receive(t, "the end of the stream, which gives the lock back", call.over)
+	receive(t, "the end of the stream, which releases the lock", call.over)
 }
 
 func TestABusyLockRunsNothing(t *testing.T) {
@@ -173,7 +173,7 @@ func TestS13AReleaseThatFindsTheLockLostIsTold(t *testing.T) {
 	}()
 	b.call().tell(granted(validity(ours, 1_058, 58)))
 	var lost *LostError
-	if err := receive(t, "the end", done); !errors.As(err, &lost) || lost.Reason != leaseholdv1.LossReason_LOSS_REASON_TAKEN {
+	if err := receive(t, "the end", done); !errors.As(err, &lost) || lost.Reason != LossReasonTaken {
 		t.Error(err)
 	}
 }

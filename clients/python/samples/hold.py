@@ -12,7 +12,7 @@ async def main() -> None:
     async with leasehold.AsyncClient() as client:
         try:
             async with client.hold(function, scope, wait=60, on_event=print) as hold:
-                print(f"{hold.lock_path} is ours, token {hold.fencing_token}")
+                print(f"holding {hold.lock_path}, token {hold.fencing_token}")
                 await asyncio.Event().wait()
         except leasehold.BusyError as error:
             print(error)

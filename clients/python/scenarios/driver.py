@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -27,6 +28,10 @@ TOLD: Final[dict[type, str]] = {
 """What is told as it comes. The block itself tells that it was granted and lost; renewals are not told."""
 
 
+left_open: list[Iterator[leasehold.LockRecord]] = []
+"""Iterators that are open when the process ends."""
+
+
 class BoomError(Exception):
     """What the command `fail` raises in the block."""
 
@@ -38,6 +43,7 @@ class Block:
         """Be told nothing yet."""
         self.told: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self.hold: leasehold.AsyncHold | None = None
+        self.is_interrupted = False
 
     def tell(self, what: str) -> None:
         """End the block."""
@@ -48,9 +54,10 @@ class Block:
 class Driver:
     """Takes commands and tells events."""
 
-    def __init__(self, client: leasehold.AsyncClient) -> None:
-        """Drive `client`."""
+    def __init__(self, client: leasehold.AsyncClient, lines: asyncio.Queue[str | None]) -> None:
+        """Drive `client`. None in `lines` ends the driver."""
         self._client: Final = client
+        self._lines: Final = lines
         self._blocks: Final[dict[str, Block]] = {}
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
         self._commands: Final[dict[str, Callable[[Command], Coroutine[Any, Any, None]]]] = {
@@ -65,6 +72,7 @@ class Driver:
             "check": self._check,
             "break": self._break,
             "watch": self._watch,
+            "exit_with_open_watch": self._exit_with_open_watch,
             "quick": self._quick,
             "measure": self._measure,
             "contend": self._contend,
@@ -75,7 +83,9 @@ class Driver:
         what, name = command["do"], str(command["id"])
         if what in ("release", "fail") and name in self._blocks:
             self._blocks[name].tell(what)
-        elif what == "cancel" and name in self._tasks:
+        elif what in ("cancel", "interrupt") and name in self._tasks:
+            if name in self._blocks:
+                self._blocks[name].is_interrupted = what == "interrupt"
             self._tasks[name].cancel()
         elif what not in self._commands:
             emit(command, "error", code="UNKNOWN_COMMAND", reason=None, message=f"cannot {what} {name}", fields=[])
@@ -102,11 +112,13 @@ class Driver:
         except leasehold.LostError as error:
             emit(command, "lost", reason=error.loss.reason.name, detail=error.loss.detail)
         except leasehold.ReleaseUnconfirmedError as error:
-            emit_error(command, cast("leasehold.LeaseholdError", error.__cause__))
+            emit(command, "release_unconfirmed", message=str(error))
         except leasehold.LeaseholdError as error:
             emit_error(command, error)
         except asyncio.CancelledError:
-            emit(command, "aborted")
+            block = self._blocks.get(str(command["id"]))
+            is_interrupted = block is not None and block.is_interrupted
+            emit(command, "interrupted_outside" if is_interrupted else "aborted")
 
     async def _hold(self, command: Command) -> None:
         block = self._blocks[str(command["id"])]
@@ -129,6 +141,8 @@ class Driver:
                     raise
                 if what == "fail":
                     raise BoomError("boom")
+                if command.get("form") == "call":
+                    await hold.release()
         except BoomError as error:
             emit(command, "failed", error=str(error))
         else:
@@ -179,6 +193,15 @@ class Driver:
         async with contextlib.aclosing(self._client.watch_lock(key_of(command))) as records:
             async for record in records:
                 emit(command, "watched", state=record.state.name)
+
+    async def _exit_with_open_watch(self, command: Command) -> None:
+        def first() -> leasehold.LockRecord:
+            left_open.append(leasehold.Client(**client_options()).watch_lock(key_of(command)))
+            return next(left_open[-1])
+
+        record = await asyncio.to_thread(first)
+        emit(command, "watched", state=record.state.name)
+        self._lines.put_nowait(None)
 
     async def _quick(self, command: Command) -> None:
         emit(command, "done", tokens=await quick(self._client, command["function"], command["times"]))
@@ -240,10 +263,24 @@ def emit_error(command: Command, error: leasehold.LeaseholdError) -> None:
     emit(command, "error", code=code, reason=reason, message=message, fields=fields)
 
 
+def client_options() -> leasehold.ClientOptions:
+    """Give the options that the environment asks for."""
+    asked: leasehold.ClientOptions = {}
+    if keep_alive := os.environ.get("LEASEHOLD_DRIVER_KEEP_ALIVE_MS"):
+        asked["keep_alive"] = int(keep_alive) / 1_000
+    if release_timeout := os.environ.get("LEASEHOLD_DRIVER_RELEASE_TIMEOUT_MS"):
+        asked["release_timeout"] = int(release_timeout) / 1_000
+    return asked
+
+
 def read_lines(loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[str | None]) -> None:
     """Hand each line of stdin to the loop, and None at its end."""
-    for line in sys.stdin:
-        loop.call_soon_threadsafe(lines.put_nowait, line)
+    # Not by sys.stdin: a thread that waits in it keeps the interpreter from ending.
+    begun = b""
+    while read := os.read(0, 65_536):
+        *whole, begun = (begun + read).split(b"\n")
+        for line in whole:
+            loop.call_soon_threadsafe(lines.put_nowait, line.decode())
     loop.call_soon_threadsafe(lines.put_nowait, None)
 
 
@@ -252,8 +289,8 @@ async def main() -> None:
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     threading.Thread(target=read_lines, args=(loop, lines), daemon=True).start()
-    async with leasehold.AsyncClient() as client:
-        driver = Driver(client)
+    async with leasehold.AsyncClient(**client_options()) as client:
+        driver = Driver(client, lines)
         while (line := await lines.get()) is not None:
             if line.strip():
                 driver.take(json.loads(line))

@@ -131,7 +131,7 @@ async def tokens_are_checked_and_paths_resolved() -> None:
         "http://h:1/x",
     ],
 )
-def nonsense_endpoints_are_refused_with_what_would_be_right(endpoint: str) -> None:
+def invalid_endpoints_are_refused_with_what_would_be_valid(endpoint: str) -> None:
     with pytest.raises(leasehold.EndpointError, match="http://host:port"):
         leasehold.AsyncClient(endpoint)
 
@@ -169,7 +169,7 @@ async def a_sidecar_that_has_just_come_back_is_asked() -> None:
 
 def a_unix_sockets_path_is_not_sent_as_the_authority() -> None:
     # HTTP/2 servers refuse the form that gRPC would give it.
-    connector = Connector("unix:///run/leasehold.sock", None, None)
+    connector = Connector("unix:///run/leasehold.sock", {})
     assert ("grpc.default_authority", "localhost") in connector._options
 
 
@@ -211,11 +211,12 @@ async def more_holds_than_one_connection_carries_leave_room_for_releases() -> No
         made.tasks = [asyncio.create_task(hold(number)) for number in range(300)]
         for _ in made.tasks:
             (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        assert client._made is not None
+        assert [connection.streams for connection in client._made._lasting] == [200, 100]
         leave.set()
         await asyncio.gather(*made.tasks)
         assert len(made.sidecar.asked) == 300
-        assert client._made is not None
-        assert len(client._made._connections) == 3
+        assert len(client._made._lasting) == 1, "what is not needed any more is closed"
 
 
 async def a_client_belongs_to_one_loop_and_ends_with_its_closing() -> None:

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 import leasehold
 from leasehold import Reason
-from leasehold._convert import proto_span, span
+from leasehold._convert import duration, proto_duration
 from leasehold._spec import wanted
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
@@ -18,7 +18,7 @@ from leasehold.v1 import lease_service_pb2 as wire
 PROTO = Path(__file__).parents[3] / "proto/leasehold/v1/lease_service.proto"
 
 
-async def s19_field_violations_are_had_as_data() -> None:
+async def s19_field_violations_come_as_data() -> None:
     async with bench() as (made, client):
         made.sidecar.answer = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.wait")
         with pytest.raises(leasehold.RefusedError, match=re.escape("no; spec.wait: is wrong")) as caught:
@@ -92,14 +92,14 @@ def what_is_not_known_is_taken_for_the_safe_thing() -> None:
     assert leasehold.LossReason(99) is leasehold.LossReason.UNSPECIFIED
 
 
-def spans_survive_the_wire() -> None:
-    assert span(proto_span("wait", 58.3)) == 58_300_000_000
-    assert span(Duration(seconds=-5, nanos=-1)) == 0
-    negative = proto_span("wait", -1.5)
+def durations_survive_the_wire() -> None:
+    assert duration(proto_duration("wait", 58.3)) == 58_300_000_000
+    assert duration(Duration(seconds=-5, nanos=-1)) == 0
+    negative = proto_duration("wait", -1.5)
     assert (negative.seconds, negative.nanos) == (-1, -500_000_000)
     for nonsense in (float("nan"), float("inf"), 1e18):
         with pytest.raises(leasehold.ArgumentError, match="wait is"):
-            proto_span("wait", nonsense)
+            proto_duration("wait", nonsense)
 
 
 async def a_sidecar_that_is_gone_at_the_release_is_said() -> None:
@@ -108,7 +108,7 @@ async def a_sidecar_that_is_gone_at_the_release_is_said() -> None:
         await made.kill()
         await made.event()
         holder.leave.set()
-        await eventually("the belief ends first", lambda: holder.hold._session.state.is_over)
+        await eventually("the hold ends first", lambda: holder.hold._session.state.is_over)
         made.clock.advance(58)
         with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
             await holder.task

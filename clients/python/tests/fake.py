@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Unpack
 
 import grpc
 import grpc.aio
@@ -134,6 +134,9 @@ class FakeSidecar(LeaseServiceServicer):
         self.release: Refusal | hold_pb2.ReleaseResult | None = None
         self.on_release: Callable[[], object] = lambda: None
         self.pages: list[wire.ListLocksResponse] = []
+        self.watches = 0
+        self.is_deaf = False
+        self.watch_stays_open = False
         self.answer: Any = None
         self.requests: list[Any] = []
         self._holds: asyncio.Queue[HoldCall] = asyncio.Queue()
@@ -154,6 +157,8 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.ReleaseLeaseRequest, context: Context
     ) -> wire.ReleaseLeaseResponse:
         self.on_release()
+        if self.is_deaf:
+            await asyncio.Event().wait()
         self.asked.append(f"release {request.lease_id} of generation {request.generation}")
         if isinstance(self.release, Refusal):
             await self.release.abort(context)
@@ -185,9 +190,12 @@ class FakeSidecar(LeaseServiceServicer):
     async def WatchLock(  # noqa: N802
         self, request: wire.WatchLockRequest, context: Context
     ) -> AsyncIterator[wire.WatchLockResponse]:
+        self.watches += 1
         for page in self.pages:
             for record in page.records:
                 yield wire.WatchLockResponse(record=record)
+        if self.watch_stays_open:
+            await asyncio.Event().wait()
         if isinstance(self.answer, Refusal):
             await self.answer.abort(context)
 
@@ -227,21 +235,26 @@ class Bench:
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def another(self, bearer_token: str | None = None) -> leasehold.AsyncClient:
-        client = leasehold.AsyncClient(self.endpoint, bearer_token=bearer_token)
+    def another(self, **options: Unpack[leasehold.ClientOptions]) -> leasehold.AsyncClient:
+        client = leasehold.AsyncClient(self.endpoint, **options)
         client._clock = self.clock
         return client
+
+    async def answer_all(self) -> None:
+        """Grant whatever is asked for from now on."""
+        while True:
+            (await self.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
 
     async def event(self) -> leasehold.HoldEvent:
         return await asyncio.wait_for(self.events.get(), PATIENCE)
 
 
 @asynccontextmanager
-async def bench() -> AsyncIterator[tuple[Bench, leasehold.AsyncClient]]:
+async def bench(**options: Unpack[leasehold.ClientOptions]) -> AsyncIterator[tuple[Bench, leasehold.AsyncClient]]:
     made = Bench()
     await made.start()
     try:
-        async with made.another() as client:
+        async with made.another(**options) as client:
             yield made, client
     finally:
         for task in made.tasks:

@@ -36,7 +36,7 @@ async def busy_is_an_exception_that_says_who_has_it() -> None:
         busy.record.holder = "them"
         busy.retry_after.FromMilliseconds(1_500)
         call.tell(wire.HoldLeaseResponse(busy=busy))
-        with pytest.raises(leasehold.BusyError, match="'them' has it") as caught:
+        with pytest.raises(leasehold.BusyError, match="'them' holds it") as caught:
             await holder.task
         assert await made.event() == leasehold.Waiting(2, None)
         assert caught.value.busy.retry_after == 1.5
@@ -180,7 +180,7 @@ async def s11_progress_is_reported_and_its_answer_counts() -> None:
         assert made.sidecar.asked == ["report validity_only=False of generation 1", "extend 90 of generation 1"]
 
 
-async def an_answer_that_tells_of_the_loss_ends_the_belief() -> None:
+async def an_answer_that_tells_of_the_loss_ends_the_hold() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)
         made.sidecar.report = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_LOST", loss_reason="NO_PROGRESS")

@@ -12,19 +12,19 @@ from leasehold.v1 import hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
 
-async def s13_the_belief_ends_before_the_release_is_sent() -> None:
+async def s13_the_hold_ends_before_the_release_is_sent() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
-        believed = []
-        made.sidecar.on_release = lambda: believed.append(holder.hold.is_valid())
+        was_valid = []
+        made.sidecar.on_release = lambda: was_valid.append(holder.hold.is_valid())
         holder.leave.set()
         await holder.task
-        assert believed == [False]
+        assert was_valid == [False]
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
         await call.ended()
 
 
-async def s13_an_exception_passes_through_and_the_lock_is_given_back_first() -> None:
+async def s13_an_exception_passes_through_and_the_lock_is_released_first() -> None:
     async with bench() as (made, client):
 
         async def fail() -> None:
@@ -38,7 +38,7 @@ async def s13_an_exception_passes_through_and_the_lock_is_given_back_first() -> 
         assert made.sidecar.asked == ["release lease-1 of generation 1"]
 
 
-async def s13_a_cancelled_block_gives_the_lock_back() -> None:
+async def s13_a_cancelled_block_releases_the_lock() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
         holder.task.cancel()
@@ -48,8 +48,8 @@ async def s13_a_cancelled_block_gives_the_lock_back() -> None:
         await call.ended()
 
 
-def s13_an_event_loop_that_ends_ends_the_belief_before_the_stream() -> None:
-    believed: list[bool] = []
+def s13_an_event_loop_that_ends_ends_the_hold_before_the_stream() -> None:
+    was_valid: list[bool] = []
 
     async def abandon() -> leasehold.AsyncHold:
         async with bench() as (made, client):
@@ -58,7 +58,7 @@ def s13_an_event_loop_that_ends_ends_the_belief_before_the_stream() -> None:
             (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
             hold = await entering
             call = hold._session._call
-            call.add_done_callback(lambda _call: believed.append(hold.is_valid()))
+            call.add_done_callback(lambda _call: was_valid.append(hold.is_valid()))
             # What the end of an event loop does to every task that is left.
             hold._session._keeper.cancel()
             await eventually("the stream ends", call.done)
@@ -66,16 +66,58 @@ def s13_an_event_loop_that_ends_ends_the_belief_before_the_stream() -> None:
 
     hold = asyncio.run(abandon())
     assert not hold.is_valid()
-    assert believed == [False]
+    assert was_valid == [False]
 
 
-async def s14_a_closed_client_ends_the_belief_first_and_the_block_by_a_loss() -> None:
+async def s14_a_closed_client_ends_its_holds_first_and_releases_them() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
+        was_valid = []
+        made.sidecar.on_release = lambda: was_valid.append(holder.hold.is_valid())
         await client.close()
-        assert not holder.hold.is_valid()
+        assert was_valid == [False]
         assert (await holder.loss()).detail == "the client was closed"
         await call.ended()
+        assert made.sidecar.asked == ["release lease-1 of generation 1"]
+        await client.close()
+
+
+async def a_release_that_nobody_answers_is_unconfirmed_after_its_timeout() -> None:
+    async with bench(release_timeout=0.05) as (made, client):
+        made.sidecar.is_deaf = True
+        holder, _call = await granted(made, client)
+        with pytest.raises(leasehold.ReleaseUnconfirmedError, match=r"did not answer within 0\.05 s"):
+            await holder.hold.release()
+        holder.leave.set()
+        await holder.task
+        holder, _call = await granted(made, client)
+        holder.leave.set()
+        with pytest.raises(leasehold.ReleaseUnconfirmedError, match=r"did not answer within 0\.05 s"):
+            await holder.task
+        await granted(made, client)
+        with pytest.raises(leasehold.ReleaseUnconfirmedError, match=r"did not answer within 0\.05 s"):
+            await client.close()
+
+
+async def a_release_that_is_unconfirmed_masks_no_exception_of_the_block() -> None:
+    async with bench(release_timeout=0.05) as (made, client):
+        made.sidecar.is_deaf = True
+
+        async def fail() -> None:
+            async with client.hold("f"):
+                raise ValueError("boom")
+
+        task = asyncio.create_task(fail())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
+        with pytest.raises(ValueError, match="boom") as caught:
+            await task
+        assert isinstance(caught.value.__context__, leasehold.ReleaseUnconfirmedError)
+        assert "was not confirmed" in caught.value.__notes__[0]
+
+
+def a_release_timeout_must_be_more_than_zero() -> None:
+    with pytest.raises(leasehold.ArgumentError, match="release_timeout is 0; it must be more than 0"):
+        leasehold.Client(release_timeout=0)
 
 
 async def a_release_that_nobody_confirms_is_said() -> None:
@@ -139,6 +181,7 @@ async def s13_a_release_that_finds_the_lock_lost_masks_no_exception_of_the_block
         with pytest.raises(ValueError, match="boom") as caught:
             await task
         assert "was lost: TAKEN" in caught.value.__notes__[0]
+        assert isinstance(caught.value.__context__, leasehold.LostError)
 
 
 async def s13_a_release_by_the_holder_that_finds_the_lock_lost_raises() -> None:
@@ -200,7 +243,7 @@ async def a_cancellation_from_elsewhere_wins_over_the_loss() -> None:
             await holder.task
 
 
-async def other_threads_see_the_end_of_the_belief() -> None:
+async def other_threads_see_the_end_of_the_hold() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)
         made.clock.advance(58)

@@ -16,7 +16,7 @@ async def s16_a_hold_survives_a_restart_of_the_sidecar() -> None:
         holder, _call = await granted(made, client)
         await made.kill()
         assert isinstance(await made.event(), leasehold.Interrupted)
-        assert holder.hold.is_valid(), "the belief runs on"
+        assert holder.hold.is_valid(), "the hold is still valid"
         await made.start()
         call = await made.sidecar.hold()
         assert call.request.resume.resume_token == "resume-1"
@@ -93,7 +93,7 @@ async def s16_a_sidecar_that_stays_away_costs_the_hold_at_the_end_of_validity() 
         assert (await holder.loss()).reason is leasehold.LossReason.EXPIRED
 
 
-async def s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_believed_in() -> None:
+async def s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_valid() -> None:
     async with bench() as (made, client):
         holder, call = await granted(made, client)
         call.fail(GONE)
@@ -112,7 +112,7 @@ async def s16_nothing_is_released_while_a_resume_is_unanswered() -> None:
         call.fail(GONE)
         call = await made.sidecar.hold()
         holder.leave.set()
-        await eventually("the belief ends first", lambda: holder.hold._session.state.is_over)
+        await eventually("the hold ends first", lambda: holder.hold._session.state.is_over)
         made.clock.advance(58)
         with pytest.raises(leasehold.ReleaseUnconfirmedError) as caught:
             await holder.task
@@ -128,7 +128,7 @@ async def s16_a_release_waits_for_the_answer_to_a_resume_and_carries_its_generat
         call.fail(GONE)
         call = await made.sidecar.hold()
         holder.leave.set()
-        await eventually("the belief ends first", lambda: holder.hold._session.state.is_over)
+        await eventually("the hold ends first", lambda: holder.hold._session.state.is_over)
         # A try that fails is repeated also now.
         call.fail(GONE)
         (await made.sidecar.hold()).tell(resumed(2))

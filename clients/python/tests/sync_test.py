@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
-from fake import OURS, Bench, HoldCall, bench, grant, renewed, validity
+from fake import OURS, PATIENCE, Bench, HoldCall, bench, grant, renewed, validity
 
 import leasehold
 from leasehold.v1 import lease_service_pb2 as wire
@@ -37,11 +37,11 @@ async def during(made: Bench, work: Callable[[leasehold.Client], T]) -> tuple[Ho
     return call, task
 
 
-async def s13_a_with_block_gives_the_lock_back_and_ends_the_belief_first() -> None:
+async def s13_a_with_block_releases_the_lock_and_ends_the_hold_first() -> None:
     async with bench() as (made, _client):
         holds: list[leasehold.Hold] = []
-        believed: list[bool] = []
-        made.sidecar.on_release = lambda: believed.append(holds[0].is_valid())
+        was_valid: list[bool] = []
+        made.sidecar.on_release = lambda: was_valid.append(holds[0].is_valid())
 
         def work(client: leasehold.Client) -> int:
             with client.hold("f") as hold:
@@ -60,7 +60,7 @@ async def s13_a_with_block_gives_the_lock_back_and_ends_the_belief_first() -> No
             "extend 90 of generation 1",
             "release lease-1 of generation 1",
         ]
-        assert believed == [False]
+        assert was_valid == [False]
         await call.ended()
 
 
@@ -169,6 +169,19 @@ async def records_come_one_by_one() -> None:
         assert await asyncio.to_thread(work) == ["a", "b", "c"]
 
 
+async def a_process_ends_though_an_iterator_is_left_open() -> None:
+    async with bench() as (made, _client):
+        made.sidecar.pages = [wire.ListLocksResponse(records=[lock_pb2.LockRecord(lock_path="a")])]
+        made.sidecar.watch_stays_open = True
+        for iterator in ("watch_lock('f')", "list_locks()"):
+            script = f"import leasehold, sys\nrecords = leasehold.Client(sys.argv[1]).{iterator}\nnext(records)"
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", script, made.endpoint, stderr=subprocess.PIPE
+            )
+            _out, err = await asyncio.wait_for(process.communicate(), PATIENCE)
+            assert (process.returncode, err) == (0, b"")
+
+
 async def ctrl_c_while_waiting_leaves_the_queue() -> None:
     async with bench() as (made, _client):
         script = "import leasehold, sys\nwith leasehold.Client(sys.argv[1]).hold('f'): pass"
@@ -182,7 +195,7 @@ async def ctrl_c_while_waiting_leaves_the_queue() -> None:
         assert b"KeyboardInterrupt" in err
 
 
-async def ctrl_c_in_a_block_gives_the_lock_back() -> None:
+async def ctrl_c_in_a_block_releases_the_lock() -> None:
     async with bench() as (made, _client):
         script = (
             "import leasehold, sys, time\n"

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"iter"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
-	"github.com/leasehold/leasehold/clients/go"
+	leasehold "github.com/leasehold/leasehold/clients/go"
 )
 
 // errBoom is what the command fail makes a block return.
@@ -26,17 +24,16 @@ func (d *driver) run(ctx context.Context, client *leasehold.Client, c command, o
 			return err
 		}
 		d.emit(c.ID, "granted", fields{
-			"token": grant.GetFencingToken(), "lease_id": grant.GetLeaseId(), "lock_path": grant.GetLockPath(),
+			"token": grant.FencingToken, "lease_id": grant.LeaseID, "lock_path": grant.LockPath,
 		})
 	case "release_lease":
 		result, err := client.Release(ctx, c.LeaseID)
 		if err != nil {
 			return err
 		}
-		outcome := strings.TrimPrefix(result.GetOutcome().String(), "RELEASE_OUTCOME_")
-		d.emit(c.ID, "released", fields{"outcome": outcome})
+		d.emit(c.ID, "released", fields{"outcome": result.Outcome})
 	case "extend":
-		if _, err := client.Extend(ctx, c.LeaseID, span(c.MaxHold)); err != nil {
+		if _, err := client.Extend(ctx, c.LeaseID, duration(c.MaxHold)); err != nil {
 			return err
 		}
 		d.emit(c.ID, "extended", nil)
@@ -60,14 +57,14 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 		if err != nil {
 			return err
 		}
-		d.emit(c.ID, "resolved", fields{"lock_path": answer.GetLockPath()})
+		d.emit(c.ID, "resolved", fields{"lock_path": answer.LockPath})
 	case "list":
 		paths := []string{}
 		for record, err := range client.ListLocks(ctx, leasehold.Listing{}) {
 			if err != nil {
 				return err
 			}
-			paths = append(paths, record.GetLockPath())
+			paths = append(paths, record.LockPath)
 		}
 		d.emit(c.ID, "listed", fields{"paths": paths})
 	case "check":
@@ -75,27 +72,40 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 		if err != nil {
 			return err
 		}
-		status := strings.TrimPrefix(answer.GetStatus().String(), "TOKEN_STATUS_")
-		d.emit(c.ID, "checked", fields{"status": status})
+		d.emit(c.ID, "checked", fields{"status": answer.Status})
 	case "break":
 		answer, err := client.BreakLock(ctx, c.key(), leasehold.Break{Reason: c.Reason, Now: c.Now})
 		if err != nil {
 			return err
 		}
-		outcome := strings.TrimPrefix(answer.GetOutcome().String(), "BREAK_OUTCOME_")
-		d.emit(c.ID, "broken", fields{"outcome": outcome})
+		d.emit(c.ID, "broken", fields{"outcome": answer.Outcome})
 	case "watch":
 		for record, err := range client.WatchLock(ctx, c.key()) {
 			if err != nil {
 				return err
 			}
-			state := strings.TrimPrefix(record.GetState().String(), "LOCK_STATE_")
-			d.emit(c.ID, "watched", fields{"state": state})
+			d.emit(c.ID, "watched", fields{"state": record.State})
 		}
+	case "exit_with_open_watch":
+		return d.exitWithOpenWatch(ctx, client, c)
 	default:
 		return fmt.Errorf("nothing is called %q", c.Do)
 	}
 	return nil
+}
+
+// exitWithOpenWatch ends the program while a watch is open.
+func (d *driver) exitWithOpenWatch(ctx context.Context, client *leasehold.Client, c command) error {
+	next, stop := iter.Pull2(client.WatchLock(ctx, c.key()))
+	d.left = append(d.left, stop)
+	record, err, _ := next()
+	if err != nil {
+		return err
+	}
+	d.emit(c.ID, "watched", fields{"state": record.State})
+	close(d.ended)
+	// The context of the watch ends with this, which the program's end is to come before.
+	select {}
 }
 
 // hold holds a lock by the block form until it is told to leave the block.
@@ -111,13 +121,20 @@ func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, 
 		})
 		select {
 		case <-ctx.Done():
-			d.emit(c.ID, "cancelled", nil)
+			if hold.Loss() != nil {
+				d.emit(c.ID, "cancelled", nil)
+			}
 			return context.Cause(ctx)
 		case what := <-one.told:
-			if what == "fail" {
+			switch {
+			case what == "fail":
 				return errBoom
+			case c.Form == "call":
+				_, err := hold.Release(ctx)
+				return err
+			default:
+				return nil
 			}
-			return nil
 		}
 	})
 	var lost *leasehold.LostError
@@ -126,14 +143,24 @@ func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, 
 	case err == nil:
 		d.emit(c.ID, "released", nil)
 	case errors.As(err, &lost):
-		reason := strings.TrimPrefix(lost.Reason.String(), "LOSS_REASON_")
-		d.emit(c.ID, "lost", fields{"reason": reason, "detail": lost.Detail})
-	case errors.Is(err, errBoom) && !errors.As(err, &release):
+		d.emit(c.ID, "lost", fields{"reason": lost.Reason, "detail": lost.Detail})
+	case errors.As(err, &release):
+		d.emit(c.ID, "release_unconfirmed", fields{"message": err.Error()})
+	case errors.Is(err, context.Canceled) && one.wasInterrupted():
+		d.emit(c.ID, "interrupted_outside", nil)
+	case errors.Is(err, errBoom):
 		d.emit(c.ID, "failed", fields{"error": errBoom.Error()})
 	default:
 		return err
 	}
 	return nil
+}
+
+// wasInterrupted is whether the caller's context was cancelled in the block.
+func (r *running) wasInterrupted() bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.interrupted
 }
 
 // happened tells an event of a hold that the block does not tell by itself.
@@ -181,8 +208,8 @@ func (d *driver) fail(id string, err error) {
 		d.emit(id, "aborted", nil)
 		return
 	case errors.As(err, &busy):
-		record := busy.Busy.GetRecord()
-		d.emit(id, "busy", fields{"holder": record.GetHolder(), "token": record.GetFencingToken()})
+		record := busy.Busy.Record
+		d.emit(id, "busy", fields{"holder": record.Holder, "token": record.FencingToken})
 		return
 	case errors.As(err, &unreachable):
 		more["code"] = "UNAVAILABLE"
@@ -191,24 +218,9 @@ func (d *driver) fail(id string, err error) {
 		for _, violation := range refused.Violations {
 			names = append(names, violation.Field)
 		}
-		more["code"], more["reason"], more["fields"] = codeName(refused.Code), refused.Reason, names
+		more["code"], more["reason"], more["fields"] = refused.Code, refused.Reason, names
 	}
 	d.emit(id, "error", more)
-}
-
-// codeName is the name of a code as it is written in the API.
-func codeName(code codes.Code) string {
-	if code == codes.OK || code == codes.Canceled {
-		return map[codes.Code]string{codes.OK: "OK", codes.Canceled: "CANCELLED"}[code]
-	}
-	var name strings.Builder
-	for i, char := range code.String() {
-		if i > 0 && char >= 'A' && char <= 'Z' {
-			name.WriteByte('_')
-		}
-		name.WriteRune(char)
-	}
-	return strings.ToUpper(name.String())
 }
 
 // perSecond is how often something happens a second.

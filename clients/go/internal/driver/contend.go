@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/leasehold/leasehold/clients/go"
+	leasehold "github.com/leasehold/leasehold/clients/go"
 	"github.com/leasehold/leasehold/clients/go/samples/contend/counter"
 )
 

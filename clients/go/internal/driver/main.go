@@ -8,13 +8,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/leasehold/leasehold/clients/go"
+	leasehold "github.com/leasehold/leasehold/clients/go"
 )
 
-// command is a line of stdin. Spans are in milliseconds; an absent one is unset.
+// command is a line of stdin. Durations are in milliseconds; an absent one is unset.
 type command struct {
 	ID              string            `json:"id"`
 	Do              string            `json:"do"`
@@ -32,6 +33,8 @@ type command struct {
 	Now             bool              `json:"now"`
 	Times           int               `json:"times"`
 	File            string            `json:"file"`
+	// Form is whether a hold is released by a call ("call") or by leaving the block.
+	Form string `json:"form"`
 }
 
 // fields are those of an event.
@@ -45,6 +48,10 @@ type driver struct {
 	mutex   sync.Mutex
 	client  *leasehold.Client
 	running map[string]*running
+	// ended is closed when the program is to end, though stdin is open.
+	ended chan struct{}
+	// left are iterators that were left open.
+	left []func()
 }
 
 // running is a command that others may speak to.
@@ -53,12 +60,28 @@ type running struct {
 	// told carries release and fail to the block.
 	told chan string
 
-	mutex sync.Mutex
-	hold  *leasehold.Hold
+	mutex       sync.Mutex
+	hold        *leasehold.Hold
+	interrupted bool
 }
 
 func main() {
-	driver := &driver{encoder: json.NewEncoder(os.Stdout), running: map[string]*running{}}
+	driver := &driver{
+		encoder: json.NewEncoder(os.Stdout), running: map[string]*running{}, ended: make(chan struct{}),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		driver.read()
+	}()
+	select {
+	case <-done:
+	case <-driver.ended:
+	}
+}
+
+// read takes commands until stdin ends.
+func (d *driver) read() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -67,7 +90,7 @@ func main() {
 			fmt.Fprintln(os.Stderr, "driver: not a command:", err)
 			os.Exit(2)
 		}
-		driver.start(command)
+		d.start(command)
 	}
 	if err := lines.Err(); err != nil {
 		fmt.Fprintln(os.Stderr, "driver:", err)
@@ -91,7 +114,7 @@ func (d *driver) emit(id, event string, more fields) {
 // start runs a command. What is said to a running one is said before the next line is read.
 func (d *driver) start(c command) {
 	switch c.Do {
-	case "release", "fail", "cancel", "progress", "validity":
+	case "release", "fail", "cancel", "interrupt", "progress", "validity":
 		if err := d.tell(c); err != nil {
 			d.fail(c.ID, err)
 		}
@@ -119,13 +142,27 @@ func (d *driver) connect(ctx context.Context) (*leasehold.Client, error) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if d.client == nil {
-		client, err := leasehold.Connect(ctx)
+		client, err := leasehold.Connect(ctx, options()...)
 		if err != nil {
 			return nil, err
 		}
 		d.client = client
 	}
 	return d.client, nil
+}
+
+// options are those that the environment asks for.
+func options() []leasehold.Option {
+	var options []leasehold.Option
+	for variable, option := range map[string]func(time.Duration) leasehold.Option{
+		"LEASEHOLD_DRIVER_KEEP_ALIVE_MS":      leasehold.WithKeepAlive,
+		"LEASEHOLD_DRIVER_RELEASE_TIMEOUT_MS": leasehold.WithReleaseTimeout,
+	} {
+		if milliseconds, err := strconv.ParseInt(os.Getenv(variable), 10, 64); err == nil {
+			options = append(options, option(duration(&milliseconds)))
+		}
+	}
+	return options
 }
 
 // tell passes a command on to the one that has its id.
@@ -136,7 +173,10 @@ func (d *driver) tell(c command) error {
 	if one == nil {
 		return fmt.Errorf("no command has the id %q", c.ID)
 	}
-	if c.Do == "cancel" {
+	if c.Do == "cancel" || c.Do == "interrupt" {
+		one.mutex.Lock()
+		one.interrupted = c.Do == "interrupt"
+		one.mutex.Unlock()
 		one.cancel()
 		return nil
 	}
@@ -173,11 +213,11 @@ func (c command) key() leasehold.LockKey {
 func (c command) spec() leasehold.LeaseSpec {
 	spec := leasehold.LeaseSpec{
 		Key:             c.key(),
-		LeaseDuration:   span(c.Lease),
-		Wait:            span(c.Wait),
-		MaxHold:         span(c.MaxHold),
-		MinHold:         span(c.MinHold),
-		ProgressTimeout: span(c.ProgressTimeout),
+		LeaseDuration:   duration(c.Lease),
+		Wait:            duration(c.Wait),
+		MaxHold:         duration(c.MaxHold),
+		MinHold:         duration(c.MinHold),
+		ProgressTimeout: duration(c.ProgressTimeout),
 		Labels:          c.Labels,
 	}
 	if c.Wait != nil && *c.Wait == -1 {
@@ -186,7 +226,7 @@ func (c command) spec() leasehold.LeaseSpec {
 	return spec
 }
 
-func span(milliseconds *int64) time.Duration {
+func duration(milliseconds *int64) time.Duration {
 	if milliseconds == nil {
 		return 0
 	}

@@ -11,7 +11,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/leasehold/leasehold/clients/go"
+	leasehold "github.com/leasehold/leasehold/clients/go"
 	"github.com/leasehold/leasehold/clients/go/samples/contend/counter"
 )
 

@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/leasehold/leasehold/clients/go"
+	leasehold "github.com/leasehold/leasehold/clients/go"
 )
 
 func main() {
@@ -44,19 +44,19 @@ func hold(ctx context.Context, key leasehold.LockKey) error {
 
 // work goes on until Ctrl-C or the loss of the lock ends its context.
 func work(ctx context.Context, hold *leasehold.Hold) error {
-	fmt.Printf("%s is ours, token %d, for %v unless renewed\n", hold.LockPath(), hold.FencingToken(), hold.Remaining())
+	fmt.Printf("holding %s, token %d, for %v unless renewed\n", hold.LockPath(), hold.FencingToken(), hold.Remaining())
 	<-ctx.Done()
 	if loss := hold.Loss(); loss != nil {
 		return loss
 	}
-	fmt.Println("giving it back")
+	fmt.Println("releasing it")
 	return nil
 }
 
 func show(event leasehold.Event) {
 	switch event := event.(type) {
 	case leasehold.Waiting:
-		fmt.Printf("waiting, place %d: %q has it\n", event.Position, event.Record.GetHolder())
+		fmt.Printf("waiting, place %d: %q holds it\n", event.Position, event.Record.Holder)
 	case leasehold.AtRisk:
 		fmt.Printf("at risk: %s: %s\n", event.Cause, event.Detail)
 	default:

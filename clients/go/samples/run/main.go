@@ -1,5 +1,7 @@
+//go:build unix
+
 // Run runs a command while it holds a lock, kills it when the lock is lost, and passes on its exit code. The exit code
-// is 75 if somebody else has the lock, 76 if the lock was lost, 2 for wrong arguments, 1 for any other failure.
+// is 75 if somebody else holds the lock, 76 if the lock was lost, 2 for wrong arguments, 1 for any other failure.
 //
 // Usage: go run ./samples/run FUNCTION -- COMMAND…
 package main
@@ -15,7 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/leasehold/leasehold/clients/go"
+	leasehold "github.com/leasehold/leasehold/clients/go"
 )
 
 const (
@@ -84,14 +86,15 @@ func run(function string, arguments []string) (code int, err error) {
 func execute(
 	ctx context.Context, hold *leasehold.Hold, arguments []string, group *atomic.Int64,
 ) (int, error) {
-	// The command is killed when the thread that started it ends, so that it does not outlive the lock (Pdeathsig).
+	// Where the platform can, the command is killed when the thread that started it ends, so that it does not outlive
+	// the lock.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(),
 		fmt.Sprintf("LEASEHOLD_FENCING_TOKEN=%d", hold.FencingToken()), "LEASEHOLD_LOCK_PATH="+hold.LockPath())
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	command.SysProcAttr = groupOfItsOwn()
 	// All that the command has started is killed with it.
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	if err := command.Start(); err != nil {

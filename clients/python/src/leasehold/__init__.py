@@ -6,7 +6,7 @@ the resource that the lock protects refuse fencing tokens smaller than it has se
 
 from leasehold._async_client import AsyncClient
 from leasehold._async_hold import AsyncHold, AsyncHolding
-from leasehold._connect import DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Tls
+from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
 from leasehold._enums import (
     BreakMode,
     BreakOutcome,
@@ -18,6 +18,7 @@ from leasehold._enums import (
     TokenStatus,
 )
 from leasehold._errors import (
+    ENDPOINT_VARIABLE,
     ArgumentError,
     BusyError,
     ClosedError,
@@ -87,6 +88,7 @@ __all__ = [
     "BusyError",
     "BusyReason",
     "Client",
+    "ClientOptions",
     "ClosedError",
     "Draining",
     "EndpointError",

@@ -9,9 +9,9 @@ from typing import Final, Self, Unpack
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, Calls
-from leasehold._connect import Connector, Tls
+from leasehold._connect import ClientOptions, Connector
 from leasehold._enums import LossReason
-from leasehold._errors import BusyError, ClosedError, ProtocolError, RefusedError
+from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
 from leasehold._events import EventHandler
 from leasehold._records import (
     Break,
@@ -35,31 +35,32 @@ from leasehold._requests import (
     extend_request,
     list_request,
 )
+from leasehold._session import Session
 from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
+from leasehold._watch import watch
 from leasehold.v1 import lease_service_pb2 as wire
 
 
 class AsyncClient:
-    """A connection to a sidecar, for one event loop.
+    """A client of one sidecar, for one event loop.
 
-    It connects at the first call, and again when the connection breaks, so it can be made anywhere, also before the
-    event loop runs. `async with` closes it. Calls raise RefusedError; UnreachableError, which is one, if nobody
-    answers. Locks are named by a LockKey, or by their path as it stands in a Grant or a LockRecord.
+    It opens as many connections as its holds, waits and watches need, at the first call, and again when they break, so
+    it can be made anywhere, also before the event loop runs. `async with` closes it. Calls raise RefusedError;
+    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, or by their path as it stands
+    in a Grant or a LockRecord.
     """
 
     def __init__(
         self,
         endpoint: str | None = None,
-        *,
-        tls: Tls | None = None,
-        bearer_token: str | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
         """Go to `endpoint`: `unix:///path`, `http://host:port` or `https://host:port`.
 
-        Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. `tls` has the certificates for https;
-        `bearer_token` is sent with each call. Raises EndpointError for what makes no sense.
+        Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. Raises EndpointError or ArgumentError if
+        the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS.
         """
-        self._connector: Final = Connector(endpoint, tls, bearer_token)
+        self._connector: Final = Connector(endpoint, options)
         self._clock: Clock = BootClock()
         self._process: Final = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -79,15 +80,34 @@ class AsyncClient:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except LeaseholdError as error:
+            if exc is None:
+                raise
+            attach(error, exc)
 
     async def close(self) -> None:
-        """Close the connection. What is held through it is lost first, and given back by that."""
+        """Release what is still held through the client, and close its connections.
+
+        Those holds are lost first (S13). Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of
+        the first whose release was not confirmed; the others' are its notes.
+        """
+        await self._close([hold._session for hold in self._holds])
+
+    async def _close(self, held: list[Session]) -> None:
+        if self._closed:
+            return
         self._closed = True
-        for hold in self._holds:
-            hold._session.state.lose(Loss(LossReason.UNSPECIFIED, "the client was closed"))
+        loss = Loss(LossReason.UNSPECIFIED, "the client was closed")
+        outcomes = await asyncio.gather(*(session.abandon(loss) for session in held), return_exceptions=True)
         if self._made is not None:
             await self._made.close()
+        failed = [outcome for outcome in outcomes if isinstance(outcome, LeaseholdError)]
+        for other in failed[1:]:
+            failed[0].add_note(str(other))
+        if failed:
+            raise failed[0]
 
     def hold(
         self,
@@ -99,7 +119,7 @@ class AsyncClient:
     ) -> AsyncHolding:
         """Hold the lock of `function`, or of its part `scope`, for an `async with` block or a decorated function.
 
-        Raises BusyError if the lock is not to be had within `wait`, and LostError when it was lost in the block.
+        Raises BusyError if the lock was not acquired within `wait`, and LostError when it was lost in the block.
         """
         return AsyncHolding(self._calls, wanted(function, scope, options), on_event, self._holds)
 
@@ -112,7 +132,7 @@ class AsyncClient:
         """Take the lock by a unary call. Prefer `hold`.
 
         The sidecar renews it until `release`, `max_hold` or shutdown, whether or not this process lives. Raises
-        BusyError if the lock is not to be had within `wait`.
+        BusyError if the lock was not acquired within `wait`.
         """
         return await self._acquire(wanted(function, scope, options))
 
@@ -121,7 +141,8 @@ class AsyncClient:
         while True:
             request = wire.AcquireLeaseRequest(spec=asked.spec)
             try:
-                answer = await calls.unary(calls.stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
+                with calls.lasting() as stub:
+                    answer = await calls.unary(stub.AcquireLease, request, asked.wait + CALL_TIMEOUT)
             except RefusedError as refused:
                 asked = asked.shortened(refused)
                 continue
@@ -138,7 +159,7 @@ class AsyncClient:
     async def release(self, lease_id: str) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
-        The outcome ALREADY_LOST says that somebody else may have had the lock before.
+        The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
         return ReleaseResult._from_wire(await self._calls().release(lease_id, UNKNOWN_GENERATION))
 
@@ -172,19 +193,13 @@ class AsyncClient:
             request.page_token = answer.next_page_token
 
     async def watch_lock(self, lock: LockKey | str) -> AsyncGenerator[LockRecord, None]:
-        """Give the record of a lock now and at each change, until the sidecar ends it: then watch again."""
-        calls = self._calls()
-        request = wire.WatchLockRequest(lock=selector(lock))
-        call = calls.stub.WatchLock(request, metadata=calls.metadata)
-        try:
-            while True:
-                with calls.typed_errors():
-                    answer = await call.read()
-                if not isinstance(answer, wire.WatchLockResponse):
-                    return
-                yield LockRecord._from_wire(answer.record)
-        finally:
-            call.cancel()
+        """Give the record of a lock now and at each change.
+
+        A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
+        90 s.
+        """
+        async for record in watch(self._calls(), selector(lock)):
+            yield LockRecord._from_wire(record)
 
     async def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""
@@ -202,7 +217,7 @@ class AsyncClient:
         return Break._from_wire(await calls.unary(calls.stub.BreakLock, request))
 
     async def resolve_path(self, key: LockKey) -> ResolvedPath:
-        """Give the lock path of a key, taking nothing."""
+        """Give the lock path of a key; it acquires nothing."""
         calls = self._calls()
         request = wire.ResolvePathRequest(key=key._to_wire())
         return ResolvedPath._from_wire(await calls.unary(calls.stub.ResolvePath, request))

@@ -9,7 +9,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from leasehold import _events as events
 from leasehold._calls import Calls, told_lost
-from leasehold._errors import LeaseholdError, LostError, RefusedError, ReleaseUnconfirmedError
+from leasehold._errors import LeaseholdError, LostError, RefusedError, attach
 from leasehold._hold import BaseHold, as_current
 from leasehold._opening import open_session
 from leasehold._records import Extension, Grant, Loss, ReleaseResult
@@ -71,9 +71,9 @@ class AsyncHold(BaseHold):
         """Release the lock before the block ends, and wait until the store has it.
 
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
-        Raises LostError if the hold was lost before, so that somebody else may have had the lock. Raises RefusedError
-        if whether the lock was released is not known, and NotReleasedError if the hold was being resumed: the lock is
-        available when its lease runs out.
+        Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
+        ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
+        available when its lease expires, if not before.
         """
         return await self._session.release()
 
@@ -87,8 +87,10 @@ class AsyncHold(BaseHold):
 class AsyncHolding:
     """A lock that is asked for: enter it with `async with`, or decorate an async function with it.
 
-    The block is cancelled when the hold is lost, and LostError is raised where the block ends. The lock is given back
-    on every way out. Raises BusyError if the lock is not to be had within the wait.
+    The block is cancelled when the hold is lost, and LostError is raised where the block ends. The lock is released
+    on every way out. Raises BusyError if the lock was not acquired within the wait, LostError if the release finds that
+    the hold was lost before, and ReleaseUnconfirmedError if nobody confirms it; an exception of the block goes before,
+    and has those as a note.
     """
 
     def __init__(
@@ -181,18 +183,12 @@ class _Block:
         if exc is None:
             raise lost
         if not isinstance(exc, (LostError, asyncio.CancelledError)):
-            exc.add_note(str(lost))
+            attach(lost, exc)
 
     async def _release(self, session: Session, exc: BaseException | None) -> None:
         try:
             await session.release()
-        except LostError as lost:
-            # Found by the release only: the body's own exception goes before.
+        except LeaseholdError as error:
             if exc is None:
                 raise
-            exc.add_note(str(lost))
-        except LeaseholdError as error:
-            unconfirmed = ReleaseUnconfirmedError(self.hold.lock_path, error)
-            if exc is None:
-                raise unconfirmed from error
-            exc.add_note(str(unconfirmed))
+            attach(error, exc)

@@ -9,9 +9,10 @@ import grpc
 import grpc.aio
 
 from leasehold._boot_clock import Clock
-from leasehold._connect import Connector
+from leasehold._connect import Connector, Tls
 from leasehold._enums import LossReason
 from leasehold._errors import ClosedError, Reason, RefusedError, UnreachableError, refused
+from leasehold._listening import Listening
 from leasehold._records import Loss
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
 from leasehold.v1.lease_service_pb2 import (
@@ -19,6 +20,8 @@ from leasehold.v1.lease_service_pb2 import (
     HoldLeaseResponse,
     ReleaseLeaseRequest,
     ReportProgressRequest,
+    WatchLockRequest,
+    WatchLockResponse,
 )
 from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
 
@@ -28,34 +31,39 @@ if TYPE_CHECKING:
 CALL_TIMEOUT: Final = 30.0
 """A call that asks no holder and waits for nothing is given up after so many seconds."""
 
-RELEASE_TIMEOUT: Final = 90.0
-"""A release may wait until the lease can no longer be valid (S13), at most one lease duration."""
+_SILENCE: Final = 90.0
+"""A stream that says nothing for so many seconds is taken for dead: sidecars say something at least every 30 s."""
 
-_STREAMS: Final = 128
-"""The streams on one connection. Sidecars allow 256, and releases must get through when that many holds wait."""
+_STREAMS: Final = 200
+"""The calls that last on one connection: sidecars carry 256 calls, unless told otherwise."""
 
-HoldCall = grpc.aio.UnaryStreamCall[HoldLeaseRequest, HoldLeaseResponse]
+HoldCall = Listening[HoldLeaseResponse]
 
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 
 
-class _Connection:
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+class Connection:
+    """A channel, and how many calls that last it carries."""
+
+    def __init__(self, channel: grpc.aio.Channel, tls: Tls | None) -> None:
+        """Carry nothing yet."""
         self.channel: Final = channel
         self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
+        self.tls: Final = tls
         self.streams = 0
+        self.is_silent = False
+        """Whether nothing was heard over it for long. Then no further call goes over it."""
 
     @property
     def state(self) -> grpc.ChannelConnectivity:
+        """What the channel is doing."""
         return self.channel.get_state()
 
     @property
     def has_failed(self) -> bool:
+        """Whether the last try to connect failed."""
         return self.state is grpc.ChannelConnectivity.TRANSIENT_FAILURE
-
-    def no_longer(self, _call: object) -> None:
-        self.streams -= 1
 
 
 class Calls:
@@ -64,27 +72,38 @@ class Calls:
     def __init__(self, connector: Connector, clock: Clock) -> None:
         """Connect to nothing yet."""
         self.clock: Final = clock
+        self.release_timeout: Final = connector.release_timeout
+        self.silence = _SILENCE
         # So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
         self._kernel: Final = (("leasehold-boot-id", clock.boot_id),) if clock.boot_id else ()
         self._connector: Final = connector
         self._closed = False
-        self._connections: list[_Connection] = []
+        # One for short calls, so that a release never stands behind holds; the others for calls that last.
+        self._short: Connection | None = None
+        self._lasting: list[Connection] = []
+        self._closing: Final[set[asyncio.Task[None]]] = set()
 
     @property
     def stub(self) -> "LeaseServiceAsyncStub":
-        """The stub for unary calls and watches."""
-        return self._usable().stub
+        """The stub for short calls."""
+        if self._short is None or not self._is_usable(self._short):
+            if self._short is not None:
+                self._close(self._short)
+            self._short = self._connect()
+        return self._short.stub
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What each call carries besides its request."""
-        return (*self._connector.metadata, *self._kernel)
+        return (*self._connector.metadata(), *self._kernel)
 
     async def close(self) -> None:
         """Close the connections."""
         self._closed = True
-        for connection in self._connections:
-            await connection.channel.close()
+        for connection in (self._short, *self._lasting):
+            if connection is not None:
+                await connection.channel.close()
+        await asyncio.gather(*self._closing)
 
     async def unary(
         self,
@@ -96,35 +115,94 @@ class Calls:
         with self.typed_errors():
             return await method(request, timeout=timeout, metadata=self.metadata)
 
+    @contextmanager
+    def lasting(self) -> "Iterator[LeaseServiceAsyncStub]":
+        """Give the stub for a unary call that may last."""
+        connection = self._with_room()
+        connection.streams += 1
+        try:
+            yield connection.stub
+        finally:
+            self._leave(connection)
+
     def hold(self, request: HoldLeaseRequest, *, until_there: bool = False) -> HoldCall:
         """Open the stream of a hold. It has no deadline (S14).
 
         With `until_there` it waits for the sidecar to be there, which is looked for as often as `_connect` says.
         """
-        connection = self._usable(also_failed=until_there)
+        # A channel keeps its certificates. Where they may change, each try takes a channel that has the newest.
+        until_there = until_there and not self._connector.reloads
+        connection = self._with_room(also_failed=until_there)
         call = connection.stub.HoldLease(request, metadata=self.metadata, wait_for_ready=until_there)
-        connection.streams += 1
-        call.add_done_callback(connection.no_longer)
-        return call
+        return self._listen(connection, call)
 
-    def _usable(self, *, also_failed: bool = False) -> _Connection:
-        """Give a connection with room for a call.
+    def watch(self, request: WatchLockRequest) -> Listening[WatchLockResponse]:
+        """Open the stream of a watch."""
+        connection = self._with_room()
+        return self._listen(connection, connection.stub.WatchLock(request, metadata=self.metadata))
+
+    def _listen(
+        self,
+        connection: Connection,
+        call: grpc.aio.UnaryStreamCall[_Request, _Response],
+    ) -> Listening[_Response]:
+        connection.streams += 1
+        call.add_done_callback(lambda _call: self._leave(connection))
+
+        def suspect() -> None:
+            connection.is_silent = True
+
+        return Listening(call, self.silence, suspect)
+
+    def _with_room(self, *, also_failed: bool = False) -> Connection:
+        """Give a connection with room for a call that lasts.
 
         gRPC refuses calls for up to a second after a try to connect has failed, without another try. So a connection
         that has failed is left to the holds that wait on it to be resumed, and a call makes a new one.
         """
-        self._connections = [c for c in self._connections if c.streams or not c.has_failed]
-        for connection in self._connections:
-            if connection.streams < _STREAMS and (also_failed or not connection.has_failed):
+        for connection in list(self._lasting):
+            if not connection.streams and not self._is_usable(connection):
+                self._lasting.remove(connection)
+                self._close(connection)
+        for connection in self._lasting:
+            is_usable = self._is_usable(connection) or (also_failed and connection.has_failed)
+            if connection.streams < _STREAMS and is_usable and not connection.is_silent:
                 return connection
-        connection = _Connection(self._connector.channel())
-        self._connections.append(connection)
+        connection = self._connect()
+        self._lasting.append(connection)
         return connection
+
+    def _is_usable(self, connection: Connection) -> bool:
+        """Say whether a call over the connection would have the newest certificates and not be refused at once."""
+        if connection.is_silent or connection.has_failed:
+            return False
+        is_connected = connection.state is grpc.ChannelConnectivity.READY
+        return is_connected or not self._connector.reloads or connection.tls == self._connector.tls()
+
+    def _connect(self) -> Connection:
+        if self._closed:
+            raise ClosedError("the client was closed")
+        tls = self._connector.tls()
+        return Connection(self._connector.channel(tls), tls)
+
+    def _leave(self, connection: Connection) -> None:
+        """Say that a call that lasted is over. A connection that is not needed any more is closed."""
+        connection.streams -= 1
+        is_needed = len(self._lasting) == 1 and not connection.is_silent
+        if not connection.streams and not is_needed and connection in self._lasting:
+            self._lasting.remove(connection)
+            self._close(connection)
+
+    def _close(self, connection: Connection) -> None:
+        # What goes on over it may end.
+        closing = asyncio.get_running_loop().create_task(connection.channel.close(CALL_TIMEOUT))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
     async def release(self, lease_id: str, generation: int) -> ReleaseResult:
         """Release a lock; `generation` is the newest that was answered (S16)."""
         request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation)
-        return (await self.unary(self.stub.ReleaseLease, request, RELEASE_TIMEOUT)).result
+        return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
 
     async def validity(self, lease_id: str, generation: int, *, validity_only: bool) -> Validity:
         """Report progress, or only ask for the validity; `generation` is the newest that was answered (S16)."""
@@ -152,7 +230,8 @@ class Calls:
         typed = refused(error)
         if typed.code is grpc.StatusCode.UNAVAILABLE and typed.reason_name is None:
             trying = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.CONNECTING)
-            if any(connection.state in trying for connection in self._connections):
+            made = [connection for connection in (self._short, *self._lasting) if connection is not None]
+            if any(connection.state in trying for connection in made):
                 return UnreachableError(self._connector.endpoint, typed.message)
         return typed
 

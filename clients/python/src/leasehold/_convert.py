@@ -1,4 +1,4 @@
-"""Spans and moments of time to and from the wire. In here spans are whole nanoseconds."""
+"""Durations and moments of time to and from the wire. In here durations are whole nanoseconds."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -13,28 +13,31 @@ SECOND: Final = 1_000_000_000
 """The nanoseconds of a second."""
 
 _LONGEST: Final = 315_576_000_000
-"""The seconds of the longest span that protobuf allows, about 10,000 years."""
+"""The seconds of the longest duration that protobuf allows, about 10,000 years."""
 
 
-def span(wire: Duration) -> int:
-    """Give a span from the wire; 0 for a negative one, which only ends holds earlier."""
+def duration(wire: Duration) -> int:
+    """Give a duration from the wire; 0 for a negative one, which only ends holds earlier."""
     return max(wire.seconds * SECOND + wire.nanos, 0)
 
 
-def proto_span(name: str, given: float | timedelta) -> Duration:
-    """Give a span for the wire, rounded to a nanosecond; `name` is the argument's, for the error."""
+def nanoseconds(name: str, given: float | timedelta) -> int:
+    """Give a duration, rounded to a nanosecond; `name` is the argument's, for the error."""
     if isinstance(given, timedelta):
-        micros = given // timedelta(microseconds=1)
-        nanos = micros * 1_000
-    elif math.isfinite(given):
-        nanos = round(given * SECOND)
-    else:
-        raise ArgumentError(f"{name} is {given}; give a number of seconds or a timedelta")
+        return given // timedelta(microseconds=1) * 1_000
+    if math.isfinite(given):
+        return round(given * SECOND)
+    raise ArgumentError(f"{name} is {given}; give a number of seconds or a timedelta")
+
+
+def proto_duration(name: str, given: float | timedelta) -> Duration:
+    """Give a duration for the wire; `name` is the argument's, for the error."""
+    nanos = nanoseconds(name, given)
     # The sign of both parts must be the same.
     sign = -1 if nanos < 0 else 1
     seconds, rest = divmod(abs(nanos), SECOND)
     if seconds > _LONGEST:
-        raise ArgumentError(f"{name} is {given}, longer than any span that can be sent")
+        raise ArgumentError(f"{name} is {given}, longer than any duration that can be sent")
     return Duration(seconds=sign * seconds, nanos=sign * rest)
 
 

@@ -24,13 +24,13 @@ class LockState(Enum):
     """What a lock is doing."""
 
     AVAILABLE = 1
-    """Nobody has it."""
+    """Nobody holds it."""
     HELD = 2
-    """Somebody has it; also a state that this version of the client does not know."""
+    """Somebody holds it; also a state that this version of the client does not know."""
     BREAKING = 3
     """It was broken, and nobody gets it before the old lease has run out."""
     RESTING = 4
-    """It was given back, and rests because of `min_hold`."""
+    """It was released, and rests because of `min_hold`."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
@@ -41,11 +41,11 @@ class BusyReason(Enum):
     """Why a lock is busy."""
 
     HELD = 1
-    """Somebody else has it; also a reason that this version of the client does not know."""
+    """Somebody else holds it; also a reason that this version of the client does not know."""
     BREAKING = 2
     """It was broken, and the old lease has not run out yet."""
     RESTING = 3
-    """It was given back, and rests because of the last holder's `min_hold`."""
+    """It was released, and rests because of the last holder's `min_hold`."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
@@ -60,7 +60,7 @@ class LossReason(Enum):
     EXPIRED = 1
     """Its validity ended without a renewal."""
     TAKEN = 2
-    """Somebody has had the lock since."""
+    """Somebody else has held the lock since."""
     BROKEN = 3
     """An operator broke it."""
     LOCK_DELETED = 4
@@ -130,11 +130,11 @@ class BreakOutcome(Enum):
     UNSPECIFIED = 0
     """What this version of the client does not know."""
     BREAKING = 1
-    """The lease runs out."""
+    """The lease is left to expire."""
     BROKEN = 2
     """The lock is free."""
     NOT_HELD = 3
-    """Nobody had the lock, so nothing was broken."""
+    """Nobody held the lock, so nothing was broken."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:

@@ -1,5 +1,6 @@
 """What can go wrong, told apart by type, code and reason, never by text."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
 _DOMAIN: Final = "leasehold.dev"
 _DETAILS: Final = "grpc-status-details-bin"
+
+ENDPOINT_VARIABLE: Final = "LEASEHOLD_ENDPOINT"
+"""The environment variable that says where the sidecar is."""
+
+_REFUSES_CERTIFICATE: Final = re.compile(
+    # What gRPC makes of an alert after the handshake, where TLS 1.3 has a server look at the client's certificate.
+    r"TSI_DATA_CORRUPTED"
+    # What it makes of one within.
+    r"|ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE)",
+)
+_ENDS_AT_ONCE: Final = re.compile("failed to connect to all addresses.*(Socket closed|Connection reset)")
 
 
 class Reason(Enum):
@@ -37,13 +49,13 @@ class Reason(Enum):
     STORE_DENIED = "STORE_DENIED"
     """The store refuses the sidecar's credentials."""
     USER_NOT_ALLOWED = "USER_NOT_ALLOWED"
-    """The user of this process is not among those whom the socket lets in."""
+    """The user of this process is not among those that the socket admits."""
     UNAUTHENTICATED = "UNAUTHENTICATED"
     """The bearer token is missing or wrong."""
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     """The store could not be reached in time."""
     STORE_THROTTLED = "STORE_THROTTLED"
-    """The store asks for patience."""
+    """The store limits the rate of requests."""
     SHUTTING_DOWN = "SHUTTING_DOWN"
     """The sidecar is going away."""
     STORE_FAILED = "STORE_FAILED"
@@ -73,15 +85,21 @@ class LeaseholdError(Exception):
 
 
 class PlatformError(LeaseholdError):
-    """The platform has no clock that a holder could go by."""
+    """The platform has no clock that a holder could go by. Not worth repeating."""
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(
+            f"Leasehold's client needs Linux or macOS: Python has no clock on {platform} that counts while the machine "
+            "sleeps, and without one a holder cannot know when its lock has expired",
+        )
 
 
 class ArgumentError(LeaseholdError, ValueError):
-    """An argument makes no sense before anything is sent."""
+    """An argument is invalid. Nothing was sent."""
 
 
 class EndpointError(LeaseholdError, ValueError):
-    """The endpoint, or what goes with it, makes no sense. Not worth repeating."""
+    """The endpoint, or an option that goes with it, is invalid. Not worth repeating."""
 
     def __init__(self, endpoint: str, problem: str) -> None:
         super().__init__(f"the endpoint {endpoint!r} cannot be used: {problem}")
@@ -97,16 +115,16 @@ class ProtocolError(LeaseholdError):
     """The sidecar answered what no sidecar of this API may, so it is a newer or a broken one."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"the sidecar's answer makes no sense: {problem}")
+        super().__init__(f"the sidecar's answer is invalid: {problem}")
 
 
 class BusyError(LeaseholdError):
-    """The lock was not to be had within the wait: somebody else has it, or it rests."""
+    """The lock was not acquired within the wait: somebody else holds it, or it rests."""
 
     def __init__(self, lock: str, busy: "Busy") -> None:
         record = busy.record
         who = _who(record)
-        why = {"HELD": who, "BREAKING": "it was broken, and its lease runs out", "RESTING": "it rests"}
+        why = {"HELD": who, "BREAKING": "it was broken, and its lease has not expired yet", "RESTING": "it rests"}
         path = record.lock_path if record is not None and record.lock_path else lock
         super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
         self.busy: Final = busy
@@ -115,10 +133,10 @@ class BusyError(LeaseholdError):
 
 def _who(record: "LockRecord | None") -> str:
     if record is None or not record.holder:
-        return "somebody else has it"
+        return "somebody else holds it"
     if record.holder_is_last_recorded:
-        return f"somebody has it, the last recorded holder is {record.holder!r}"
-    return f"{record.holder!r} has it"
+        return f"somebody holds it; the last recorded holder is {record.holder!r}"
+    return f"{record.holder!r} holds it"
 
 
 class LostError(LeaseholdError):
@@ -133,7 +151,7 @@ class LostError(LeaseholdError):
 class NotReleasedError(LeaseholdError):
     """The lock was not released: the connection had broken, and whether the hold goes on at a sidecar is not known yet.
 
-    It is available when its lease runs out.
+    It becomes available when its lease expires.
     """
 
     def __init__(self, lock_path: str) -> None:
@@ -143,15 +161,15 @@ class NotReleasedError(LeaseholdError):
 
 
 class ReleaseUnconfirmedError(LeaseholdError):
-    """The block ended while the lock was held, but whether it was given back is not known.
+    """The release of the lock was not confirmed. What was done under the lock was done while it was held.
 
-    It will be free when its lease runs out. The cause says what happened.
+    The lock becomes available when its lease expires, if not before. The cause says what happened.
     """
 
     def __init__(self, lock_path: str, cause: BaseException) -> None:
         super().__init__(
-            f"whether the lock {lock_path} was given back is not known, and it will be free when its lease "
-            f"runs out: {cause}",
+            f"the release of the lock {lock_path} was not confirmed, and it becomes available when its lease expires, "
+            f"if not before: {cause}",
         )
 
 
@@ -178,7 +196,7 @@ class RefusedError(LeaseholdError):
         self.violations: tuple[FieldViolation, ...] = ()
         """The fields that were wrong, with reason INVALID_FIELD."""
         self.retry_after: float | None = None
-        """When it makes sense to try again: seconds, if that was said."""
+        """When to try again: seconds, if that was said."""
         self.loss_reason: str | None = None
         """Why the hold is over, with reason HOLD_LOST: `EXPIRED` and so on, or `RELEASED`."""
         for detail in details:
@@ -213,16 +231,31 @@ class RefusedError(LeaseholdError):
 
 
 class UnreachableError(RefusedError):
-    """Nobody answers there."""
+    """No sidecar answers there, or it refuses this client's certificate."""
 
     def __init__(self, endpoint: str, message: str) -> None:
-        super().__init__(
-            grpc.StatusCode.UNAVAILABLE,
-            f"no sidecar answers at {endpoint}; start one with `leasehold serve`, or say where it is with "
-            f"LEASEHOLD_ENDPOINT ({message})",
-        )
+        where = f"start one with `leasehold serve`, or say where it is with {ENDPOINT_VARIABLE}"
+        what = f"no sidecar answers at {endpoint}; {where}"
+        trust = "it wants a client certificate that it trusts (tls)"
+        if _REFUSES_CERTIFICATE.search(message):
+            what = f"the sidecar at {endpoint} refuses the connection: {trust}"
+        elif endpoint.startswith("https:") and _ENDS_AT_ONCE.search(message):
+            what = f"the sidecar at {endpoint} ends connections at once: maybe {trust}"
+        super().__init__(grpc.StatusCode.UNAVAILABLE, f"{what} ({message})")
         self.endpoint: Final = endpoint
         """Where it was looked for."""
+
+
+def attach(error: LeaseholdError, exception: BaseException) -> None:
+    """Have `exception`, which goes before, tell of `error`: as a note, and as its context if it has none."""
+    exception.add_note(str(error))
+    if exception.__context__ is None:
+        exception.__context__ = error
+
+
+def comes_back(error: RefusedError) -> bool:
+    """Say whether it is the end of a connection or of a sidecar, which another may follow, and not an answer."""
+    return error.code is grpc.StatusCode.UNAVAILABLE and error.reason in (None, Reason.SHUTTING_DOWN)
 
 
 def refused(error: grpc.aio.AioRpcError) -> RefusedError:

@@ -18,7 +18,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The caller has the lock."""
+    """The caller holds the lock."""
 
     lock_path: str
     """The path of the lock."""

@@ -1,20 +1,27 @@
 """Asking for a lock, until it is granted or known to be busy."""
 
+import asyncio
 from typing import Final
 
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall
-from leasehold._convert import seconds
+from leasehold._convert import proto_duration, seconds
 from leasehold._enums import LossReason
-from leasehold._errors import BusyError, LostError, ProtocolError, RefusedError
+from leasehold._errors import BusyError, LostError, ProtocolError, RefusedError, comes_back
+from leasehold._listening import SilentError
 from leasehold._records import Busy, Grant, LockRecord, Loss
 from leasehold._session import Session, tell
 from leasehold._spec import Wanted
 from leasehold._state import HoldState
 from leasehold.v1 import hold_pb2
+from leasehold.v1.hold_pb2 import LeaseSpec
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
 
 _LATE: Final = Loss(LossReason.EXPIRED, "the grant came too late")
+
+_FIRST_PAUSE: Final = 0.05
+"""The pause after the first connection that broke while the caller waited; doubled up to `_LONGEST_PAUSE`."""
+_LONGEST_PAUSE: Final = 1.0
 
 
 async def open_session(
@@ -24,50 +31,103 @@ async def open_session(
 ) -> tuple[Session, Grant]:
     """Take the lock and begin to keep it.
 
-    Cancelled before the grant, it leaves the queue, and a grant on its way is given back.
+    Cancelled before the grant, it leaves the queue, and a grant on its way is released.
     """
+    waiting = _Waiting(calls, wanted, handler)
     while True:
         sent = calls.clock.now()
-        call = calls.hold(HoldLeaseRequest(spec=wanted.spec))
+        call = calls.hold(HoldLeaseRequest(spec=waiting.spec()))
         try:
-            answer = await _answer(calls, call, handler)
+            answer = await waiting.answer(call)
             if isinstance(answer, hold_pb2.Busy):
                 if wanted.forever:
+                    waiting = waiting.again(wanted)
                     continue
                 raise BusyError(wanted.name, Busy._from_wire(answer))
             return await _begin(calls, call, answer, sent, handler)
         except RefusedError as refused:
             call.cancel()
-            wanted = wanted.shortened(refused)
+            if waiting.goes_on(refused):
+                await waiting.pause()
+            else:
+                wanted = wanted.shortened(refused)
+                waiting = waiting.again(wanted)
         except BaseException:
             call.cancel()
             raise
 
 
-async def _answer(
-    calls: Calls,
-    call: HoldCall,
-    handler: events.EventHandler | None,
-) -> hold_pb2.Grant | hold_pb2.Busy:
-    while True:
-        with calls.typed_errors():
-            message = await call.read()
-        if not isinstance(message, HoldLeaseResponse):
-            raise ProtocolError("the stream ended before the lock was granted")
-        match message.WhichOneof("event"):
-            case "granted":
-                return message.granted
-            case "busy":
-                return message.busy
-            case "lost":
-                raise LostError("asked for", Loss._from_wire(message.lost))
-            case "waiting":
-                waiting = message.waiting
-                record = LockRecord._from_wire(waiting.record) if waiting.HasField("record") else None
-                tell(handler, events.Waiting(waiting.position, record))
-            case _:
-                # Not said before a grant, or an event that this version does not know.
-                pass
+class _Waiting:
+    """A wait for a lock, over one stream after the other where connections break."""
+
+    def __init__(self, calls: Calls, wanted: Wanted, handler: events.EventHandler | None) -> None:
+        self._calls: Final = calls
+        self._wanted: Final = wanted
+        self._handler: Final = handler
+        self._loop: Final = asyncio.get_running_loop()
+        self._until: Final = self._loop.time() + wanted.wait
+        self._tries = 0
+        self._next_pause = _FIRST_PAUSE
+        # What the sidecar said last of the wait, and whether it has answered at all.
+        self._told: hold_pb2.Waiting | None = None
+        self._is_heard = False
+
+    def again(self, wanted: Wanted) -> "_Waiting":
+        """Give the next wait of one without end."""
+        waiting = _Waiting(self._calls, wanted, self._handler)
+        waiting._told, waiting._is_heard = self._told, True
+        return waiting
+
+    def spec(self) -> LeaseSpec:
+        """Give what to ask for, with what is left of the wait."""
+        self._tries += 1
+        if self._tries == 1 or self._wanted.forever:
+            return self._wanted.spec
+        spec = LeaseSpec()
+        spec.CopyFrom(self._wanted.spec)
+        spec.wait.CopyFrom(proto_duration("wait", max(self._until - self._loop.time(), 0)))
+        return spec
+
+    def goes_on(self, error: RefusedError) -> bool:
+        """Say whether to ask again, because the connection broke while the caller waited."""
+        has_waited = self._is_heard or isinstance(error, SilentError)
+        has_time = self._wanted.forever or self._loop.time() < self._until
+        return has_waited and has_time and comes_back(error)
+
+    async def pause(self) -> None:
+        """Let the sidecar come back."""
+        left = max(self._until - self._loop.time(), 0)
+        await asyncio.sleep(self._next_pause if self._wanted.forever else min(self._next_pause, left))
+        self._next_pause = min(2 * self._next_pause, _LONGEST_PAUSE)
+
+    async def answer(self, call: HoldCall) -> hold_pb2.Grant | hold_pb2.Busy:
+        """Wait on one stream."""
+        while True:
+            with self._calls.typed_errors():
+                message = await call.read()
+            if not isinstance(message, HoldLeaseResponse):
+                raise ProtocolError("the stream ended before the lock was granted")
+            match message.WhichOneof("event"):
+                case "granted":
+                    return message.granted
+                case "busy":
+                    return message.busy
+                case "lost":
+                    raise LostError("asked for", Loss._from_wire(message.lost))
+                case "waiting":
+                    self._tell(message.waiting)
+                case _:
+                    # Not said before a grant, or an event that this version does not know.
+                    pass
+
+    def _tell(self, waiting: hold_pb2.Waiting) -> None:
+        self._is_heard = True
+        # The sidecar repeats what it said, so that a dead connection is noticed.
+        if waiting == self._told:
+            return
+        self._told = waiting
+        record = LockRecord._from_wire(waiting.record) if waiting.HasField("record") else None
+        tell(self._handler, events.Waiting(waiting.position, record))
 
 
 async def _begin(
@@ -81,8 +141,8 @@ async def _begin(
     due = state.next_question()
     asked = state.now()
     if due is not None and due <= asked:
-        # S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may
-        # have used it up. Then the validity is asked for anew.
+        # S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the request, and a wait
+        # may have used it up. Then the validity is asked for anew.
         validity = await calls.validity(granted.lease_id, granted.generation, validity_only=True)
         state = HoldState(calls.clock, validity, asked)
     if not state.is_valid():

@@ -8,7 +8,7 @@ from typing import Self
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from leasehold._convert import moment, seconds, span
+from leasehold._convert import duration, moment, seconds
 from leasehold._enums import (
     BreakOutcome,
     BusyReason,
@@ -98,9 +98,9 @@ class LockRecord:
     fencing_token: int | None
     """The token of the newest grant; None if there was none."""
     holder: str
-    """Who has the lock, or had it last; empty if unknown."""
+    """Who holds the lock, or held it last; empty if unknown."""
     host_type: str
-    """The host type of who has it or had it last."""
+    """The host type of that holder."""
     labels: Mapping[str, str]
     """The labels that the holder gave."""
     acquired_at: datetime | None
@@ -144,19 +144,19 @@ class LockRecord:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The lock could not be had within the wait."""
+    """The lock was not acquired within the wait."""
 
     record: LockRecord | None
-    """The lock's record, as far as it is known: who has it, since when."""
+    """The lock's record, as far as it is known: who holds it, since when."""
     retry_after: float
-    """When it makes sense to ask again: seconds, counted from the answer."""
+    """When to ask again: seconds, counted from the answer."""
     reason: BusyReason
-    """Why the lock is not to be had."""
+    """Why the lock is not available."""
 
     @classmethod
     def _from_wire(cls, wire: hold_pb2.Busy) -> Self:
         record = LockRecord._from_wire(wire.record) if wire.HasField("record") else None
-        return cls(record, seconds(span(wire.retry_after)), BusyReason(wire.reason))
+        return cls(record, seconds(duration(wire.retry_after)), BusyReason(wire.reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Validity:
     @classmethod
     def _from_wire(cls, wire: hold_pb2.Validity) -> Self:
         told = wire.valid_until
-        return cls(told.boot_id, seconds(span(told.since_boot)), seconds(span(wire.valid_for)))
+        return cls(told.boot_id, seconds(duration(told.since_boot)), seconds(duration(wire.valid_for)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseResult:
-    """What became of a hold that was released."""
+    """What a release did."""
 
     outcome: ReleaseOutcome
     """What happened."""
@@ -252,7 +252,7 @@ class ReleaseResult:
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """What came of a new `max_hold`."""
+    """The result of a new `max_hold`."""
 
     validity: Validity
     """Until when the holder may act, unless renewed."""
@@ -284,7 +284,7 @@ class Break:
     """What a break did."""
 
     outcome: BreakOutcome
-    """What came of it."""
+    """What happened."""
     free_in: float | None
     """When the lock is free: seconds, counted from the answer; with outcome BREAKING only."""
     record: LockRecord
@@ -292,13 +292,13 @@ class Break:
 
     @classmethod
     def _from_wire(cls, wire: lease_service_pb2.BreakLockResponse) -> Self:
-        free_in = seconds(span(wire.free_in)) if wire.HasField("free_in") else None
+        free_in = seconds(duration(wire.free_in)) if wire.HasField("free_in") else None
         return cls(BreakOutcome(wire.outcome), free_in, LockRecord._from_wire(wire.record))
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPath:
-    """The lock path of a key, and how it came about."""
+    """The lock path of a key, and where it comes from."""
 
     lock_path: str
     """The path of the lock."""

@@ -2,7 +2,7 @@
 
 from typing import Final, TypedDict
 
-from leasehold._convert import proto_span
+from leasehold._convert import proto_duration
 from leasehold._enums import BreakMode
 from leasehold._errors import ArgumentError
 from leasehold._records import LockKey, selector
@@ -40,7 +40,7 @@ def extend_request(lease_id: str, generation: int, max_hold: Seconds) -> wire.Ex
     """Ask for a new `max_hold`; `generation` is the newest that was answered (S16)."""
     return wire.ExtendLeaseRequest(
         lease_id=lease_id,
-        max_hold=proto_span("max_hold", max_hold),
+        max_hold=proto_duration("max_hold", max_hold),
         generation=generation,
     )
 

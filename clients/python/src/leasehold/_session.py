@@ -1,30 +1,39 @@
 """What keeps a hold true: it reads the stream, watches the clock, and resumes when the sidecar was away.
 
-Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is sent
-and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the release is
+sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act).
 """
 
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import grpc
 import grpc.aio
 
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
-from leasehold._convert import seconds, span
+from leasehold._convert import duration, seconds
 from leasehold._enums import LossReason, ReleaseOutcome
-from leasehold._errors import LostError, NotReleasedError, RefusedError, refused
+from leasehold._errors import (
+    LeaseholdError,
+    LostError,
+    NotReleasedError,
+    RefusedError,
+    ReleaseUnconfirmedError,
+    refused,
+)
+from leasehold._guarded import Guarded
+from leasehold._listening import SilentError
 from leasehold._records import Loss, ReleaseResult
 from leasehold._state import HoldState
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
 
 _NAP: Final = 1.0
-"""No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3)."""
+"""No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3)."""
 
 _FIRST_PAUSE: Final = 0.05
 """The pause after the first failed try to resume; doubled up to `_NAP`."""
@@ -79,6 +88,10 @@ class Session:
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
         self._call = call
+        call.before_cancelled = self._loop_ends
+        # Tries to resume, and streams over which nothing was heard for long. They are cancelled only when the hold was
+        # resumed, because a sidecar that still hears this client would take it for the holder's end (S14).
+        self._others: Final[list[HoldCall]] = []
         self._handler: Final = handler
         self._loop: Final = asyncio.get_running_loop()
         self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
@@ -86,7 +99,7 @@ class Session:
         self._refused: Loss | None = None
         self._question: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._keeper: Final = self._loop.create_task(_EndsBeliefFirst(self._keep(), state))
+        self._keeper: Final = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
         state.on_loss(self._found_lost)
         self._tick()
 
@@ -94,16 +107,38 @@ class Session:
         """Have `listener` called in the loop when the hold is lost."""
         self._loss_listeners.append(listener)
 
+    def _loop_ends(self) -> None:
+        # What the event loop cancels at its end must not be cancelled while the hold is valid (S13).
+        self.state.lose(Loss(LossReason.UNSPECIFIED, "the client's event loop has ended"))
+
     async def release(self) -> ReleaseResult:
-        """Release the lock and wait until the store has it. The belief ends first (S13)."""
+        """Release the lock and wait until the store has it. The hold ends here first (S13)."""
         if not self.state.end():
             loss = await self.why()
             if loss is None:
                 return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
             raise LostError(self._lock_path, loss)
+        return await self._release()
+
+    async def abandon(self, loss: Loss) -> None:
+        """Have the hold lost because its client is closed, and release the lock."""
+        if self.state.is_valid():
+            self.state.lose(loss)
+            await self._release()
+
+    async def _release(self) -> ReleaseResult:
+        limit = self._calls.release_timeout
         try:
-            await self._resume_answered()
-            released = await self._calls.release(self.lease_id, self.generation)
+            async with asyncio.timeout(limit):
+                await self._resume_answered()
+                released = await self._calls.release(self.lease_id, self.generation)
+        except LostError:
+            raise
+        except TimeoutError:
+            late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
+            raise ReleaseUnconfirmedError(self._lock_path, late) from late
+        except LeaseholdError as error:
+            raise ReleaseUnconfirmedError(self._lock_path, error) from error
         finally:
             self.close()
         loss = _already_lost(released)
@@ -118,7 +153,7 @@ class Session:
         """
         until = self.state.valid_until
         while self._resuming:
-            if self.state.now() >= until:
+            if self.state.now() >= until or self._keeper.done():
                 raise NotReleasedError(self._lock_path)
             await asyncio.sleep(_ANSWER_POLL)
         if self._refused is not None:
@@ -136,14 +171,15 @@ class Session:
         return self.state.loss
 
     def close(self) -> None:
-        """End the belief, and then the stream, which releases what was not released (S14)."""
+        """End the hold here, and then the stream, which releases what was not released (S14)."""
         self.state.end()
         if self._timer is not None:
             self._timer.cancel()
         if self._question is not None:
             self._question.cancel()
         self._keeper.cancel()
-        self._call.cancel()
+        for call in (self._call, *self._others):
+            call.cancel()
         self.over.set()
         self.settled.set()
 
@@ -228,6 +264,9 @@ class Session:
                 message = await self._call.read()
             except grpc.aio.AioRpcError as error:
                 broke = refused(error)
+            except SilentError as error:
+                self._others.append(self._call)
+                broke = error
             else:
                 if isinstance(message, HoldLeaseResponse):
                     loss = self._take_in(message)
@@ -263,7 +302,7 @@ class Session:
                 if self._goes_on(message.recovered):
                     self._tell(events.Recovered(seconds(self.state.valid_until)))
             case "draining":
-                self._tell(events.Draining(seconds(span(message.draining.time_left))))
+                self._tell(events.Draining(seconds(duration(message.draining.time_left))))
             case "lost":
                 return Loss._from_wire(message.lost)
             case "released":
@@ -281,12 +320,12 @@ class Session:
     async def _resume(self) -> Loss | None:
         """S16. Try until it has worked or is hopeless, or the hold is over.
 
-        A try is never cut short while the hold is believed in, because the sidecar would read that as its end (S14).
+        A try is never cut short while the hold is valid, because the sidecar would read that as its end (S14).
         """
         pause = _FIRST_PAUSE
         # The same for every try, so that one whose answer was lost can be repeated.
         attempt_id = str(uuid.uuid4())
-        # Also where the holder has ended its belief: its release waits for the answer, and ends this (S16).
+        # Also where the holder has ended the hold: its release waits for the answer, and ends this (S16).
         while self.state.is_valid() or self.state.loss is None:
             try:
                 return await self._try_resume(attempt_id)
@@ -306,6 +345,8 @@ class Session:
             attempt_id=attempt_id,
         )
         call = self._calls.hold(HoldLeaseRequest(resume=resume), until_there=True)
+        call.before_cancelled = self._loop_ends
+        self._others.append(call)
         while True:
             message = await call.read()
             if not isinstance(message, HoldLeaseResponse):
@@ -316,6 +357,10 @@ class Session:
                 break
         # From here on the old stream's end means nothing, and the new one's does.
         self._call = call
+        self._others.remove(call)
+        for other in self._others:
+            other.drop()
+        self._others.clear()
         grant = message.granted
         if grant.fencing_token != self._fencing_token:
             return Loss(LossReason.TAKEN, "the sidecar resumed another hold than this one")
@@ -323,7 +368,7 @@ class Session:
         self._resume_token = grant.resume_token
         if not self.state.take_in(grant.validity, sent):
             if self.state.loss is None:
-                # The holder has ended its belief, and its release waits for this.
+                # The holder has ended the hold, and its release waits for this.
                 return None
             return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
         self._tell(events.Resumed(seconds(self.state.valid_until)))
@@ -335,30 +380,3 @@ def _already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:
     if result.outcome != hold_pb2.RELEASE_OUTCOME_ALREADY_LOST:
         return None
     return Loss(LossReason(result.loss_reason), "found when it was released")
-
-
-class _EndsBeliefFirst(Coroutine[Any, Any, None]):
-    """Cancels a task's stream only after the belief has ended (S13), also where its event loop cancels the task."""
-
-    def __init__(self, task: Coroutine[Any, Any, None], state: HoldState) -> None:
-        self._task = task
-        self._state = state
-
-    def _end(self) -> None:
-        self._state.lose(Loss(LossReason.UNSPECIFIED, "the client's event loop has ended"))
-
-    def send(self, value: Any, /) -> Any:
-        return self._task.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        # What a future failed with is thrown in, too, and is no end.
-        if isinstance(error[0], asyncio.CancelledError) or error[0] is asyncio.CancelledError:
-            self._end()
-        return self._task.throw(*error)
-
-    def close(self) -> None:
-        self._end()
-        self._task.close()
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self._task.__await__()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, TypedDict
 
-from leasehold._convert import proto_span
+from leasehold._convert import proto_duration
 from leasehold._enums import LockMode
 from leasehold._errors import ArgumentError, Reason, RefusedError
 from leasehold._records import LockKey
@@ -21,7 +21,7 @@ _SHORTEST_WAIT: Final = 1
 """A sidecar that does not allow this allows no wait at all."""
 
 Seconds = float | timedelta
-"""A span of time: a number of seconds, or a timedelta."""
+"""A duration: a number of seconds, or a timedelta."""
 
 
 class LeaseOptions(TypedDict, total=False):
@@ -50,7 +50,7 @@ class LeaseOptions(TypedDict, total=False):
     holder: str
     """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
     labels: Mapping[str, str]
-    """Free pairs for people and tools, at most 16. Not for secrets."""
+    """Free key-value pairs for people and tools, at most 16. Not for secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Wanted:
             raise refused
         spec = LeaseSpec()
         spec.CopyFrom(self.spec)
-        spec.wait.CopyFrom(proto_span("wait", self.wait / 2))
+        spec.wait.CopyFrom(proto_duration("wait", self.wait / 2))
         return replace(self, spec=spec, wait=self.wait / 2)
 
 
@@ -88,7 +88,7 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     forever = wait == FOREVER
     spec = LeaseSpec(
         key=key._to_wire(),
-        wait=proto_span("wait", _LONGEST_WAIT if forever else wait),
+        wait=proto_duration("wait", _LONGEST_WAIT if forever else wait),
         request_id=options.get("request_id", ""),
         holder=options.get("holder", ""),
         labels=dict(options.get("labels", {})),
@@ -97,7 +97,7 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     for name in ("lease_duration", "max_hold", "min_hold", "progress_timeout"):
         given: Seconds | None = options.get(name)  # type: ignore[assignment]
         if given is not None:
-            getattr(spec, name).CopyFrom(proto_span(name, given))
+            getattr(spec, name).CopyFrom(proto_duration(name, given))
     name = f"{key.function}/{key.scope}" if key.scope else key.function
     return Wanted(spec, name, spec.wait.seconds + spec.wait.nanos / 1e9, forever)
 

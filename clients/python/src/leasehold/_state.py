@@ -5,22 +5,22 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from leasehold._belief import Belief
 from leasehold._boot_clock import Clock
 from leasehold._enums import LossReason
+from leasehold._local_validity import LocalValidity
 from leasehold._records import Loss
 from leasehold.v1.hold_pb2 import BootTime, Validity
 
 
 class HoldState:
-    """A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4)."""
+    """A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4)."""
 
     def __init__(self, clock: Clock, validity: Validity, sent: int) -> None:
         """Begin with a grant's `validity`, in answer to a request sent at `sent`."""
         self._clock: Final = clock
         # A signal handler may ask in the midst of an answer, so the lock must let its own thread in again.
         self._lock: Final = threading.RLock()
-        self._belief = Belief().after(validity, sent, clock.now(), clock.boot_id)
+        self._local = LocalValidity().after(validity, sent, clock.now(), clock.boot_id)
         self._over = False
         self._loss: Loss | None = None
         # Whether the loss was found by the clock alone, so that the sidecar may know better why.
@@ -46,7 +46,7 @@ class HoldState:
     def valid_until(self) -> int:
         """The end of validity on the boot clock, in nanoseconds."""
         with self._lock:
-            return self._belief.until
+            return self._local.until
 
     def remaining(self) -> int:
         """Give the nanoseconds left; 0 if the hold is over.
@@ -54,12 +54,12 @@ class HoldState:
         Being past validity is being lost, whoever finds out first (S21).
         """
         if os.getpid() != self._process:
-            # The copy in a forked child would go on believing when the parent has released (S13).
+            # The copy in a forked child would go on being valid when the parent has released (S13).
             return 0
         with self._lock:
             if self._over:
                 return 0
-            left = self._belief.until - self._clock.now()
+            left = self._local.until - self._clock.now()
             if left <= 0:
                 self._found_here = True
                 self._end_by(Loss(LossReason.EXPIRED, "its validity ended without word of a renewal"))
@@ -75,18 +75,18 @@ class HoldState:
         with self._lock:
             if self.remaining() == 0:
                 return False
-            self._belief = self._belief.after(validity, sent, self._clock.now(), self._clock.boot_id)
+            self._local = self._local.after(validity, sent, self._clock.now(), self._clock.boot_id)
             return self.remaining() > 0
 
     def told(self) -> BootTime | None:
         """Give the latest validity's end, in the sidecar's words (S16)."""
         with self._lock:
-            return self._belief.told
+            return self._local.told
 
     def next_question(self) -> int | None:
         """Say when the sidecar should be asked next for the validity; None where its words are enough (S21)."""
         with self._lock:
-            return self._belief.next_question()
+            return self._local.next_question()
 
     def lose(self, loss: Loss) -> None:
         """Have the hold lost, unless it is over already."""
@@ -109,11 +109,11 @@ class HoldState:
             return self._found_here
 
     def end(self) -> bool:
-        """End the holder's belief (S13). False if it was over already."""
+        """End the hold on the holder's side (S13). False if it was over already."""
         with self._lock:
-            believed = self.remaining() > 0
+            was_valid = self.remaining() > 0
             self._over = True
-            return believed
+            return was_valid
 
     def _end_by(self, loss: Loss) -> None:
         self._over = True

@@ -1,13 +1,14 @@
 """The client for code without asyncio."""
 
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
 from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
-from leasehold._connect import Tls
-from leasehold._enums import LossReason
+from leasehold._connect import ClientOptions
+from leasehold._errors import ClosedError, LeaseholdError, attach
 from leasehold._events import EventHandler
 from leasehold._loop_thread import LoopThread
 from leasehold._records import (
@@ -16,7 +17,6 @@ from leasehold._records import (
     Grant,
     LockKey,
     LockRecord,
-    Loss,
     ReleaseResult,
     ResolvedPath,
     TokenCheck,
@@ -30,26 +30,25 @@ _T = TypeVar("_T")
 
 
 class Client:
-    """A connection to a sidecar, for any threads of one process.
+    """A client of one sidecar, for any threads of one process.
 
-    It connects at the first call, and again when the connection breaks. `with` closes it. A thread in the background
-    keeps what is held, whatever the others are at. Calls raise RefusedError; UnreachableError, which is one, if nobody
-    answers. Locks are named by a LockKey, or by their path as it stands in a Grant or a LockRecord.
+    It opens as many connections as its holds, waits and watches need, at the first call, and again when they break.
+    `with` closes it. A thread in the background keeps what is held, whatever the others do. Calls raise RefusedError;
+    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, or by their path as it stands
+    in a Grant or a LockRecord.
     """
 
     def __init__(
         self,
         endpoint: str | None = None,
-        *,
-        tls: Tls | None = None,
-        bearer_token: str | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
         """Go to `endpoint`: `unix:///path`, `http://host:port` or `https://host:port`.
 
-        Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. `tls` has the certificates for https;
-        `bearer_token` is sent with each call. Raises EndpointError for what makes no sense.
+        Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. Raises EndpointError or ArgumentError if
+        the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS.
         """
-        self._in_loop: Final = AsyncClient(endpoint, tls=tls, bearer_token=bearer_token)
+        self._in_loop: Final = AsyncClient(endpoint, **options)
         self._holds: Final[set[Hold]] = set()
 
     def __repr__(self) -> str:
@@ -64,13 +63,21 @@ class Client:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except LeaseholdError as error:
+            if exc is None:
+                raise
+            attach(error, exc)
 
     def close(self) -> None:
-        """Close the connection. What is held through it is lost first, and given back by that."""
-        for hold in list(self._holds):
-            hold._session.state.lose(Loss(LossReason.UNSPECIFIED, "the client was closed"))
-        LoopThread.shared().run(self._in_loop.close())
+        """Release what is still held through the client, and close its connections.
+
+        Those holds are lost first (S13). Raises ReleaseUnconfirmedError or LostError, as a hold's `release` does, of
+        the first whose release was not confirmed; the others' are its notes.
+        """
+        held = [hold._session for hold in list(self._holds)]
+        LoopThread.shared().run(self._in_loop._close(held))
 
     def hold(
         self,
@@ -82,7 +89,7 @@ class Client:
     ) -> Holding:
         """Hold the lock of `function`, or of its part `scope`, for a `with` block or a decorated function.
 
-        Raises BusyError if the lock is not to be had within `wait`, and LostError when it was lost in the block.
+        Raises BusyError if the lock was not acquired within `wait`, and LostError when it was lost in the block.
         `on_event` is called in the background thread.
         """
         return Holding(self._calls, wanted(function, scope, options), on_event, self._holds)
@@ -96,12 +103,15 @@ class Client:
         """Take the lock by a unary call. Prefer `hold`.
 
         The sidecar renews it until `release`, `max_hold` or shutdown, whether or not this process lives. Raises
-        BusyError if the lock is not to be had within `wait`.
+        BusyError if the lock was not acquired within `wait`.
         """
         return LoopThread.shared().run(self._in_loop.acquire(function, scope, **options))
 
     def release(self, lease_id: str) -> ReleaseResult:
-        """Give back what `acquire` took. Stop acting on it before; may be repeated (S13)."""
+        """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
+
+        The outcome ALREADY_LOST says that somebody else may have held the lock before.
+        """
         return LoopThread.shared().run(self._in_loop.release(lease_id))
 
     def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
@@ -121,7 +131,11 @@ class Client:
         return _each(self._in_loop.list_locks(**options))
 
     def watch_lock(self, lock: LockKey | str) -> Iterator[LockRecord]:
-        """Give the record of a lock now and at each change, until the sidecar ends it: then watch again."""
+        """Give the record of a lock now and at each change.
+
+        A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
+        90 s. It may be left open: its end, or the process's, closes it.
+        """
         return _each(self._in_loop.watch_lock(lock))
 
     def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
@@ -136,7 +150,7 @@ class Client:
         return LoopThread.shared().run(self._in_loop.break_lock(lock, reason, **options))
 
     def resolve_path(self, key: LockKey) -> ResolvedPath:
-        """Give the lock path of a key, taking nothing."""
+        """Give the lock path of a key; it acquires nothing."""
         return LoopThread.shared().run(self._in_loop.resolve_path(key))
 
     def _calls(self) -> Calls:
@@ -154,4 +168,6 @@ def _each(records: AsyncGenerator[_T, None]) -> Iterator[_T]:
         while (record := thread.run(following())) is not None:
             yield record
     finally:
-        thread.run(records.aclose())
+        # Left open until the process ends, it was closed with the thread.
+        with suppress(ClosedError):
+            thread.run(records.aclose())

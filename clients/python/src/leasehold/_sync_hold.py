@@ -11,7 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 from leasehold import _events as events
 from leasehold._async_hold import AsyncHold
 from leasehold._calls import Calls
-from leasehold._errors import LeaseholdError, LostError, ReleaseUnconfirmedError
+from leasehold._errors import LeaseholdError, LostError, attach
 from leasehold._hold import BaseHold, as_current
 from leasehold._loop_thread import LoopThread
 from leasehold._opening import open_session
@@ -67,9 +67,9 @@ class Hold(BaseHold):
         """Release the lock before the block ends, and wait until the store has it.
 
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
-        Raises LostError if the hold was lost before, so that somebody else may have had the lock. Raises RefusedError
-        if whether the lock was released is not known, and NotReleasedError if the hold was being resumed: the lock is
-        available when its lease runs out.
+        Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
+        ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
+        available when its lease expires, if not before.
         """
         return self._thread.run(self._in_loop.release())
 
@@ -78,8 +78,10 @@ class Holding:
     """A lock that is asked for: enter it with `with`, or decorate a function with it.
 
     Python cannot stop a thread, so the block has to look: `check()` before each step that must not happen twice, or
-    `wait_lost()`. LostError is raised where the block ends if the hold was lost by then. The lock is given back on
-    every way out. Raises BusyError if the lock is not to be had within the wait.
+    `wait_lost()`. LostError is raised where the block ends if the hold was lost by then. The lock is released on
+    every way out. Raises BusyError if the lock was not acquired within the wait, LostError if the release finds that
+    the hold was lost before, and ReleaseUnconfirmedError if nobody confirms it; an exception of the block goes before,
+    and has those as a note.
     """
 
     def __init__(
@@ -147,18 +149,12 @@ class Holding:
         if exc is None:
             raise lost
         if not isinstance(exc, LostError):
-            exc.add_note(str(lost))
+            attach(lost, exc)
 
     def _release(self, hold: Hold, exc: BaseException | None) -> None:
         try:
             hold.release()
-        except LostError as lost:
-            # Found by the release only: the body's own exception goes before.
+        except LeaseholdError as error:
             if exc is None:
                 raise
-            exc.add_note(str(lost))
-        except LeaseholdError as error:
-            unconfirmed = ReleaseUnconfirmedError(hold.lock_path, error)
-            if exc is None:
-                raise unconfirmed from error
-            exc.add_note(str(unconfirmed))
+            attach(error, exc)

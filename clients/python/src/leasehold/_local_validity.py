@@ -1,14 +1,17 @@
-"""What a client may believe (S21). Pure: readings of the clock, in nanoseconds since boot, are arguments."""
+"""The validity as a client counts it on its own clock (S21).
+
+Pure: readings of the clock, in nanoseconds since boot, are arguments.
+"""
 
 from dataclasses import dataclass
 
-from leasehold._convert import span
+from leasehold._convert import duration
 from leasehold.v1.hold_pb2 import BootTime, Validity
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
-    """Until when this client believes that it holds, and from which message."""
+class LocalValidity:
+    """Until when this client may act, and from which message."""
 
     until: int = 0
     """The end of validity. Past it the hold is lost."""
@@ -22,21 +25,21 @@ class Belief:
     same_kernel: bool = False
     """Whether the sidecar's boot clock is ours. If not, it must be asked from time to time."""
 
-    def after(self, validity: Validity, sent: int | None, now: int, boot_id: str) -> "Belief":
+    def after(self, validity: Validity, sent: int | None, now: int, boot_id: str) -> "LocalValidity":
         """Take in a validity read at `now`, in an answer to a request sent at `sent` if there was one.
 
-        Whether the old belief still holds is for the caller to check before.
+        Whether the old one has ended is for the caller to check before.
         """
         told = validity.valid_until if validity.HasField("valid_until") else None
         reading = _read(validity, sent, now, boot_id)
         if reading is None:
             # Said, though it cannot be counted here: the sidecar keeps to it.
-            return Belief(self.until, self.as_of, told, self.same_kernel)
+            return LocalValidity(self.until, self.as_of, told, self.same_kernel)
         until, as_of, same_kernel = reading
         if as_of < self.as_of:
             # An older message than the newest one changes nothing.
             return self
-        return Belief(until, as_of, told, same_kernel)
+        return LocalValidity(until, as_of, told, same_kernel)
 
     def next_question(self) -> int | None:
         """Say when the sidecar should be asked next for the validity: when a third of it is over.
@@ -50,10 +53,10 @@ class Belief:
 
 def _read(validity: Validity, sent: int | None, now: int, boot_id: str) -> tuple[int, int, bool] | None:
     """Say what `validity` means on our clock: its end, when it was made, whether the clock is the sidecar's."""
-    valid_for = span(validity.valid_for)
+    valid_for = duration(validity.valid_for)
     told = validity.valid_until
     if boot_id and told.boot_id == boot_id:
-        until = span(told.since_boot)
+        until = duration(told.since_boot)
         made = max(until - valid_for, 0)
         # A message made after it was read, or before it was asked for, was made by another clock after all: time
         # namespaces shift the boot clock and keep the boot id.

@@ -10,18 +10,18 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-func moment(seconds int) *BootInstant {
-	instant := at(seconds)
-	return &instant
+func instant(seconds int) *BootInstant {
+	reading := at(seconds)
+	return &reading
 }
 
-func after(validity *leaseholdv1.Validity, sent *BootInstant, now int) *belief {
-	b := &belief{}
+func after(validity *leaseholdv1.Validity, sent *BootInstant, now int) *localValidity {
+	b := &localValidity{}
 	b.takeIn(validity, sent, at(now), ours)
 	return b
 }
 
-func wantUntil(t *testing.T, b *belief, seconds int) {
+func wantUntil(t *testing.T, b *localValidity, seconds int) {
 	t.Helper()
 	if b.until != at(seconds) {
 		t.Errorf("until %v, not %d s", b.until.SinceBoot(), seconds)
@@ -29,15 +29,15 @@ func wantUntil(t *testing.T, b *belief, seconds int) {
 }
 
 func TestS21SameKernelComparesClocksHoweverLateTheMessageIsRead(t *testing.T) {
-	b := after(validity(ours, 158, 58), moment(99), 140)
+	b := after(validity(ours, 158, 58), instant(99), 140)
 	wantUntil(t, b, 158)
 	if !b.sameKernel {
 		t.Error("the sidecar need not be asked")
 	}
 }
 
-func TestS21ElsewhereTheSpanCountsFromBeforeTheRequest(t *testing.T) {
-	b := after(validity(elsewhere, 9_158, 58), moment(99), 140)
+func TestS21ElsewhereTheDurationCountsFromBeforeTheRequest(t *testing.T) {
+	b := after(validity(elsewhere, 9_158, 58), instant(99), 140)
 	wantUntil(t, b, 99+58)
 	if b.sameKernel {
 		t.Error("the sidecar must be asked")
@@ -45,17 +45,17 @@ func TestS21ElsewhereTheSpanCountsFromBeforeTheRequest(t *testing.T) {
 }
 
 func TestS21ElsewhereAMessageThatAnswersNothingExtendsNothing(t *testing.T) {
-	b := after(validity(elsewhere, 9_158, 58), moment(99), 100)
+	b := after(validity(elsewhere, 9_158, 58), instant(99), 100)
 	b.takeIn(validity(elsewhere, 9_178, 58), nil, at(120), ours)
 	wantUntil(t, b, 157)
-	if told := span(b.told.GetSinceBoot()); told != 9_178*time.Second {
+	if told := duration(b.told.GetSinceBoot()); told != 9_178*time.Second {
 		t.Errorf("a resume says what was told, not %v", told)
 	}
 }
 
 func TestS21AnUnknownBootIDIsNotOurs(t *testing.T) {
-	b := &belief{}
-	b.takeIn(validity("", 158, 58), moment(99), at(100), "")
+	b := &localValidity{}
+	b.takeIn(validity("", 158, 58), instant(99), at(100), "")
 	if b.sameKernel {
 		t.Error("nobody's clock was taken for ours")
 	}
@@ -63,14 +63,14 @@ func TestS21AnUnknownBootIDIsNotOurs(t *testing.T) {
 
 func TestS21AShiftedClockWithOurBootIDIsFoundOut(t *testing.T) {
 	// Ours is behind the sidecar's: taken at its word, the hold would seem to last 1,000 s longer.
-	wantUntil(t, after(validity(ours, 1_158, 58), moment(99), 100), 157)
+	wantUntil(t, after(validity(ours, 1_158, 58), instant(99), 100), 157)
 	// Ours is ahead.
-	wantUntil(t, after(validity(ours, 158, 58), moment(1_099), 1_100), 1_157)
+	wantUntil(t, after(validity(ours, 158, 58), instant(1_099), 1_100), 1_157)
 }
 
 func TestAnOlderAnswerThatComesLaterChangesNothing(t *testing.T) {
 	b := after(validity(ours, 178, 58), nil, 121)
-	b.takeIn(validity(ours, 158, 58), moment(99), at(122), ours)
+	b.takeIn(validity(ours, 158, 58), instant(99), at(122), ours)
 	wantUntil(t, b, 178)
 }
 
@@ -80,20 +80,23 @@ func TestANewerMessageMayShorten(t *testing.T) {
 	wantUntil(t, b, 140)
 }
 
-func TestNonsenseEndsTheBelief(t *testing.T) {
-	wantUntil(t, after(&leaseholdv1.Validity{ValidFor: durationpb.New(-5 * time.Second)}, moment(100), 101), 100)
-	wantUntil(t, after(nil, moment(100), 101), 100)
+func TestAnAbsentOrNegativeValidityEndsAtOnce(t *testing.T) {
+	wantUntil(t, after(&leaseholdv1.Validity{ValidFor: durationpb.New(-5 * time.Second)}, instant(100), 101), 100)
+	wantUntil(t, after(nil, instant(100), 101), 100)
 }
 
-func TestSpansBeyondAllBoundsDoNotWrap(t *testing.T) {
+func TestDurationsBeyondAllBoundsDoNotWrap(t *testing.T) {
 	endless := &leaseholdv1.Validity{ValidFor: &durationpb.Duration{Seconds: 315_576_000_000}}
-	if b := after(endless, moment(100), 101); b.until != math.MaxInt64 {
+	if b := after(endless, instant(100), 101); b.until != math.MaxInt64 {
 		t.Errorf("until %v", b.until)
 	}
 }
 
 func TestS3TheBootClockNeverGoesBack(t *testing.T) {
-	clock := newBootClock()
+	clock, err := newBootClock()
+	if err != nil {
+		t.Fatal(err)
+	}
 	first := clock.now()
 	if first <= 0 || clock.now() < first || clock.bootID() == "" {
 		t.Errorf("%v, then %v, boot id %q", first, clock.now(), clock.bootID())

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,10 +82,32 @@ func TestTheSecondConnectionIsMadeForTheFirstShortCallAndClosedWithTheOther(t *t
 		t.Error(err)
 	}
 	if hold.Valid() {
-		t.Error("the belief outlived the connection")
+		t.Error("the hold outlived the connection")
 	}
 	receive(t, "the end of the stream", call.over)
 	eventually(t, "both connections end", func() bool { return seen.open.Load() == 0 })
+}
+
+func TestMoreStreamsThanAConnectionCarriesOpenAnotherOneWhichIsClosedAfterwards(t *testing.T) {
+	seen := &connections{}
+	b := newWatched(t, nil, grpc.StatsHandler(seen))
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	for range streamsPerConnection + 1 {
+		ended.Go(func() {
+			for range b.client.WatchLock(ctx, LockPath("l")) {
+				continue
+			}
+		})
+	}
+	eventually(t, "all watch", func() bool { return len(b.sidecar.watches) == streamsPerConnection+1 })
+	// The one for short calls is not needed yet.
+	if open := seen.open.Load(); open != 2 {
+		t.Error(open)
+	}
+	cancel()
+	ended.Wait()
+	eventually(t, "one connection is left", func() bool { return seen.open.Load() == 1 })
 }
 
 // failLong makes calls fail until the connection pauses between its tries.

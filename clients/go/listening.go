@@ -1,0 +1,89 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// errSilent is the end of a stream over which nothing was heard for so long that the connection is taken for dead.
+var errSilent = status.Error(codes.Unavailable, "nothing was heard from the sidecar for long")
+
+// listening is a stream of answers that is not waited for without end.
+type listening[A any] struct {
+	connection *connection
+	received   chan *A
+	// err is why nothing more was received; for who has found received closed.
+	err error
+	// cancel ends the stream.
+	cancel context.CancelFunc
+}
+
+// listen opens a stream over a connection that has room for it. With again it does not wait until a connection that
+// failed lately is tried anew by itself.
+func listen[Q, A any](
+	ctx context.Context, p *pool, again bool,
+	method func(rpc, context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error), request *Q,
+) (*listening[A], error) {
+	connection, err := p.take()
+	if err != nil {
+		return nil, err
+	}
+	within, cancel := context.WithCancel(ctx)
+	l := &listening[A]{connection: connection, received: make(chan *A), cancel: cancel}
+	go func() {
+		defer close(l.received)
+		defer connection.leave()
+		defer cancel()
+		if again {
+			connection.conn.ResetConnectBackoff()
+		}
+		connection.wake(within)
+		// Where the sidecar carries fewer streams than are opened, this waits for one to end.
+		stream, err := method(connection.rpc, within, request)
+		for err == nil {
+			var answer *A
+			if answer, err = stream.Recv(); err != nil {
+				break
+			}
+			select {
+			case l.received <- answer:
+			case <-within.Done():
+				err = status.FromContextError(within.Err()).Err()
+			}
+		}
+		l.err = err
+	}()
+	return l, nil
+}
+
+// next waits for the next answer. An error of gRPC or io.EOF is the end of the stream; after errSilent it may still
+// live, and is to be cancelled.
+func (l *listening[A]) next() (*A, error) {
+	timer := time.NewTimer(l.connection.pool.silence)
+	defer timer.Stop()
+	select {
+	case answer, more := <-l.received:
+		if !more {
+			return nil, l.err
+		}
+		return answer, nil
+	case <-timer.C:
+		l.connection.suspect()
+		return nil, errSilent
+	}
+}
+
+// comesBack is whether an error is the end of a connection or of a sidecar that another may follow, and not an answer.
+func comesBack(err error) bool {
+	if errors.Is(err, io.EOF) || status.Code(err) != codes.Unavailable {
+		return false
+	}
+	reason := refusal(err).Reason
+	return reason == "" || reason == ReasonShuttingDown
+}

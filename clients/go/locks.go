@@ -1,0 +1,118 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// GetLock gives the record of one lock. A lock that was never acquired is available, and not an error.
+func (c *Client) GetLock(ctx context.Context, lock Selector) (LockRecord, error) {
+	answer, err := call(ctx, c.pool, callTimeout, rpc.GetLock, &leaseholdv1.GetLockRequest{Lock: lock.selector()})
+	if err != nil {
+		return LockRecord{}, err
+	}
+	if answer.GetRecord() == nil {
+		return LockRecord{}, &ProtocolError{"a lock was told without its record"}
+	}
+	return recordFrom(answer.GetRecord()), nil
+}
+
+// Listing says which locks [Client.ListLocks] lists. The zero value: all under the sidecar's host id.
+type Listing struct {
+	// HostID lists those under this host id, in the sidecar's container and prefix.
+	HostID string
+	// Prefix lists those whose lock path begins with this text. HostID must be empty then.
+	Prefix string
+	// HeldOnly lists only those that somebody holds.
+	HeldOnly bool
+	// PageSize is how many locks a call fetches at most: up to 250. Default: 100.
+	PageSize uint32
+}
+
+// ListLocks lists the records of locks in the order of their paths, page after page. An error is the last that it
+// yields.
+func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockRecord, error] {
+	return func(yield func(LockRecord, error) bool) {
+		request := &leaseholdv1.ListLocksRequest{HeldOnly: listing.HeldOnly, PageSize: listing.PageSize}
+		switch {
+		case listing.HostID != "" && listing.Prefix != "":
+			yield(LockRecord{}, errors.New("locks are listed by host id or by prefix, not by both"))
+			return
+		case listing.HostID != "":
+			request.Under = &leaseholdv1.ListLocksRequest_HostId{HostId: listing.HostID}
+		case listing.Prefix != "":
+			request.Under = &leaseholdv1.ListLocksRequest_Prefix{Prefix: listing.Prefix}
+		}
+		for {
+			page, err := call(ctx, c.pool, callTimeout, rpc.ListLocks, request)
+			if err != nil {
+				yield(LockRecord{}, err)
+				return
+			}
+			for _, record := range page.GetRecords() {
+				if !yield(recordFrom(record), nil) {
+					return
+				}
+			}
+			request.PageToken = page.GetNextPageToken()
+			if request.PageToken == "" {
+				return
+			}
+		}
+	}
+}
+
+// CheckToken says what a fencing token is, compared with the newest of its lock. For a protected resource that keeps
+// no tokens of its own.
+func (c *Client) CheckToken(ctx context.Context, lock Selector, fencingToken uint64) (TokenCheck, error) {
+	request := &leaseholdv1.CheckTokenRequest{Lock: lock.selector(), FencingToken: fencingToken}
+	answer, err := call(ctx, c.pool, callTimeout, rpc.CheckToken, request)
+	if err != nil {
+		return TokenCheck{}, err
+	}
+	status := nameOf(answer.GetStatus(), "TOKEN_STATUS_", TokenStatusStale)
+	return TokenCheck{status, answer.GetNewestFencingToken()}, nil
+}
+
+// Break says how [Client.BreakLock] ends the lease of a lock.
+type Break struct {
+	// Reason is why, for the holder and for those who come later: 1 to 512 bytes. Needed.
+	Reason string
+	// Now ends the lease at once: TWO HOLDERS ARE POSSIBLE until the old one notices. Default: it runs out, which is safe.
+	Now bool
+	// By is who breaks it. Default: the name of the sidecar's pod or host.
+	By string
+}
+
+// BreakLock ends the lease of a lock that somebody else holds (S17). For operators.
+//
+// Errors: [*RefusedError], with [ReasonBreakNotEnabled] unless the operator enabled it; [*UnreachableError]; that of ctx.
+func (c *Client) BreakLock(ctx context.Context, lock Selector, how Break) (BreakResult, error) {
+	request := &leaseholdv1.BreakLockRequest{
+		Lock: lock.selector(), Reason: how.Reason, BrokenBy: how.By, Mode: leaseholdv1.BreakMode_BREAK_MODE_RUN_OUT,
+	}
+	if how.Now {
+		request.Mode = leaseholdv1.BreakMode_BREAK_MODE_NOW
+	}
+	answer, err := call(ctx, c.pool, callTimeout, rpc.BreakLock, request)
+	if err != nil {
+		return BreakResult{}, err
+	}
+	outcome := nameOf(answer.GetOutcome(), "BREAK_OUTCOME_", BreakOutcomeUnspecified)
+	return BreakResult{outcome, duration(answer.GetFreeIn()), recordFrom(answer.GetRecord())}, nil
+}
+
+// ResolvePath gives the lock path of a key, and where it comes from. It acquires nothing.
+func (c *Client) ResolvePath(ctx context.Context, key LockKey) (ResolvedPath, error) {
+	request := &leaseholdv1.ResolvePathRequest{Key: key.wire()}
+	answer, err := call(ctx, c.pool, callTimeout, rpc.ResolvePath, request)
+	if err != nil {
+		return ResolvedPath{}, err
+	}
+	return ResolvedPath{
+		answer.GetLockPath(), answer.GetHostId(), answer.GetHostType(), answer.GetProvider(), answer.GetLayout(),
+	}, nil
+}

@@ -1,0 +1,139 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+func TestS21OnlyConnectionsOverANetworkArePinged(t *testing.T) {
+	for endpoint, wanted := range map[string]time.Duration{
+		"unix:///run/leasehold.sock":     0,
+		"http://127.0.0.1:1":             0,
+		"http://127.8.9.1:1":             0,
+		"http://[::1]:1":                 0,
+		"http://LocalHost:1":             0,
+		"http://10.0.0.1:1":              30 * time.Second,
+		"http://localhost.example.com:1": 30 * time.Second,
+		"http://[fd00::1]:1":             30 * time.Second,
+	} {
+		o := gather([]Option{WithEndpoint(endpoint)})
+		network, address, _, err := o.address()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pings, err := o.pings(network, address); pings != wanted || err != nil {
+			t.Error(endpoint, pings, err)
+		}
+	}
+}
+
+func TestPingsAreAsOftenAsWasAskedForButNotTooOften(t *testing.T) {
+	for asked, isValid := range map[time.Duration]bool{
+		0: true, 10 * time.Second: true, time.Hour: true, 9 * time.Second: false, -time.Second: false,
+	} {
+		o := gather([]Option{WithKeepAlive(asked)})
+		if pings, err := o.pings("unix", "/s"); (err == nil) != isValid || (isValid && pings != asked) {
+			t.Error(asked, pings, err)
+		}
+	}
+}
+
+func TestATokenIsAskedForAtEachCall(t *testing.T) {
+	var asked atomic.Int32
+	source := func(context.Context) (string, error) {
+		if number := asked.Add(1); number < 4 {
+			return strings.Repeat("x", int(number)), nil
+		}
+		return "", errors.New("the vault is closed")
+	}
+	b := newBenchWith(t, []Option{WithTokenSource(source)})
+	b.sidecar.acquire = func(*leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
+		return nil, status.Error(codes.ResourceExhausted, "enough")
+	}
+	for range 2 {
+		_, _ = b.client.Acquire(t.Context(), LeaseSpec{})
+	}
+	// The first was asked for when the client connected.
+	if calls := strings.Join(b.sidecar.calls(), "; "); !strings.Contains(calls, "[Bearer xx]") ||
+		!strings.Contains(calls, "[Bearer xxx]") {
+		t.Error(calls)
+	}
+	var refused *RefusedError
+	_, err := b.client.Acquire(t.Context(), LeaseSpec{})
+	if !errors.As(err, &refused) || refused.Code != CodeUnauthenticated || !strings.Contains(err.Error(), "vault") {
+		t.Error(err)
+	}
+}
+
+func TestInterceptorsSeeEachCall(t *testing.T) {
+	var unary, streams atomic.Int32
+	b := newBenchWith(t, []Option{
+		WithUnaryInterceptors(func(
+			ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+			invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+		) error {
+			unary.Add(1)
+			return invoke(ctx, method, request, reply, conn, options...)
+		}),
+		WithStreamInterceptors(func(
+			ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
+			open grpc.Streamer, options ...grpc.CallOption,
+		) (grpc.ClientStream, error) {
+			streams.Add(1)
+			return open(ctx, desc, conn, method, options...)
+		}),
+	})
+	hold, _, _ := b.heldHere()
+	if _, err := hold.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if unary.Load() != 1 || streams.Load() != 1 {
+		t.Error(unary.Load(), streams.Load())
+	}
+}
+
+func TestAPlatformWithoutTheClockIsSaidAtConnect(t *testing.T) {
+	windows := func(o *options) {
+		o.newClock = func() (clock, error) { return nil, &PlatformError{Platform: "windows"} }
+	}
+	var platform *PlatformError
+	_, err := Connect(t.Context(), windows)
+	if !errors.As(err, &platform) || !strings.Contains(err.Error(), "Leasehold's client needs Linux or macOS: windows") {
+		t.Error(err)
+	}
+}
+
+func TestThePublicInterfaceHasNoTypesOfOthers(t *testing.T) {
+	shown, err := exec.Command("go", "doc", "-all", ".").CombinedOutput()
+	if err != nil {
+		t.Fatal(err, string(shown))
+	}
+	seen := 0
+	for line := range strings.Lines(string(shown)) {
+		if strings.HasPrefix(line, "    ") {
+			// A comment.
+			continue
+		}
+		for _, other := range []string{"leaseholdv1.", "grpc.", "codes.", "status.", "durationpb.", "proto."} {
+			isHook := strings.Contains(line, "interceptors ...grpc.")
+			if strings.Contains(line, other) && !isHook {
+				t.Error(line)
+			}
+		}
+		seen++
+	}
+	if seen < 100 {
+		t.Error("there is more to see:", string(shown))
+	}
+}

@@ -1,0 +1,228 @@
+package leasehold
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// LockRecord is a lock as the store and the sidecar know it. It may be out of date, and excludes nobody. A field that is
+// not known has its zero value.
+type LockRecord struct {
+	// LockPath is the lock path: container, slash, name in the container.
+	LockPath string
+	// HostID is the host id in the path; empty where the path does not show one.
+	HostID string
+	// Key is the key that the lock was last acquired by; the zero value if it was never acquired through Leasehold.
+	Key LockKey
+	// State is what the lock is doing.
+	State LockState
+	// FencingToken is the token of the newest grant; 0 if there was none.
+	FencingToken uint64
+	// Holder is who holds the lock, or held it last.
+	Holder string
+	// HostType is the host type of the holder.
+	HostType string
+	// Labels are those of the holder.
+	Labels map[string]string
+	// AcquiredAt is when the newest grant was made, by the store's clock.
+	AcquiredAt time.Time
+	// RestingUntil is until when nobody gets the lock because of MinHold; zero if it does not rest.
+	RestingUntil time.Time
+	// WrittenAt is when the record was last written; zero if the lock does not exist in the store yet.
+	WrittenAt time.Time
+	// WaitersHere is how many callers wait for the lock at this sidecar.
+	WaitersHere uint32
+	// HeldHere is whether the lock is held through this sidecar.
+	HeldHere bool
+	// HolderIsLastRecorded is whether Holder was only recorded last, and somebody who leaves no record may hold the
+	// lock: a WebJobs host.
+	HolderIsLastRecorded bool
+	// BreakNote is the newest break of the lock; nil if it was never broken.
+	BreakNote *BreakNote
+}
+
+func recordFrom(wire *leaseholdv1.LockRecord) LockRecord {
+	return LockRecord{
+		LockPath: wire.GetLockPath(), HostID: wire.GetHostId(), Key: keyFrom(wire.GetKey()),
+		State:        nameOf(wire.GetState(), "LOCK_STATE_", LockStateHeld),
+		FencingToken: wire.GetFencingToken(), Holder: wire.GetHolder(), HostType: wire.GetHostType(),
+		Labels: maps.Clone(wire.GetLabels()), AcquiredAt: moment(wire.GetAcquiredAt()),
+		RestingUntil: moment(wire.GetRestingUntil()), WrittenAt: moment(wire.GetWrittenAt()),
+		WaitersHere: wire.GetWaitersHere(), HeldHere: wire.GetHeldHere(),
+		HolderIsLastRecorded: wire.GetHolderIsLastRecorded(), BreakNote: noteFrom(wire.GetBreakNote()),
+	}
+}
+
+// BreakNote is why, by whom and when a lock was broken.
+type BreakNote struct {
+	// Reason is the operator's reason.
+	Reason string
+	// BrokenBy is who broke the lock.
+	BrokenBy string
+	// BrokenAt is when, by the wall clock of the sidecar that broke it.
+	BrokenAt time.Time
+	// FencingToken is the token of the hold that was broken; 0 if it was not known.
+	FencingToken uint64
+}
+
+func noteFrom(wire *leaseholdv1.BreakNote) *BreakNote {
+	if wire == nil {
+		return nil
+	}
+	return &BreakNote{
+		Reason: wire.GetReason(), BrokenBy: wire.GetBrokenBy(), BrokenAt: moment(wire.GetBrokenAt()),
+		FencingToken: wire.GetFencingToken(),
+	}
+}
+
+// Validity is until when a holder may act, in the sidecar's words.
+type Validity struct {
+	// BootID says whose boot clock ValidUntil is a reading of: readings compare only where it is the same and not empty.
+	BootID string
+	// ValidUntil is the end of validity on that clock.
+	ValidUntil BootInstant
+	// ValidFor is the duration from when the message was made to the end of validity. Count it only from before the
+	// request that the message answers (S21).
+	ValidFor time.Duration
+}
+
+func validityFrom(wire *leaseholdv1.Validity) Validity {
+	until := wire.GetValidUntil()
+	return Validity{
+		BootID: until.GetBootId(), ValidUntil: BootInstant(duration(until.GetSinceBoot())),
+		ValidFor: duration(wire.GetValidFor()),
+	}
+}
+
+// Grant is what makes the caller of [Client.Acquire] a holder.
+type Grant struct {
+	// LeaseID names this hold in later calls. Who knows it can end the hold, so do not log it.
+	LeaseID string
+	// LockPath is the path of the lock.
+	LockPath string
+	// HostID is the host id in that path.
+	HostID string
+	// FencingToken is greater than every token granted for this lock before (S5): 1 to 2^53 - 1.
+	FencingToken uint64
+	// Validity is until when the holder may act, unless renewed, as it was at the grant.
+	Validity Validity
+	// AcquiredAt is when the grant was made, by the wall clock; for people.
+	AcquiredAt time.Time
+	// ExpiresAt is when the validity ends unless renewed, by the wall clock; for people, and never to be counted on.
+	ExpiresAt time.Time
+}
+
+func grantFrom(wire *leaseholdv1.Grant) Grant {
+	return Grant{
+		LeaseID: wire.GetLeaseId(), LockPath: wire.GetLockPath(), HostID: wire.GetHostId(),
+		FencingToken: wire.GetFencingToken(), Validity: validityFrom(wire.GetValidity()),
+		AcquiredAt: moment(wire.GetAcquiredAt()), ExpiresAt: moment(wire.GetExpiresAt()),
+	}
+}
+
+// String shows the lock and the token, and not the lease id (S20).
+func (g Grant) String() string {
+	return fmt.Sprintf("grant of %s, token %d", g.LockPath, g.FencingToken)
+}
+
+// GoString is String.
+func (g Grant) GoString() string { return g.String() }
+
+// Busy is why a lock was not acquired.
+type Busy struct {
+	// Record is the lock's record, as far as it is known: who holds it, since when.
+	Record LockRecord
+	// RetryAfter is when to ask again, counted from the answer.
+	RetryAfter time.Duration
+	// Reason is why the lock is not available.
+	Reason BusyReason
+}
+
+func busyFrom(wire *leaseholdv1.Busy) Busy {
+	return Busy{
+		Record: recordFrom(wire.GetRecord()), RetryAfter: duration(wire.GetRetryAfter()),
+		Reason: nameOf(wire.GetReason(), "BUSY_REASON_", BusyReasonHeld),
+	}
+}
+
+// ReleaseResult is what a release did.
+type ReleaseResult struct {
+	// Outcome is what happened.
+	Outcome ReleaseOutcome
+	// LossReason is why the hold had been lost; with ALREADY_LOST only.
+	LossReason LossReason
+	// RestingUntil is until when nobody gets the lock, by the store's clock; with RESTING only.
+	RestingUntil time.Time
+}
+
+func resultFrom(wire *leaseholdv1.ReleaseResult) ReleaseResult {
+	result := ReleaseResult{
+		Outcome:      nameOf(wire.GetOutcome(), "RELEASE_OUTCOME_", ReleaseOutcomeUnspecified),
+		RestingUntil: moment(wire.GetRestingUntil()),
+	}
+	if result.Outcome == ReleaseOutcomeAlreadyLost {
+		result.LossReason = lossReasonFrom(wire.GetLossReason())
+	}
+	return result
+}
+
+func lossReasonFrom(wire leaseholdv1.LossReason) LossReason {
+	return nameOf(wire, "LOSS_REASON_", LossReasonUnspecified)
+}
+
+// Extension is the result of a new MaxHold.
+type Extension struct {
+	// Validity is until when the holder may act, unless renewed.
+	Validity Validity
+	// MaxHoldEndsAt is when the new MaxHold ends, by the wall clock; for people.
+	MaxHoldEndsAt time.Time
+}
+
+// TokenCheck is what a fencing token is, compared with the newest of its lock.
+type TokenCheck struct {
+	// Status is what the token is.
+	Status TokenStatus
+	// NewestFencingToken is the newest token of the lock that is known; 0 if it was never granted.
+	NewestFencingToken uint64
+}
+
+// BreakResult is what a break did.
+type BreakResult struct {
+	// Outcome is what happened.
+	Outcome BreakOutcome
+	// FreeIn is when the lock is free, counted from the answer; with BREAKING only.
+	FreeIn time.Duration
+	// Record is what is known of the lock after the break.
+	Record LockRecord
+}
+
+// ResolvedPath is the lock path of a key, and where it comes from.
+type ResolvedPath struct {
+	// LockPath is the path of the lock.
+	LockPath string
+	// HostID is the host id in it.
+	HostID string
+	// HostType is the host type that is recorded with the lock; empty if the sidecar has none.
+	HostType string
+	// Provider is where the host id came from.
+	Provider string
+	// Layout is how the lock name is made from the key.
+	Layout string
+}
+
+// duration is a duration from the wire; zero for an absent or negative one, which only ends holds earlier.
+func duration(wire *durationpb.Duration) time.Duration { return max(0, wire.AsDuration()) }
+
+// moment is a moment from the wire; the zero time for an absent one.
+func moment(wire *timestamppb.Timestamp) time.Time {
+	if wire == nil {
+		return time.Time{}
+	}
+	return wire.AsTime()
+}

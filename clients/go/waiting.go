@@ -1,0 +1,102 @@
+package leasehold
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// ask waits for the grant. Where the connection breaks while it waits, or nothing is heard over it for long, it asks
+// again for what is left of the wait.
+func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, w *waiting) error {
+	w.keeper, w.spec, w.until = k, spec, time.Now().Add(spec.GetWait().AsDuration())
+	for pause := firstPause; ; pause = min(2*pause, nap) {
+		sent := k.client.clock.now()
+		stream, err := w.ask()
+		if err == nil {
+			k.stream = stream
+			k.state = newHoldState(k.client.clock, k.grant, k.grant.GetValidity(), sent)
+			return k.askFirst()
+		}
+		left := time.Until(w.until)
+		goesOn := comesBack(err) && (w.heard || errors.Is(err, errSilent)) && (w.endless || left > 0)
+		if !goesOn {
+			return w.failure(err)
+		}
+		if !w.endless {
+			pause = min(pause, left)
+			spec.Wait = wireDuration(max(left-pause, time.Millisecond))
+		}
+		select {
+		case <-k.ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// waiting is a wait for a lock, over one stream after the other.
+type waiting struct {
+	keeper *keeper
+	spec   *leaseholdv1.LeaseSpec
+	// endless is whether it has no end, and until when it ends otherwise.
+	endless bool
+	until   time.Time
+	stream  *holdStream
+	// heard is whether a sidecar has said that the caller waits, and last what it said.
+	heard bool
+	last  *leaseholdv1.Waiting
+}
+
+// ask waits on one stream.
+func (w *waiting) ask() (_ *holdStream, err error) {
+	k := w.keeper
+	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Spec{Spec: w.spec}}
+	w.stream, err = listen(k.ctx, k.client.pool, w.heard, rpc.HoldLease, request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.stream.cancel()
+		}
+	}()
+	for {
+		answer, err := w.stream.next()
+		if errors.Is(err, io.EOF) {
+			return nil, &ProtocolError{"the stream ended before the lock was granted"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch event := answer.GetEvent().(type) {
+		case *leaseholdv1.HoldLeaseResponse_Granted:
+			k.grant = event.Granted
+			return w.stream, nil
+		case *leaseholdv1.HoldLeaseResponse_Busy:
+			w.heard = true
+			return nil, &BusyError{busyFrom(event.Busy)}
+		case *leaseholdv1.HoldLeaseResponse_Lost:
+			return nil, lossFrom(event.Lost)
+		case *leaseholdv1.HoldLeaseResponse_Waiting:
+			w.heard = true
+			// The sidecar repeats what it said, so that a dead connection is noticed.
+			if !proto.Equal(event.Waiting, w.last) {
+				w.last = event.Waiting
+				k.events.tell(Waiting{event.Waiting.GetPosition(), recordFrom(event.Waiting.GetRecord())})
+			}
+		}
+	}
+}
+
+// failure gives an error of gRPC its type.
+func (w *waiting) failure(err error) error {
+	if _, isStatus := status.FromError(err); !isStatus || w.stream == nil {
+		return err
+	}
+	return w.stream.connection.failure(w.keeper.ctx, err)
+}

@@ -1,0 +1,76 @@
+"""A stream of answers that is not waited for without end."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar
+
+import grpc
+import grpc.aio
+
+from leasehold._errors import RefusedError
+from leasehold._guarded import Guarded
+
+_T = TypeVar("_T")
+
+
+class SilentError(RefusedError):
+    """Nothing was heard over a stream for so long that the connection is taken for dead."""
+
+    def __init__(self, silence: float) -> None:
+        message = f"nothing was heard from the sidecar for {silence:g} s"
+        super().__init__(grpc.StatusCode.UNAVAILABLE, message)
+
+
+class Listening(Generic[_T]):
+    """A stream of answers."""
+
+    def __init__(
+        self,
+        call: grpc.aio.UnaryStreamCall[Any, _T],
+        silence: float,
+        suspect: Callable[[], None],
+    ) -> None:
+        """Read `call`, and say so by `suspect` if nothing is heard for `silence` seconds."""
+        self._call: Final = call
+        self._silence: Final = silence
+        self._suspect: Final = suspect
+        self.before_cancelled: Callable[[], None] = lambda: None
+        """Called before the event loop cancels the stream, as it does at its own end."""
+
+    async def read(self) -> object:
+        """Wait for the next answer; what is not one is the end of the stream.
+
+        Raises SilentError, after which the stream still lives, and is to be cancelled; cancelling the task that waits
+        does not cancel it either.
+        """
+        reading = asyncio.get_running_loop().create_task(Guarded(self._next(), self._cancelling))
+        # Where nobody waits for it any more, what it ends with concerns nobody.
+        reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        done, _ = await asyncio.wait({reading}, timeout=self._silence)
+        if not done:
+            self._suspect()
+            raise SilentError(self._silence)
+        return reading.result()
+
+    def _cancelling(self) -> None:
+        self.before_cancelled()
+
+    def _next(self) -> Coroutine[Any, Any, object]:
+        return self._call.read()
+
+    def cancel(self) -> None:
+        """End the stream."""
+        self._call.cancel()
+
+    def drop(self) -> None:
+        """End the stream, which nothing depends on any more."""
+        self.before_cancelled = lambda: None
+        self._call.cancel()
+
+    def done(self) -> bool:
+        """Say whether the stream has ended."""
+        return self._call.done()
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        """Have `callback` called when the stream has ended."""
+        self._call.add_done_callback(callback)

@@ -1,0 +1,62 @@
+"""S21: what may be was_valid."""
+
+from fake import ELSEWHERE, OURS, validity
+
+from leasehold._convert import SECOND
+from leasehold._local_validity import LocalValidity
+from leasehold.v1.hold_pb2 import Validity
+
+
+def after(
+    told: Validity, sent: int | None, now: int, local: LocalValidity | None = None, boot_id: str = OURS
+) -> LocalValidity:
+    begin = local or LocalValidity()
+    return begin.after(told, None if sent is None else sent * SECOND, now * SECOND, boot_id)
+
+
+def s21_same_kernel_compares_clocks_however_late_the_message_is_read() -> None:
+    local = after(validity(OURS, 158, 58), 99, 140)
+    assert local.until == 158 * SECOND
+    assert local.next_question() is None
+
+
+def s21_elsewhere_the_span_counts_from_before_the_request() -> None:
+    local = after(validity(ELSEWHERE, 9_158, 57), 99, 140)
+    assert local.until == (99 + 57) * SECOND
+    assert local.next_question() == (99 + 19) * SECOND
+
+
+def s21_elsewhere_a_message_that_answers_nothing_extends_nothing() -> None:
+    local = after(validity(ELSEWHERE, 9_158, 58), 99, 100)
+    local = after(validity(ELSEWHERE, 9_178, 58), None, 120, local)
+    assert local.until == 157 * SECOND
+    assert local.told is not None
+    assert local.told.since_boot.seconds == 9_178, "a resume says what was told"
+
+
+def s21_an_unknown_boot_id_is_not_ours() -> None:
+    local = after(validity("", 158, 58), 99, 100, boot_id="")
+    assert local.next_question() is not None
+
+
+def s21_a_shifted_clock_with_our_boot_id_is_found_out() -> None:
+    # Ours is behind the sidecar's: taken at its word, the hold would seem to last 1,000 s longer.
+    assert after(validity(OURS, 1_158, 58), 99, 100).until == 157 * SECOND
+    # Ours is ahead.
+    assert after(validity(OURS, 158, 58), 1_099, 1_100).until == 1_157 * SECOND
+
+
+def an_older_answer_that_comes_later_changes_nothing() -> None:
+    local = after(validity(OURS, 178, 58), None, 121)
+    assert after(validity(OURS, 158, 58), 99, 122, local).until == 178 * SECOND
+
+
+def a_newer_message_may_shorten() -> None:
+    local = after(validity(OURS, 178, 58), None, 121)
+    assert after(validity(OURS, 140, 15), None, 126, local).until == 140 * SECOND
+
+
+def an_absent_or_negative_validity_ends_at_once() -> None:
+    told = Validity()
+    told.valid_for.seconds = -5
+    assert after(told, 100, 101).until == 100 * SECOND
