@@ -107,7 +107,7 @@ async fn s18_readiness_names_a_container_that_is_missing() {
     let server = Server::start(SimClock::new()).await;
     server.rig.store.store().locks().require_containers();
     let refused = server.rig.coordinator.acquire(request("f", "")).await;
-    assert!(matches!(refused, Err(CallError::Trouble(_))), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::StoreFailure(_))), "{refused:?}");
     let answer = server.get("/readyz").await;
     assert_eq!(answer.status, 503);
     assert!(answer.body.contains("the container \"leasehold\" does not exist"), "{}", answer.body);

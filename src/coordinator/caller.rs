@@ -100,7 +100,7 @@ impl Presence {
         self.send(Command::Leave(self.id));
     }
 
-    pub(super) fn fall_silent(mut self) {
+    pub(super) fn disconnected(mut self) {
         self.done = true;
         self.send(Command::FallSilent(self.id));
     }
@@ -121,7 +121,7 @@ impl Drop for Presence {
 
 /// A hold by stream, from its request to its end (S14).
 ///
-/// Dropping it before its last event says that the client let go. [`HoldStream::fall_silent`] says that the client may
+/// Dropping it before its last event says that the client let go. [`HoldStream::disconnected`] says that the client may
 /// not know that its stream ended. After its last event dropping it says nothing, since the stream's end is then the
 /// sidecar's doing and the client may not have read it yet (S13); [`HoldStream::let_go`] says that it has.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ impl HoldStream {
 
     /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else gets
     /// the lock before the validity that it was told last is over (S14).
-    pub fn fall_silent(self) {
-        self.presence.fall_silent();
+    pub fn disconnected(self) {
+        self.presence.disconnected();
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::Shared;
 use super::pacing::{HeldBack, Urgency};
 use super::task::{Command, Inbox};
-use crate::hold::{Action, Event, Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind};
+use crate::hold::{
+    Action, Event, Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored,
+};
 use crate::lock::{Fields, LockPath};
 use crate::store::{Acquire, BreakNote, LeaseEnd, StoreError, StoredLock, Write};
 use crate::time::Instant;
@@ -222,29 +224,33 @@ pub(super) fn failure(error: &StoreError) -> Failure {
         StoreError::LeaseLost { how: LeaseEnd::Broken } => Failure::Broken,
         StoreError::Changed => Failure::Changed,
         StoreError::NotFound => Failure::Deleted,
-        StoreError::ContainerMissing { .. } => Failure::Refused(trouble(error)),
+        StoreError::ContainerMissing { .. } => Failure::Refused(store_failure(error)),
         StoreError::Throttled { .. }
         | StoreError::Unavailable { sent: false, .. }
-        | StoreError::Recreated { .. } => Failure::NotDone(trouble(error)),
-        StoreError::Unavailable { sent: true, .. } => Failure::Unknown(trouble(error)),
-        StoreError::Denied { .. } | StoreError::Fatal { .. } => Failure::Refused(trouble(error)),
+        | StoreError::Recreated { .. } => Failure::NotDone(store_failure(error)),
+        StoreError::Unavailable { sent: true, .. } => Failure::Unknown(store_failure(error)),
+        StoreError::Denied { .. } | StoreError::Fatal { .. } => {
+            Failure::Refused(store_failure(error))
+        }
     }
 }
 
 /// What a store's error is to callers.
-pub(super) fn trouble(error: &StoreError) -> Trouble {
+pub(super) fn store_failure(error: &StoreError) -> StoreFailure {
     let (kind, retry_after) = match error {
-        StoreError::Throttled { retry_after, .. } => (TroubleKind::Throttled, *retry_after),
-        StoreError::Denied { .. } => (TroubleKind::Denied, None),
-        StoreError::ContainerMissing { .. } => (TroubleKind::ContainerMissing, None),
-        StoreError::Unavailable { .. } => (TroubleKind::Unavailable, None),
-        StoreError::Recreated { retry_after, .. } => (TroubleKind::Unavailable, Some(*retry_after)),
+        StoreError::Throttled { retry_after, .. } => (StoreFailureKind::Throttled, *retry_after),
+        StoreError::Denied { .. } => (StoreFailureKind::Denied, None),
+        StoreError::ContainerMissing { .. } => (StoreFailureKind::ContainerMissing, None),
+        StoreError::Unavailable { .. } => (StoreFailureKind::Unavailable, None),
+        StoreError::Recreated { retry_after, .. } => {
+            (StoreFailureKind::Unavailable, Some(*retry_after))
+        }
         StoreError::Fatal { .. }
         | StoreError::Contended
         | StoreError::LeaseLost { .. }
         | StoreError::Changed
         | StoreError::NotFound
-        | StoreError::NotHeld => (TroubleKind::StoreFailed, None),
+        | StoreError::NotHeld => (StoreFailureKind::StoreFailed, None),
     };
-    Trouble { kind, message: error.chain(), retry_after }
+    StoreFailure { kind, message: error.chain(), retry_after }
 }

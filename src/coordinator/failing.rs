@@ -8,7 +8,7 @@ use super::observe::{AcquireResult, Observation};
 use super::registry::Ended;
 use super::request::{CallError, HoldEvent};
 use super::task::{Command, Commands, Task};
-use crate::hold::{LossReason, Memory, Trouble, TroubleKind};
+use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 
 /// What callers are told; the fault itself is in the log.
 const DETAIL: &str = "the sidecar failed inside and gave up this lock; its lease runs out";
@@ -40,16 +40,18 @@ impl Task {
                 registry.waiter_gone();
             }
             let Some(granted) = caller.granted else {
-                let trouble = Trouble {
-                    kind: TroubleKind::Unavailable,
+                let store_failure = StoreFailure {
+                    kind: StoreFailureKind::Unavailable,
                     message: DETAIL.to_owned(),
                     retry_after: None,
                 };
-                let result = AcquireResult::Failed(trouble.kind);
+                let result = AcquireResult::Failed(store_failure.kind);
                 let waited = now.saturating_since(caller.arrived);
                 observations.push(Observation::Acquire { result, waited });
-                caller.sink.event(HoldEvent::Failed(CallError::Trouble(trouble.clone())));
-                caller.sink.answer(Err(CallError::Trouble(trouble)));
+                caller
+                    .sink
+                    .event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
+                caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
                 continue;
             };
             let reason = LossReason::Expired;

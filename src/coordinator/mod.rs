@@ -43,7 +43,7 @@ pub use request::{
     TokenStatus, Validity,
 };
 
-pub use crate::hold::{LossReason, Trouble, TroubleKind};
+pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
@@ -303,9 +303,9 @@ impl Coordinator {
         let shared = &self.shared;
         let mut registry = shared.registry();
         if registry.is_draining() {
-            shared.observe_refusal(AcquireResult::Failed(TroubleKind::ShuttingDown));
-            return Err(CallError::Trouble(Trouble {
-                kind: TroubleKind::ShuttingDown,
+            shared.observe_refusal(AcquireResult::Failed(StoreFailureKind::ShuttingDown));
+            return Err(CallError::StoreFailure(StoreFailure {
+                kind: StoreFailureKind::ShuttingDown,
                 message: "the sidecar is shutting down".to_owned(),
                 retry_after: None,
             }));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::hold::{Failure, LossReason, TroubleKind};
+use crate::hold::{Failure, LossReason, StoreFailureKind};
 use crate::time::SignSource;
 
 /// Takes in observations. Must not block.
@@ -68,8 +68,8 @@ pub enum AcquireResult {
     Left,
     /// At once, because of the limit of holds or of waiters.
     OverLimit,
-    /// With a trouble.
-    Failed(TroubleKind),
+    /// With a store failure.
+    Failed(StoreFailureKind),
 }
 
 impl AcquireResult {
@@ -81,14 +81,14 @@ impl AcquireResult {
         Self::ResumeLost,
         Self::Left,
         Self::OverLimit,
-        Self::Failed(TroubleKind::Unavailable),
-        Self::Failed(TroubleKind::Throttled),
-        Self::Failed(TroubleKind::Denied),
-        Self::Failed(TroubleKind::ContainerMissing),
-        Self::Failed(TroubleKind::StoreFailed),
-        Self::Failed(TroubleKind::TokenNotGrowing),
-        Self::Failed(TroubleKind::TokenUnreadable),
-        Self::Failed(TroubleKind::ShuttingDown),
+        Self::Failed(StoreFailureKind::Unavailable),
+        Self::Failed(StoreFailureKind::Throttled),
+        Self::Failed(StoreFailureKind::Denied),
+        Self::Failed(StoreFailureKind::ContainerMissing),
+        Self::Failed(StoreFailureKind::StoreFailed),
+        Self::Failed(StoreFailureKind::TokenNotGrowing),
+        Self::Failed(StoreFailureKind::TokenUnreadable),
+        Self::Failed(StoreFailureKind::ShuttingDown),
     ];
 
     /// A stable name, for metrics.
@@ -101,7 +101,7 @@ impl AcquireResult {
             Self::ResumeLost => "resume_lost",
             Self::Left => "left",
             Self::OverLimit => "over_limit",
-            Self::Failed(kind) => trouble_name(kind),
+            Self::Failed(kind) => store_failure_name(kind),
         }
     }
 }
@@ -119,8 +119,8 @@ pub enum RenewalFailure {
     Contended,
     /// The record has changed, as no store says to a renewal that keeps its contract.
     Changed,
-    /// With a trouble.
-    Failed(TroubleKind),
+    /// With a store failure.
+    Failed(StoreFailureKind),
 }
 
 impl RenewalFailure {
@@ -129,10 +129,10 @@ impl RenewalFailure {
         Self::Taken,
         Self::Broken,
         Self::Deleted,
-        Self::Failed(TroubleKind::Unavailable),
-        Self::Failed(TroubleKind::Throttled),
-        Self::Failed(TroubleKind::Denied),
-        Self::Failed(TroubleKind::StoreFailed),
+        Self::Failed(StoreFailureKind::Unavailable),
+        Self::Failed(StoreFailureKind::Throttled),
+        Self::Failed(StoreFailureKind::Denied),
+        Self::Failed(StoreFailureKind::StoreFailed),
     ];
 
     /// A stable name, for metrics and logs.
@@ -144,7 +144,7 @@ impl RenewalFailure {
             Self::Deleted => "deleted",
             Self::Contended => "contended",
             Self::Changed => "changed",
-            Self::Failed(kind) => trouble_name(kind),
+            Self::Failed(kind) => store_failure_name(kind),
         }
     }
 }
@@ -157,23 +157,23 @@ impl From<&Failure> for RenewalFailure {
             Failure::Deleted => Self::Deleted,
             Failure::Contended => Self::Contended,
             Failure::Changed => Self::Changed,
-            Failure::Unknown(trouble) | Failure::NotDone(trouble) | Failure::Refused(trouble) => {
-                Self::Failed(trouble.kind)
-            }
+            Failure::Unknown(store_failure)
+            | Failure::NotDone(store_failure)
+            | Failure::Refused(store_failure) => Self::Failed(store_failure.kind),
         }
     }
 }
 
-const fn trouble_name(kind: TroubleKind) -> &'static str {
+const fn store_failure_name(kind: StoreFailureKind) -> &'static str {
     match kind {
-        TroubleKind::Unavailable => "store_unavailable",
-        TroubleKind::Throttled => "store_throttled",
-        TroubleKind::Denied => "store_denied",
-        TroubleKind::ContainerMissing => "container_missing",
-        TroubleKind::StoreFailed => "store_failed",
-        TroubleKind::TokenNotGrowing => "token_not_growing",
-        TroubleKind::TokenUnreadable => "token_unreadable",
-        TroubleKind::ShuttingDown => "shutting_down",
+        StoreFailureKind::Unavailable => "store_unavailable",
+        StoreFailureKind::Throttled => "store_throttled",
+        StoreFailureKind::Denied => "store_denied",
+        StoreFailureKind::ContainerMissing => "container_missing",
+        StoreFailureKind::StoreFailed => "store_failed",
+        StoreFailureKind::TokenNotGrowing => "token_not_growing",
+        StoreFailureKind::TokenUnreadable => "token_unreadable",
+        StoreFailureKind::ShuttingDown => "shutting_down",
     }
 }
 

@@ -353,7 +353,7 @@ fn merged(
 }
 
 pub(super) fn store_error(error: &StoreError) -> CallError {
-    CallError::Trouble(calls::trouble(error))
+    CallError::StoreFailure(calls::store_failure(error))
 }
 
 /// How long a call about records waits for the store.

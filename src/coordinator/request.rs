@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hold::{LossReason, Trouble, TroubleKind};
+use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 use crate::lock::{
     FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, PathError, Record,
 };
@@ -148,8 +148,8 @@ pub enum HoldEvent {
     AtRisk {
         /// When the hold will be lost.
         validity: Validity,
-        /// What kind of trouble renewals meet.
-        kind: TroubleKind,
+        /// What kind of failure renewals meet.
+        kind: StoreFailureKind,
         /// The same for people.
         detail: String,
     },
@@ -261,7 +261,7 @@ pub enum TokenStatus {
 pub enum CallError {
     /// The store, or the sidecar's state, stands against it.
     #[error("{}", .0.message)]
-    Trouble(Trouble),
+    StoreFailure(StoreFailure),
     /// The key has no path in this layout.
     #[error(transparent)]
     Path(#[from] PathError),

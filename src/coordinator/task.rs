@@ -12,7 +12,7 @@ use super::caller::Caller;
 use super::repeats::{Departure, Repeatable};
 use super::request::{CallError, Extended, LocalView, Released, Validity};
 use super::{Shared, calls, failing};
-use crate::hold::{CallerId, Event, Hold, Memory, Trouble, TroubleKind};
+use crate::hold::{CallerId, Event, Hold, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::store::BreakNote;
 use crate::time::Instant;
@@ -147,13 +147,13 @@ impl Task {
             // Only a request that is under way keeps this task.
             return Some(LONGEST_SLEEP);
         }
-        let wakeup = self.hold.next_wakeup()?;
+        let wakeup = self.hold.poll_timeout()?;
         Some(wakeup.saturating_since(self.shared.clock.now()).min(LONGEST_SLEEP))
     }
 
     fn step(&mut self, command: Option<Command>) {
         match command {
-            None => self.feed(Event::Wakeup),
+            None => self.feed(Event::TimePassed),
             Some(Command::Answered(event)) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 self.feed(*event);
@@ -169,7 +169,7 @@ impl Task {
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
-            Some(Command::FallSilent(caller)) => self.fall_silent(caller),
+            Some(Command::FallSilent(caller)) => self.disconnected(caller),
             Some(Command::Confirm(caller)) => self.grants.confirm(caller),
             Some(Command::Release(call, reply)) => self.release(call, reply),
             Some(Command::Extend(call, max_hold, reply)) => {
@@ -189,7 +189,7 @@ impl Task {
             }
             Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
             Some(Command::Look(reply)) => {
-                self.feed(Event::Wakeup);
+                self.feed(Event::TimePassed);
                 let _ = reply.send(self.view());
             }
             Some(Command::Broken(note)) => self.broken(note),
@@ -205,7 +205,7 @@ impl Task {
             self.hold.supply(self.shared.entropy.lease_id());
         }
         // The clock is read here, after every wait and before every decision (S3).
-        for action in self.hold.on(event, self.shared.clock.now()) {
+        for action in self.hold.handle_event(event, self.shared.clock.now()) {
             let valid_until = self.hold.holding().map(|holding| holding.valid_until);
             match calls::send(&self.shared, &self.path, &self.inbox, valid_until, action) {
                 Some(action) => self.tell(action),
@@ -240,8 +240,8 @@ impl Task {
     }
 
     /// The stream of a caller ended without a word: a holder may come back, whoever waits is gone (S14).
-    fn fall_silent(&mut self, id: CallerId) {
-        self.feed(Event::HolderSilent { caller: id });
+    fn disconnected(&mut self, id: CallerId) {
+        self.feed(Event::HolderDisconnected { caller: id });
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
             && let Some(caller) = self.callers.remove(&id)
         {
@@ -304,8 +304,8 @@ impl Task {
         if self.is_releasing(caller) {
             return Err(CallError::HoldReleased);
         }
-        Err(CallError::Trouble(Trouble {
-            kind: TroubleKind::Unavailable,
+        Err(CallError::StoreFailure(StoreFailure {
+            kind: StoreFailureKind::Unavailable,
             message: "the hold's stream broke, so it is not renewed: resume it first".to_owned(),
             retry_after: None,
         }))

@@ -9,7 +9,7 @@ use super::request::{
 };
 use super::task::Task;
 use super::{calls, resume_token};
-use crate::hold::{Action, Busy, CallerId, Granted, LossReason, Trouble};
+use crate::hold::{Action, Busy, CallerId, Granted, LossReason, StoreFailure};
 use crate::lock::FencingToken;
 use crate::store::BreakNote;
 use crate::time::Instant;
@@ -21,7 +21,7 @@ impl Task {
             Action::TellGranted { caller, grant } => self.tell_granted(caller, &grant),
             Action::TellSameGrant { caller, holder } => self.tell_same_grant(caller, holder),
             Action::TellBusy { caller, busy } => self.tell_busy(caller, busy),
-            Action::TellFailed { caller, trouble } => self.tell_failed(caller, trouble),
+            Action::TellFailed { caller, store_failure } => self.tell_failed(caller, store_failure),
             Action::TellSuperseded { caller, by } => self.tell_superseded(caller, by),
             Action::TellMoved { caller } => self.tell_moved(caller),
             Action::TellExtended { caller, valid_until, max_hold_ends } => {
@@ -165,12 +165,12 @@ impl Task {
         caller.sink.answer(Ok(Outcome::Busy(answer)));
     }
 
-    fn tell_failed(&mut self, id: CallerId, trouble: Trouble) {
+    fn tell_failed(&mut self, id: CallerId, store_failure: StoreFailure) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
         self.shared.registry().forget_hold(caller.lease_id, id);
-        self.end_wait(&mut caller, AcquireResult::Failed(trouble.kind));
-        caller.sink.event(HoldEvent::Failed(CallError::Trouble(trouble.clone())));
-        caller.sink.answer(Err(CallError::Trouble(trouble)));
+        self.end_wait(&mut caller, AcquireResult::Failed(store_failure.kind));
+        caller.sink.event(HoldEvent::Failed(CallError::StoreFailure(store_failure.clone())));
+        caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
     }
 
     fn tell_superseded(&mut self, id: CallerId, by: CallerId) {

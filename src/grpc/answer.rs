@@ -162,6 +162,6 @@ pub(super) fn timestamp(at: UnixMillis) -> prost_types::Timestamp {
 }
 
 /// What fails, as the list at `LeaseService` names it.
-pub(super) fn cause(kind: crate::coordinator::TroubleKind) -> String {
-    status::trouble(kind).1.to_owned()
+pub(super) fn cause(kind: crate::coordinator::StoreFailureKind) -> String {
+    status::store_failure(kind).1.to_owned()
 }

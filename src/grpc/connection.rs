@@ -32,7 +32,7 @@ pub(super) struct Peer {
     /// Where the other end is.
     pub(super) origin: Origin,
     /// What becomes of the connection.
-    pub(super) fate: Fate,
+    pub(super) close_reason: CloseReason,
     /// The user of the process that connected, on a Unix socket.
     pub(super) user: Option<u32>,
 }
@@ -50,7 +50,7 @@ pub(super) enum Origin {
 
 /// What became of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Fate(Arc<State>);
+pub(super) struct CloseReason(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -75,8 +75,8 @@ pub(super) enum Ending {
 impl<S> Connection<S> {
     /// Watches `stream`, which comes from `origin`.
     pub(super) fn new(stream: S, origin: Origin) -> Self {
-        let fate = Fate(Arc::new(State::default()));
-        Self { stream, end: End { peer: Peer { origin, fate, user: None }, place: None } }
+        let close_reason = CloseReason(Arc::new(State::default()));
+        Self { stream, end: End { peer: Peer { origin, close_reason, user: None }, place: None } }
     }
 
     /// The user of the process that connected.
@@ -107,18 +107,18 @@ impl<S> Connection<S> {
             && [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof]
                 .contains(&error.kind())
         {
-            self.end.peer.fate.0.reset.store(true, Ordering::Relaxed);
+            self.end.peer.close_reason.0.reset.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.peer.fate.0.gone.store(true, Ordering::Relaxed);
+        self.peer.close_reason.0.gone.store(true, Ordering::Relaxed);
     }
 }
 
-impl Fate {
+impl CloseReason {
     /// How a stream on this connection ended that ended now.
     pub(super) fn ending(&self) -> Ending {
         let is_so = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         if let Poll::Ready(result) = &polled {
             self.note(result);
             if result.is_ok() && had_room && buffer.filled().len() == before {
-                self.end.peer.fate.0.closed.store(true, Ordering::Relaxed);
+                self.end.peer.close_reason.0.closed.store(true, Ordering::Relaxed);
             }
         }
         polled
@@ -214,37 +214,37 @@ mod tests {
     async fn s14_a_live_connection_means_that_the_stream_was_cancelled() {
         let (_client, server) = duplex(64);
         let connection = Connection::new(server, Origin::Network);
-        assert_eq!(connection.connect_info().fate.ending(), Ending::Cancelled);
+        assert_eq!(connection.connect_info().close_reason.ending(), Ending::Cancelled);
     }
 
     #[tokio::test]
     async fn s14_a_close_by_the_other_end_is_seen() {
         let (client, server) = duplex(64);
         let mut connection = Connection::new(server, Origin::Socket);
-        let fate = connection.connect_info().fate;
+        let close_reason = connection.connect_info().close_reason;
         drop(client);
         assert_eq!(connection.read(&mut [0; 8]).await.unwrap(), 0);
         drop(connection);
-        assert_eq!(fate.ending(), Ending::Closed);
+        assert_eq!(close_reason.ending(), Ending::Closed);
     }
 
     #[tokio::test]
     async fn s14_a_connection_that_fails_with_its_other_end_is_reset() {
         let (client, server) = duplex(64);
         let mut connection = Connection::new(server, Origin::Loopback);
-        let fate = connection.connect_info().fate;
+        let close_reason = connection.connect_info().close_reason;
         drop(client);
         assert!(connection.write(&[0; 8]).await.is_err());
         drop(connection);
-        assert_eq!(fate.ending(), Ending::Reset);
+        assert_eq!(close_reason.ending(), Ending::Reset);
     }
 
     #[tokio::test]
     async fn s14_a_connection_that_we_close_tells_the_client_nothing() {
         let (_client, server) = duplex(64);
         let connection = Connection::new(server, Origin::Socket);
-        let fate = connection.connect_info().fate;
+        let close_reason = connection.connect_info().close_reason;
         drop(connection);
-        assert_eq!(fate.ending(), Ending::Broken);
+        assert_eq!(close_reason.ending(), Ending::Broken);
     }
 }

@@ -2,7 +2,7 @@
 
 use tonic::metadata::{KeyRef, MetadataMap};
 
-use super::connection::{Ending, Fate, Origin, Peer};
+use super::connection::{CloseReason, Ending, Origin, Peer};
 
 /// The kernel's boot id of the process that calls, sent with each call: a connection may carry the calls of many.
 const BOOT_ID: &str = "leasehold-boot-id";
@@ -32,7 +32,7 @@ const PROXY_PREFIXES: [&str; 3] = [
 /// A call's stream, as its connection and its headers show it.
 #[derive(Clone, Debug)]
 pub(super) struct LifeLine {
-    fate: Fate,
+    close_reason: CloseReason,
     trust: Trust,
 }
 
@@ -50,13 +50,16 @@ impl LifeLine {
     /// The life line of a call by `peer` with these headers. `boot_id` is this kernel's, and `direct` what the operator
     /// says of callers over TCP (`listen.direct`).
     pub(super) fn new(peer: &Peer, headers: &MetadataMap, boot_id: &str, direct: bool) -> Self {
-        Self { fate: peer.fate.clone(), trust: trust(peer.origin, headers, boot_id, direct) }
+        Self {
+            close_reason: peer.close_reason.clone(),
+            trust: trust(peer.origin, headers, boot_id, direct),
+        }
     }
 
     /// Whether a stream that ended was ended by its client: cancelled, or closed with its connection. Otherwise the
     /// client may still believe in its hold.
     pub(super) fn shows_that_the_client_released(&self) -> bool {
-        match (self.trust, self.fate.ending()) {
+        match (self.trust, self.close_reason.ending()) {
             (Trust::Local, Ending::Cancelled | Ending::Closed | Ending::Reset)
             | (Trust::Direct, Ending::Cancelled | Ending::Closed) => true,
             // A network resets what it lost track of.

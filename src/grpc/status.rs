@@ -6,18 +6,18 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::coordinator::{CallError, Trouble, TroubleKind};
+use crate::coordinator::{CallError, StoreFailure, StoreFailureKind};
 
 /// The `domain` of every `google.rpc.ErrorInfo` of ours.
 const DOMAIN: &str = "leasehold.dev";
 
-/// When a caller should come again that met a passing trouble whose end is not known.
+/// When a caller should come again that met a passing failure of the store whose end is not known.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The status of a call that was not served.
 pub(super) fn of_call(error: &CallError) -> Status {
     let (code, reason) = match error {
-        CallError::Trouble(trouble) => return of_trouble(trouble),
+        CallError::StoreFailure(store_failure) => return of_store_failure(store_failure),
         CallError::Path(_) | CallError::HostType(_) => (Code::InvalidArgument, "INVALID_FIELD"),
         CallError::ForeignPath { .. } => {
             return of_violations(&[("lock.lock_path", error.to_string())]);
@@ -54,7 +54,7 @@ pub(super) fn of_call(error: &CallError) -> Status {
         CallError::HostType(problem) => {
             details.add_bad_request_violation("key.host_type", problem);
         }
-        CallError::Trouble(_)
+        CallError::StoreFailure(_)
         | CallError::ForeignPath { .. }
         | CallError::ForeignPrefix { .. }
         | CallError::ResumeToken
@@ -68,27 +68,27 @@ pub(super) fn of_call(error: &CallError) -> Status {
     Status::with_error_details(code, error.to_string(), details)
 }
 
-/// The code and the reason of a trouble.
-pub(super) const fn trouble(kind: TroubleKind) -> (Code, &'static str) {
+/// The code and the reason of a store failure.
+pub(super) const fn store_failure(kind: StoreFailureKind) -> (Code, &'static str) {
     match kind {
-        TroubleKind::Unavailable => (Code::Unavailable, "STORE_UNAVAILABLE"),
-        TroubleKind::Throttled => (Code::Unavailable, "STORE_THROTTLED"),
-        TroubleKind::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
-        TroubleKind::Denied => (Code::PermissionDenied, "STORE_DENIED"),
-        TroubleKind::ContainerMissing => (Code::FailedPrecondition, "CONTAINER_MISSING"),
-        TroubleKind::StoreFailed => (Code::Internal, "STORE_FAILED"),
-        TroubleKind::TokenNotGrowing => (Code::DataLoss, "TOKEN_NOT_GROWING"),
-        TroubleKind::TokenUnreadable => (Code::DataLoss, "TOKEN_UNREADABLE"),
+        StoreFailureKind::Unavailable => (Code::Unavailable, "STORE_UNAVAILABLE"),
+        StoreFailureKind::Throttled => (Code::Unavailable, "STORE_THROTTLED"),
+        StoreFailureKind::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
+        StoreFailureKind::Denied => (Code::PermissionDenied, "STORE_DENIED"),
+        StoreFailureKind::ContainerMissing => (Code::FailedPrecondition, "CONTAINER_MISSING"),
+        StoreFailureKind::StoreFailed => (Code::Internal, "STORE_FAILED"),
+        StoreFailureKind::TokenNotGrowing => (Code::DataLoss, "TOKEN_NOT_GROWING"),
+        StoreFailureKind::TokenUnreadable => (Code::DataLoss, "TOKEN_UNREADABLE"),
     }
 }
 
-fn of_trouble(trouble: &Trouble) -> Status {
-    let (code, reason) = self::trouble(trouble.kind);
+fn of_store_failure(store_failure: &StoreFailure) -> Status {
+    let (code, reason) = self::store_failure(store_failure.kind);
     let mut details = info(reason);
     if code == Code::Unavailable {
-        details.set_retry_info(Some(trouble.retry_after.unwrap_or(RETRY_AFTER)));
+        details.set_retry_info(Some(store_failure.retry_after.unwrap_or(RETRY_AFTER)));
     }
-    Status::with_error_details(code, trouble.message.clone(), details)
+    Status::with_error_details(code, store_failure.message.clone(), details)
 }
 
 /// The status of a request with wrong fields, all of them named (S19).
@@ -116,8 +116,8 @@ pub(super) fn stream_behind() -> Status {
 
 /// The status of a watch when the sidecar goes away.
 pub(super) fn shutting_down() -> Status {
-    of_trouble(&Trouble {
-        kind: TroubleKind::ShuttingDown,
+    of_store_failure(&StoreFailure {
+        kind: StoreFailureKind::ShuttingDown,
         message: "the sidecar is shutting down".to_owned(),
         retry_after: None,
     })

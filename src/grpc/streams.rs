@@ -94,7 +94,7 @@ impl Stream for HoldEvents {
         let Some(event) = ready!(hold.poll_next(context)) else {
             // Ended without a last event: the client was not told, and may go on believing.
             if let Some(hold) = self.hold.take() {
-                hold.fall_silent();
+                hold.disconnected();
             }
             return Poll::Ready(Some(Err(status::stream_behind())));
         };
@@ -106,7 +106,7 @@ impl Drop for HoldEvents {
     fn drop(&mut self) {
         let (Some(hold), life_line) = (self.hold.take(), self.life_line.clone()) else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return hold.fall_silent();
+            return hold.disconnected();
         };
         runtime.spawn(async move {
             for _ in 0..TURNS {
@@ -115,7 +115,7 @@ impl Drop for HoldEvents {
             if life_line.is_some_and(|life_line| life_line.shows_that_the_client_released()) {
                 drop(hold);
             } else {
-                hold.fall_silent();
+                hold.disconnected();
             }
         });
     }

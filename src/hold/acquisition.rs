@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::action::Action;
-use super::event::{Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind};
+use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
 use super::granting::{Leased, Work};
+use super::output::Output;
 use super::polling::Polling;
 use super::releasing::Releasing;
 use super::tenure::eager_span;
-use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::{LeaseId, Record};
@@ -18,7 +18,7 @@ use crate::time::Instant;
 /// Tries to get the lock from the store under one lease id, over all polls and repetitions, until it is had or
 /// given up (S6).
 #[derive(Clone, Debug)]
-pub(super) struct Effort {
+pub(super) struct Retry {
     pub(super) lease_id: LeaseId,
     /// D, the same in every repetition: a late one must not shorten the lease that another was granted.
     pub(super) duration: Duration,
@@ -36,9 +36,9 @@ pub(super) struct Effort {
 #[derive(Clone, Debug)]
 pub(super) enum Attempt {
     /// The lease is asked for.
-    Acquire { effort: Effort, request: Request, sent: Instant, until: Instant },
+    Acquire { retry: Retry, request: Request, sent: Instant, until: Instant },
     /// The lock is another's; its record is read for the busy answer.
-    ReadHolder { effort: Effort, request: Request, until: Instant },
+    ReadHolder { retry: Retry, request: Request, until: Instant },
     /// The lease is had, and not granted yet.
     Leased { lease: Leased, work: Work, flight: Flight },
 }
@@ -52,20 +52,20 @@ const MAX_CHANGES: u8 = 3;
 
 impl Hold {
     /// Begins or repeats the acquisition for the caller at the front.
-    pub(super) fn try_acquire(&mut self, effort: Option<Effort>, turn: &mut Turn) {
+    pub(super) fn try_acquire(&mut self, retry: Option<Retry>, output: &mut Output) {
         let Some(duration) = self.waiters.front().map(|waiter| waiter.terms.lease_duration) else {
-            return self.abandon(effort, turn);
+            return self.abandon(retry, output);
         };
-        let effort = match effort {
-            Some(effort) if effort.duration == duration => effort,
-            Some(effort @ Effort { uncertain: Some(_), .. }) => {
-                return self.abandon(Some(effort), turn);
+        let retry = match retry {
+            Some(retry) if retry.duration == duration => retry,
+            Some(retry @ Retry { uncertain: Some(_), .. }) => {
+                return self.abandon(Some(retry), output);
             }
             // Without a fresh lease id there is no acquisition yet; the driver supplies one before its next event.
             Some(_) | None => match self.fresh.take() {
                 Some(lease_id) => {
                     self.polling = Polling::default();
-                    Effort {
+                    Retry {
                         lease_id,
                         duration,
                         first: true,
@@ -77,24 +77,24 @@ impl Hold {
                 None => return,
             },
         };
-        if effort.unread >= POLLS_UNREAD && effort.uncertain.is_none() {
-            return self.read_holder(effort, turn);
+        if retry.unread >= POLLS_UNREAD && retry.uncertain.is_none() {
+            return self.read_holder(retry, output);
         }
         let request = self.next_request();
         let timeout = cut_off(duration);
-        turn.push(Action::SendAcquire {
+        output.push(Action::SendAcquire {
             request,
-            lease_id: effort.lease_id,
+            lease_id: retry.lease_id,
             duration,
             if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
             read: self.memory.known.is_none(),
             timeout,
         });
         self.acquiring(Attempt::Acquire {
-            effort,
+            retry,
             request,
-            sent: turn.now,
-            until: turn.now + timeout,
+            sent: output.now,
+            until: output.now + timeout,
         });
     }
 
@@ -103,10 +103,10 @@ impl Hold {
     }
 
     /// What may have been acquired is given back before anything else is done (S6).
-    pub(super) fn abandon(&mut self, effort: Option<Effort>, turn: &mut Turn) {
-        self.state = State::Idle { not_before: turn.now, effort: None };
-        if let Some(Effort { lease_id, duration, uncertain: Some(sent), .. }) = effort {
-            self.release(Releasing::unused(lease_id, duration, sent), turn);
+    pub(super) fn abandon(&mut self, retry: Option<Retry>, output: &mut Output) {
+        self.state = State::Idle { not_before: output.now, retry: None };
+        if let Some(Retry { lease_id, duration, uncertain: Some(sent), .. }) = retry {
+            self.release(Releasing::unused(lease_id, duration, sent), output);
         }
     }
 
@@ -114,18 +114,18 @@ impl Hold {
         &mut self,
         request: Request,
         (answer, read): (Result<LeaseGranted, Failure>, Option<Result<Stored, Failure>>),
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        let (mut effort, sent) = match self.take_state(turn.now) {
+        let (mut retry, sent) = match self.take_state(output.now) {
             State::Acquiring(attempt) => match *attempt {
-                Attempt::Acquire { effort, request: expected, sent, .. } if expected == request => {
-                    (effort, sent)
+                Attempt::Acquire { retry, request: expected, sent, .. } if expected == request => {
+                    (retry, sent)
                 }
                 other @ (Attempt::Acquire { .. }
                 | Attempt::ReadHolder { .. }
                 | Attempt::Leased { .. }) => {
                     self.acquiring(other);
-                    return self.late_answer(request, answer.is_ok(), turn);
+                    return self.late_answer(request, answer.is_ok(), output);
                 }
             },
             other @ (State::Idle { .. }
@@ -133,75 +133,77 @@ impl Hold {
             | State::Releasing(_)
             | State::Resuming(_)) => {
                 self.state = other;
-                return self.late_answer(request, answer.is_ok(), turn);
+                return self.late_answer(request, answer.is_ok(), output);
             }
         };
         let was_read = read.is_some();
         if let Some(Ok(stored)) = read {
-            self.learn(stored, turn.now);
+            self.learn(stored, output.now);
         }
         match answer {
             Ok(granted) => {
                 let lease = Leased {
-                    lease_id: effort.lease_id,
-                    duration: effort.duration,
+                    lease_id: retry.lease_id,
+                    duration: retry.duration,
                     sent,
                     time: granted.time,
                 };
-                self.lease_had(lease, granted, turn);
+                self.lease_had(lease, granted, output);
             }
-            Err(Failure::Contended) if effort.first && !was_read => {
-                effort.first = false;
-                self.read_holder(effort, turn);
+            Err(Failure::Contended) if retry.first && !was_read => {
+                retry.first = false;
+                self.read_holder(retry, output);
             }
             Err(Failure::Contended) => {
-                effort.unread = effort.unread.saturating_add(1);
-                self.contended(effort, turn);
+                retry.unread = retry.unread.saturating_add(1);
+                self.contended(retry, output);
             }
-            Err(Failure::Changed) => self.acquire_met_change(effort, turn),
-            Err(Failure::Refused(trouble)) => {
-                self.fail_all(&trouble, turn);
-                self.abandon(Some(effort), turn);
+            Err(Failure::Changed) => self.acquire_met_change(retry, output),
+            Err(Failure::Refused(store_failure)) => {
+                self.fail_all(&store_failure, output);
+                self.abandon(Some(retry), output);
             }
-            Err(Failure::NotDone(trouble)) => self.acquire_later(effort, trouble, turn),
-            Err(Failure::Unknown(trouble)) => {
-                effort.uncertain = Some(sent);
-                self.acquire_later(effort, trouble, turn);
+            Err(Failure::NotDone(store_failure)) => {
+                self.acquire_later(retry, store_failure, output)
+            }
+            Err(Failure::Unknown(store_failure)) => {
+                retry.uncertain = Some(sent);
+                self.acquire_later(retry, store_failure, output);
             }
             Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
-                effort.uncertain = Some(sent);
-                self.acquire_later(effort, unexpected("acquire", &failure), turn);
+                retry.uncertain = Some(sent);
+                self.acquire_later(retry, unexpected("acquire", &failure), output);
             }
         }
     }
 
-    fn read_holder(&mut self, mut effort: Effort, turn: &mut Turn) {
-        effort.unread = 0;
+    fn read_holder(&mut self, mut retry: Retry, output: &mut Output) {
+        retry.unread = 0;
         let request = self.next_request();
-        let timeout = cut_off(effort.duration);
-        turn.push(Action::SendRead { request, timeout });
-        self.acquiring(Attempt::ReadHolder { effort, request, until: turn.now + timeout });
+        let timeout = cut_off(retry.duration);
+        output.push(Action::SendRead { request, timeout });
+        self.acquiring(Attempt::ReadHolder { retry, request, until: output.now + timeout });
     }
 
-    pub(super) fn pass_acquiring(&mut self, attempt: Attempt, turn: &mut Turn) {
+    pub(super) fn advance_acquiring(&mut self, attempt: Attempt, output: &mut Output) {
         match attempt {
-            Attempt::Acquire { mut effort, request, sent, until } if turn.now >= until => {
-                effort.uncertain = Some(sent);
-                self.late.keep(request, effort.lease_id, None, effort.duration);
-                self.acquire_later(effort, Trouble::unanswered("acquire"), turn);
+            Attempt::Acquire { mut retry, request, sent, until } if output.now >= until => {
+                retry.uncertain = Some(sent);
+                self.late.keep(request, retry.lease_id, None, retry.duration);
+                self.acquire_later(retry, StoreFailure::unanswered("acquire"), output);
             }
-            Attempt::ReadHolder { effort, until, .. } if turn.now >= until => {
-                self.contended(effort, turn);
+            Attempt::ReadHolder { retry, until, .. } if output.now >= until => {
+                self.contended(retry, output);
             }
-            Attempt::Leased { lease, .. } if turn.now >= lease.valid_until() => {
-                self.release_unused(lease, turn);
+            Attempt::Leased { lease, .. } if output.now >= lease.valid_until() => {
+                self.release_unused(lease, output);
             }
-            Attempt::Leased { lease, work, flight } if flight.is_over(turn.now) => match flight {
+            Attempt::Leased { lease, work, flight } if flight.is_over(output.now) => match flight {
                 Flight::Sent { .. } => {
-                    let trouble = Trouble::unanswered(work.what());
-                    self.work_failed(lease, work, Failure::Unknown(trouble), turn);
+                    let store_failure = StoreFailure::unanswered(work.what());
+                    self.work_failed(lease, work, Failure::Unknown(store_failure), output);
                 }
-                Flight::Waiting { .. } => self.send_work(lease, work, turn),
+                Flight::Waiting { .. } => self.send_work(lease, work, output),
             },
             waiting @ (Attempt::Acquire { .. }
             | Attempt::ReadHolder { .. }
@@ -210,13 +212,13 @@ impl Hold {
     }
 
     /// Somebody else has the lock: those who wanted one try are answered, the others polled for (S12).
-    pub(super) fn contended(&mut self, mut effort: Effort, turn: &mut Turn) {
-        effort.first = false;
-        effort.changes = 0;
-        self.trouble = None;
-        let delay = self.poll_delay(effort.duration, turn.now);
-        self.state = State::Idle { not_before: turn.now + delay, effort: Some(effort) };
-        self.tell_still_taken(turn);
+    pub(super) fn contended(&mut self, mut retry: Retry, output: &mut Output) {
+        retry.first = false;
+        retry.changes = 0;
+        self.store_failure = None;
+        let delay = self.poll_delay(retry.duration, output.now);
+        self.state = State::Idle { not_before: output.now + delay, retry: Some(retry) };
+        self.tell_still_taken(output);
     }
 
     pub(super) fn poll_delay(&mut self, lease_duration: Duration, now: Instant) -> Duration {
@@ -233,28 +235,33 @@ impl Hold {
     }
 
     /// The record changed since we knew it: read it beside another acquire (S5).
-    fn acquire_met_change(&mut self, mut effort: Effort, turn: &mut Turn) {
+    fn acquire_met_change(&mut self, mut retry: Retry, output: &mut Output) {
         self.memory.known = None;
-        effort.changes += 1;
-        if effort.changes > MAX_CHANGES {
-            return self.contended(effort, turn);
+        retry.changes += 1;
+        if retry.changes > MAX_CHANGES {
+            return self.contended(retry, output);
         }
-        self.try_acquire(Some(effort), turn);
+        self.try_acquire(Some(retry), output);
     }
 
     /// The acquire's outcome is unknown: it is repeated with the same id (S6), unless nobody waits for it.
-    fn acquire_later(&mut self, mut effort: Effort, trouble: Trouble, turn: &mut Turn) {
-        effort.first = false;
-        let delay = self.backoff(&trouble, effort.duration);
-        self.fail_one_tries(&trouble, turn);
-        self.trouble = Some(Box::new(trouble));
-        self.state = State::Idle { not_before: turn.now + delay, effort: Some(effort) };
+    fn acquire_later(
+        &mut self,
+        mut retry: Retry,
+        store_failure: StoreFailure,
+        output: &mut Output,
+    ) {
+        retry.first = false;
+        let delay = self.backoff(&store_failure, retry.duration);
+        self.fail_one_tries(&store_failure, output);
+        self.store_failure = Some(Box::new(store_failure));
+        self.state = State::Idle { not_before: output.now + delay, retry: Some(retry) };
     }
 
     /// How long to wait before a request is repeated whose outcome is unknown.
-    pub(super) fn backoff(&mut self, trouble: &Trouble, duration: Duration) -> Duration {
+    pub(super) fn backoff(&mut self, store_failure: &StoreFailure, duration: Duration) -> Duration {
         let delay = self.jitter.between(duration / 30, duration / 12);
-        delay.max(trouble.retry_after.unwrap_or_default().min(self.settings.poll_cap))
+        delay.max(store_failure.retry_after.unwrap_or_default().min(self.settings.poll_cap))
     }
 
     pub(super) fn learn(&mut self, stored: Stored, now: Instant) {
@@ -268,28 +275,28 @@ impl Hold {
     }
 
     /// Gives up `attempt` without waiting for the store: something more urgent comes first.
-    pub(super) fn drop_attempt(&mut self, attempt: Attempt, turn: &mut Turn) {
+    pub(super) fn drop_attempt(&mut self, attempt: Attempt, output: &mut Output) {
         match attempt {
-            Attempt::Acquire { effort, request, sent, .. } => {
-                self.late.keep(request, effort.lease_id, None, effort.duration);
-                self.drop_effort(Some(Effort { uncertain: Some(sent), ..effort }), turn);
+            Attempt::Acquire { retry, request, sent, .. } => {
+                self.late.keep(request, retry.lease_id, None, retry.duration);
+                self.drop_retry(Some(Retry { uncertain: Some(sent), ..retry }), output);
             }
-            Attempt::ReadHolder { effort, .. } => self.drop_effort(Some(effort), turn),
+            Attempt::ReadHolder { retry, .. } => self.drop_retry(Some(retry), output),
             Attempt::Leased { lease, .. } => {
-                self.send_release(lease.lease_id, lease.duration, turn)
+                self.send_release(lease.lease_id, lease.duration, output)
             }
         }
     }
 
-    pub(super) fn drop_effort(&mut self, effort: Option<Effort>, turn: &mut Turn) {
-        if let Some(Effort { lease_id, duration, uncertain: Some(_), .. }) = effort {
-            self.send_release(lease_id, duration, turn);
+    pub(super) fn drop_retry(&mut self, retry: Option<Retry>, output: &mut Output) {
+        if let Some(Retry { lease_id, duration, uncertain: Some(_), .. }) = retry {
+            self.send_release(lease_id, duration, output);
         }
     }
 
-    fn send_release(&mut self, lease_id: LeaseId, duration: Duration, turn: &mut Turn) {
+    fn send_release(&mut self, lease_id: LeaseId, duration: Duration, output: &mut Output) {
         let request = self.next_request();
-        turn.push(Action::SendRelease {
+        output.push(Action::SendRelease {
             request,
             lease_id,
             if_match: None,
@@ -299,7 +306,7 @@ impl Hold {
 }
 
 impl Attempt {
-    pub(super) fn next_wakeup(&self) -> Instant {
+    pub(super) fn poll_timeout(&self) -> Instant {
         match self {
             Self::Acquire { until, .. } | Self::ReadHolder { until, .. } => *until,
             Self::Leased { lease, flight, .. } => flight.at().min(lease.valid_until()),
@@ -307,9 +314,9 @@ impl Attempt {
     }
 }
 
-pub(super) fn unexpected(what: &str, failure: &Failure) -> Trouble {
-    Trouble {
-        kind: TroubleKind::StoreFailed,
+pub(super) fn unexpected(what: &str, failure: &Failure) -> StoreFailure {
+    StoreFailure {
+        kind: StoreFailureKind::StoreFailed,
         message: format!(
             "the store answered the {what} in a way that no {what} is answered: {failure:?}"
         ),

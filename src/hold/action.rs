@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::event::{CallerId, Request, Trouble, TroubleKind};
+use super::event::{CallerId, Request, StoreFailure, StoreFailureKind};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -99,7 +99,7 @@ pub enum Action {
         /// Whom.
         caller: CallerId,
         /// Why.
-        trouble: Trouble,
+        store_failure: StoreFailure,
     },
     /// Tell a caller that a repeated call, or a resume of its hold, has taken its place.
     TellSuperseded {
@@ -135,8 +135,8 @@ pub enum Action {
         caller: CallerId,
         /// When the hold will be lost.
         valid_until: Instant,
-        /// What kind of trouble renewals meet.
-        kind: TroubleKind,
+        /// What kind of failure renewals meet.
+        kind: StoreFailureKind,
         /// The same for people.
         detail: String,
     },

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use super::action::{Action, LossReason};
 use super::event::CallerId;
-use super::held::{BROKEN, Fading, Phase};
-use super::turn::Turn;
+use super::held::{BROKEN, GracePeriod, Phase};
+use super::output::Output;
 use super::{Hold, State};
 use crate::time::Instant;
 
 impl Hold {
-    pub(super) fn broken_here(&mut self, turn: &mut Turn) {
-        match self.take_state(turn.now) {
+    pub(super) fn broken_here(&mut self, output: &mut Output) {
+        match self.take_state(output.now) {
             State::Held(held) => {
-                self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), turn);
+                self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), output);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)
@@ -23,11 +23,11 @@ impl Hold {
     }
 
     /// A stream ended without a word (S14).
-    pub(super) fn fall_silent(&mut self, caller: CallerId) {
+    pub(super) fn disconnected(&mut self, caller: CallerId) {
         if let State::Held(held) = &mut self.state
             && held.is_active(caller)
         {
-            held.phase = Phase::Fading(Fading::Silent);
+            held.phase = Phase::GracePeriod(GracePeriod::Silent);
         }
     }
 
@@ -36,14 +36,14 @@ impl Hold {
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) -> bool {
-        match self.take_state(turn.now) {
+        match self.take_state(output.now) {
             State::Held(held)
                 if held.caller == caller
                     && generation.is_some_and(|generation| generation > held.generation) =>
             {
-                self.moved_on(&held, turn);
+                self.moved_on(&held, output);
                 true
             }
             other @ (State::Idle { .. }
@@ -57,13 +57,13 @@ impl Hold {
         }
     }
 
-    pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, turn: &mut Turn) {
+    pub(super) fn extend(&mut self, caller: CallerId, max_hold: Duration, output: &mut Output) {
         if let State::Held(held) = &mut self.state
             && held.is_active(caller)
         {
-            let max_hold_ends = held.bounds.extend(max_hold, turn.now);
-            let valid_until = held.tell_validity(turn.now);
-            turn.push(Action::TellExtended { caller, valid_until, max_hold_ends });
+            let max_hold_ends = held.bounds.extend(max_hold, output.now);
+            let valid_until = held.tell_validity(output.now);
+            output.push(Action::TellExtended { caller, valid_until, max_hold_ends });
         }
     }
 
@@ -77,15 +77,15 @@ impl Hold {
         }
     }
 
-    pub(super) fn drain_holder(&mut self, ends: Instant, turn: &mut Turn) {
-        match self.take_state(turn.now) {
+    pub(super) fn drain_holder(&mut self, ends: Instant, output: &mut Output) {
+        match self.take_state(output.now) {
             // The end of the rest is in the record, so the lease is not needed to keep it (S11).
             State::Held(held) if matches!(held.phase, Phase::Resting { .. }) => {
-                self.give_back(*held, None, turn);
+                self.give_back(*held, None, output);
             }
             State::Held(held) => {
                 if held.phase == Phase::Active {
-                    turn.push(Action::TellDraining { caller: held.caller, ends });
+                    output.push(Action::TellDraining { caller: held.caller, ends });
                 }
                 self.state = State::Held(held);
             }
@@ -97,11 +97,11 @@ impl Hold {
     }
 
     /// The drain period is over: the rest are told (S15).
-    pub(super) fn shut_down_holder(&mut self, turn: &mut Turn) {
-        match self.take_state(turn.now) {
+    pub(super) fn shut_down_holder(&mut self, output: &mut Output) {
+        match self.take_state(output.now) {
             State::Held(held) if held.phase == Phase::Active => {
                 let detail = "the sidecar shut down and the drain period is over".to_owned();
-                self.lose(held, LossReason::Shutdown, detail, turn);
+                self.lose(held, LossReason::Shutdown, detail, output);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)

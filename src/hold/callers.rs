@@ -3,45 +3,45 @@
 use std::sync::Arc;
 
 use super::action::{Action, Busy};
-use super::event::{CallerId, Terms, Trouble, TroubleKind};
+use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
+use super::output::Output;
 use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
-use super::turn::Turn;
 use super::waiters::Waiter;
 use super::{Hold, State};
 use crate::lock::{FencingToken, Record};
 use crate::time::Instant;
 
 impl Hold {
-    pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, turn: &mut Turn) {
+    pub(super) fn arrive(&mut self, caller: CallerId, terms: Arc<Terms>, output: &mut Output) {
         if self.draining {
-            return turn.push(Action::TellFailed { caller, trouble: shutting_down() });
+            return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
         }
         if let State::Held(held) = &self.state
             && held.repeats(&terms)
         {
-            return turn.push(Action::TellSameGrant { caller, holder: held.caller });
+            return output.push(Action::TellSameGrant { caller, holder: held.caller });
         }
-        let waiter = Waiter::new(caller, terms, turn.now);
+        let waiter = Waiter::new(caller, terms, output.now);
         let waiter = match self.waiters.replace(waiter) {
             Ok((superseded, _)) => {
-                turn.push(Action::TellSuperseded { caller: superseded, by: caller });
-                if self.is_answer_known(turn.now) {
-                    self.refuse_one_tries(turn);
+                output.push(Action::TellSuperseded { caller: superseded, by: caller });
+                if self.is_answer_known(output.now) {
+                    self.refuse_one_tries(output);
                 }
-                return self.tell_untold(turn);
+                return self.tell_untold(output);
             }
             Err(waiter) => waiter,
         };
-        if waiter.terms.wait.is_zero() && self.is_answer_known(turn.now) {
-            return turn.push(self.refusal(caller, turn.now));
+        if waiter.terms.wait.is_zero() && self.is_answer_known(output.now) {
+            return output.push(self.refusal(caller, output.now));
         }
         if waiter.terms.wait.is_zero() {
-            self.try_once_soon(turn.now);
+            self.try_once_soon(output.now);
         }
         self.waiters.push(waiter);
-        if self.is_answer_known(turn.now) {
-            self.tell_untold(turn);
+        if self.is_answer_known(output.now) {
+            self.tell_untold(output);
         }
     }
 
@@ -58,10 +58,10 @@ impl Hold {
     }
 
     /// Those who came while a try was under way are told once it is known that they wait.
-    fn tell_untold(&mut self, turn: &mut Turn) {
+    fn tell_untold(&mut self, output: &mut Output) {
         let token = self.newest_token();
         while let Some((caller, place)) = self.waiters.tell_next(token) {
-            turn.push(Action::TellWaiting { caller, place });
+            output.push(Action::TellWaiting { caller, place });
         }
     }
 
@@ -89,57 +89,65 @@ impl Hold {
     }
 
     /// A call that was repeated may be one try, though the first was not.
-    fn refuse_one_tries(&mut self, turn: &mut Turn) {
+    fn refuse_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            turn.push(self.refusal(waiter.caller, turn.now));
+            output.push(self.refusal(waiter.caller, output.now));
         }
     }
 
     /// Answers all whose wait is over.
-    pub(super) fn answer_overdue(&mut self, turn: &mut Turn) {
-        while let Some(waiter) = self.waiters.pop_overdue(turn.now) {
-            turn.push(self.refusal(waiter.caller, turn.now));
+    pub(super) fn answer_overdue(&mut self, output: &mut Output) {
+        while let Some(waiter) = self.waiters.pop_overdue(output.now) {
+            output.push(self.refusal(waiter.caller, output.now));
         }
     }
 
     /// Somebody has the lock now: one try is over, and the others wait.
-    pub(super) fn tell_taken(&mut self, turn: &mut Turn) {
-        self.tell_busy_one_tries(turn);
-        self.tell_untold(turn);
+    pub(super) fn tell_taken(&mut self, output: &mut Output) {
+        self.tell_busy_one_tries(output);
+        self.tell_untold(output);
     }
 
     /// Somebody still has the lock: one try is over, and the others are told what has changed.
-    pub(super) fn tell_still_taken(&mut self, turn: &mut Turn) {
-        self.tell_busy_one_tries(turn);
+    pub(super) fn tell_still_taken(&mut self, output: &mut Output) {
+        self.tell_busy_one_tries(output);
         let token = self.newest_token();
         for (caller, place) in self.waiters.tell_changed(token) {
-            turn.push(Action::TellWaiting { caller, place });
+            output.push(Action::TellWaiting { caller, place });
         }
     }
 
-    fn tell_busy_one_tries(&mut self, turn: &mut Turn) {
+    fn tell_busy_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            let busy = self.busy(turn.now);
-            turn.push(Action::TellBusy { caller: waiter.caller, busy });
+            let busy = self.busy(output.now);
+            output.push(Action::TellBusy { caller: waiter.caller, busy });
         }
     }
 
-    pub(super) fn fail_one_tries(&mut self, trouble: &Trouble, turn: &mut Turn) {
+    pub(super) fn fail_one_tries(&mut self, store_failure: &StoreFailure, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {
-            turn.push(Action::TellFailed { caller: waiter.caller, trouble: trouble.clone() });
+            output.push(Action::TellFailed {
+                caller: waiter.caller,
+                store_failure: store_failure.clone(),
+            });
         }
     }
 
-    pub(super) fn fail_all(&mut self, trouble: &Trouble, turn: &mut Turn) {
+    pub(super) fn fail_all(&mut self, store_failure: &StoreFailure, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop() {
-            turn.push(Action::TellFailed { caller: waiter.caller, trouble: trouble.clone() });
+            output.push(Action::TellFailed {
+                caller: waiter.caller,
+                store_failure: store_failure.clone(),
+            });
         }
     }
 
-    /// What a caller is told that does not get the lock now: the store's trouble, or who has it.
+    /// What a caller is told that does not get the lock now: the store's failure, or who has it.
     fn refusal(&self, caller: CallerId, now: Instant) -> Action {
-        match &self.trouble {
-            Some(trouble) => Action::TellFailed { caller, trouble: trouble.as_ref().clone() },
+        match &self.store_failure {
+            Some(store_failure) => {
+                Action::TellFailed { caller, store_failure: store_failure.as_ref().clone() }
+            }
             None => Action::TellBusy { caller, busy: self.busy(now) },
         }
     }
@@ -158,9 +166,9 @@ impl Hold {
     }
 }
 
-pub(super) fn shutting_down() -> Trouble {
-    Trouble {
-        kind: TroubleKind::ShuttingDown,
+pub(super) fn shutting_down() -> StoreFailure {
+    StoreFailure {
+        kind: StoreFailureKind::ShuttingDown,
         message: "the sidecar is shutting down".to_owned(),
         retry_after: None,
     }

@@ -30,7 +30,7 @@ pub enum Event {
         caller: CallerId,
     },
     /// A holder's stream ended in a way that does not show that the holder knows (S14).
-    HolderSilent {
+    HolderDisconnected {
         /// Who.
         caller: CallerId,
     },
@@ -120,7 +120,7 @@ pub enum Event {
     /// The drain period is over (S15).
     DrainEnded,
     /// Time passed.
-    Wakeup,
+    TimePassed,
 }
 
 /// What a caller wants of its hold.
@@ -216,27 +216,27 @@ pub enum Failure {
     /// The record has another version than was given.
     Changed,
     /// Nothing is known of the outcome: to be tried again (S8).
-    Unknown(Trouble),
+    Unknown(StoreFailure),
     /// It was surely not done, and may be tried again: it was not sent, or the store asked for patience.
-    NotDone(Trouble),
+    NotDone(StoreFailure),
     /// Refused for a reason that trying again in this call will not mend; a hold tries on all the same (S8).
-    Refused(Trouble),
+    Refused(StoreFailure),
 }
 
-/// A trouble to tell to callers.
+/// A failure of the store to tell to callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct StoreFailure {
     /// What kind.
-    pub kind: TroubleKind,
+    pub kind: StoreFailureKind,
     /// What happened and what to do, for people; no secrets (S20).
     pub message: String,
     /// When to come again, if the store said so.
     pub retry_after: Option<Duration>,
 }
 
-/// The kinds of trouble that callers are told.
+/// The kinds of store failure that callers are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TroubleKind {
+pub enum StoreFailureKind {
     /// The store cannot be reached or does not answer in time.
     Unavailable,
     /// The store asks for patience.
@@ -255,11 +255,11 @@ pub enum TroubleKind {
     ShuttingDown,
 }
 
-impl Trouble {
-    /// The trouble of a request that was not answered in time.
+impl StoreFailure {
+    /// The failure of a request that was not answered in time.
     pub(super) fn unanswered(what: &str) -> Self {
         Self {
-            kind: TroubleKind::Unavailable,
+            kind: StoreFailureKind::Unavailable,
             message: format!("the store did not answer the {what} in time"),
             retry_after: None,
         }

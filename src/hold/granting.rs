@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::acquisition::{Attempt, unexpected};
 use super::action::Action;
-use super::event::{Failure, LeaseGranted, Request, Stored, Trouble, TroubleKind};
+use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
+use super::output::Output;
 use super::releasing::Releasing;
-use super::turn::Turn;
 use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, Rest, State};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
@@ -76,23 +76,25 @@ impl Hold {
         &mut self,
         request: Request,
         answer: Result<Stored, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        match self.take_state(turn.now) {
-            State::Resuming(resuming) => self.resume_read_answered(resuming, request, answer, turn),
-            State::Releasing(releasing) => {
-                self.release_read_answered(releasing, request, answer, turn);
+        match self.take_state(output.now) {
+            State::Resuming(resuming) => {
+                self.resume_read_answered(resuming, request, answer, output)
             }
-            State::Held(held) => self.settle_answered(held, request, answer, turn),
+            State::Releasing(releasing) => {
+                self.release_read_answered(releasing, request, answer, output);
+            }
+            State::Held(held) => self.settle_answered(held, request, answer, output),
             State::Acquiring(attempt) => match *attempt {
-                Attempt::ReadHolder { effort, request: expected, .. } if expected == request => {
+                Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
                     let free = answer.as_ref().is_ok_and(|stored| stored.free);
                     if let Ok(stored) = answer {
-                        self.learn(stored, turn.now);
+                        self.learn(stored, output.now);
                     }
                     match free {
-                        true => self.try_acquire(Some(effort), turn),
-                        false => self.contended(effort, turn),
+                        true => self.try_acquire(Some(retry), output),
+                        false => self.contended(retry, output),
                     }
                 }
                 Attempt::Leased { lease, work: work @ Work::Read { planned }, flight }
@@ -100,10 +102,10 @@ impl Hold {
                 {
                     match answer {
                         Ok(stored) => {
-                            self.learn(stored, turn.now);
-                            self.record_had(lease, planned, turn);
+                            self.learn(stored, output.now);
+                            self.record_had(lease, planned, output);
                         }
-                        Err(failure) => self.work_failed(lease, work, failure, turn),
+                        Err(failure) => self.work_failed(lease, work, failure, output),
                     }
                 }
                 other @ (Attempt::Acquire { .. }
@@ -118,11 +120,11 @@ impl Hold {
         &mut self,
         request: Request,
         answer: Result<ETag, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        match self.take_state(turn.now) {
+        match self.take_state(output.now) {
             State::Resuming(resuming) => {
-                self.resume_write_answered(resuming, request, answer, turn);
+                self.resume_write_answered(resuming, request, answer, output);
             }
             State::Acquiring(attempt) => match *attempt {
                 Attempt::Leased { lease, work: Work::Write { plan, if_match, fields }, flight }
@@ -131,15 +133,15 @@ impl Hold {
                     match answer {
                         Ok(etag) => {
                             self.memory.known = Some(Known::new(etag, &fields));
-                            self.token_stored(lease, plan, turn);
+                            self.token_stored(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
                         Err(Failure::Changed) => {
-                            self.send_work(lease, Work::Read { planned: Some(plan) }, turn);
+                            self.send_work(lease, Work::Read { planned: Some(plan) }, output);
                         }
                         Err(failure) => {
                             let work = Work::Write { plan, if_match, fields };
-                            self.work_failed(lease, work, failure, turn);
+                            self.work_failed(lease, work, failure, output);
                         }
                     }
                 }
@@ -154,22 +156,22 @@ impl Hold {
     }
 
     /// The store leased the lock to us.
-    pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, turn: &mut Turn) {
-        self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, turn.now);
+    pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, output: &mut Output) {
+        self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, output.now);
         if granted.created {
             self.memory.known = Some(Known::new(granted.etag.clone(), &Fields::new()));
         }
         if self.memory.known.as_ref().is_some_and(|known| *known.etag() == granted.etag) {
-            self.record_had(lease, None, turn);
+            self.record_had(lease, None, output);
         } else {
-            self.send_work(lease, Work::Read { planned: None }, turn);
+            self.send_work(lease, Work::Read { planned: None }, output);
         }
     }
 
     /// The lease is ours and the record is known: write the token, unless the lock rests.
-    pub(super) fn record_had(&mut self, lease: Leased, planned: Option<Plan>, turn: &mut Turn) {
+    pub(super) fn record_had(&mut self, lease: Leased, planned: Option<Plan>, output: &mut Output) {
         let Some(known) = self.memory.known.clone() else {
-            return self.send_work(lease, Work::Read { planned }, turn);
+            return self.send_work(lease, Work::Read { planned }, output);
         };
         let stored = known.fields();
         let record = Record::from_fields(&stored);
@@ -179,32 +181,33 @@ impl Hold {
             && record.token == Some(plan.token)
         {
             // S5: our write was done, only its answer was lost.
-            return self.token_stored(lease, plan, turn);
+            return self.token_stored(lease, plan, output);
         }
         let front = self.waiters.front();
         let Some(front) = front.filter(|front| front.terms.lease_duration == lease.duration) else {
-            return self.release_unused(lease, turn);
+            return self.release_unused(lease, output);
         };
         let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
-        let rest = if written_here { None } else { self.rest_promised(&lease, &record, turn.now) };
+        let rest =
+            if written_here { None } else { self.rest_promised(&lease, &record, output.now) };
         if let Some(free_at) = rest {
-            return self.rest_until(lease, free_at, turn);
+            return self.rest_until(lease, free_at, output);
         }
         if record.token_is_unreadable {
-            return self.refuse_unreadable(lease, turn);
+            return self.refuse_unreadable(lease, output);
         }
         let next = FencingToken::after_acquisition(record.token, lease.time);
         let seen = self.memory.highest.max(record.token);
         let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
-            return self.refuse_token(lease, next, turn);
+            return self.refuse_token(lease, next, output);
         };
         if !record.host_type.is_empty() && record.host_type != ours.host_type {
             let collision =
                 Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
-            turn.push(collision);
+            output.push(collision);
         }
-        let rest = (!min_hold.is_zero()).then(|| lease.store_time(turn.now) + min_hold);
+        let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
         let fields = Record {
             token: Some(token),
             acquired_at: Some(lease.time),
@@ -218,7 +221,7 @@ impl Hold {
         }
         .into_fields(stored);
         let plan = Plan { token, min_hold };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
+        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, output);
     }
 
     /// S11: when a rest that the record has promised is over, on our own clock: by the store's clock, and never longer than
@@ -239,74 +242,74 @@ impl Hold {
     }
 
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
-    fn rest_until(&mut self, lease: Leased, free_at: Instant, turn: &mut Turn) {
-        self.tell_still_taken(turn);
+    fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
+        self.tell_still_taken(output);
         let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
-        self.release(Releasing { not_before: Some(free_at), ..releasing }, turn);
+        self.release(Releasing { not_before: Some(free_at), ..releasing }, output);
     }
 
     /// The token is in the store: grant, if the lease is still good (S2) and somebody still waits.
-    fn token_stored(&mut self, lease: Leased, plan: Plan, turn: &mut Turn) {
-        if turn.now >= lease.valid_until() {
-            return self.release_unused(lease, turn);
+    fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+        if output.now >= lease.valid_until() {
+            return self.release_unused(lease, output);
         }
         let front = self.waiters.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
             Some(front) if front.terms.min_hold == plan.min_hold => {
-                self.grant_new(lease, plan.token, turn);
+                self.grant_new(lease, plan.token, output);
             }
             // The caller that the record was written for has gone, and the next one wants another rest.
-            Some(_) => self.record_had(lease, None, turn),
-            None if plan.min_hold.is_zero() => self.release_unused(lease, turn),
-            None => self.clear_rest(lease, plan, turn),
+            Some(_) => self.record_had(lease, None, output),
+            None if plan.min_hold.is_zero() => self.release_unused(lease, output),
+            None => self.clear_rest(lease, plan, output),
         }
     }
 
     /// Takes back a rest that was stored for a caller that has gone ungranted.
-    fn clear_rest(&mut self, lease: Leased, plan: Plan, turn: &mut Turn) {
+    fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let Some(known) = self.memory.known.clone() else {
-            return self.release_unused(lease, turn);
+            return self.release_unused(lease, output);
         };
         let record = Record { resting_until: None, resting_for: None, ..known.record() };
         let fields = record.into_fields(known.fields());
         let plan = Plan { min_hold: Duration::ZERO, ..plan };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, turn);
+        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, output);
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.
-    fn refuse_token(&mut self, lease: Leased, next: Option<FencingToken>, turn: &mut Turn) {
+    fn refuse_token(&mut self, lease: Leased, next: Option<FencingToken>, output: &mut Output) {
         if let Some(seen) = self.memory.highest.or(next) {
-            turn.push(Action::ReportTokenNotGrowing { seen, next });
+            output.push(Action::ReportTokenNotGrowing { seen, next });
         }
-        let trouble = Trouble {
-            kind: TroubleKind::TokenNotGrowing,
+        let store_failure = StoreFailure {
+            kind: StoreFailureKind::TokenNotGrowing,
             message: "the lock's fencing token would not grow: the store has gone back to an older copy, or its \
                       clock is wrong; no grant is given until the store's clock has passed the greatest token seen"
                 .to_owned(),
             retry_after: None,
         };
-        self.fail_all(&trouble, turn);
-        self.release_unused(lease, turn);
+        self.fail_all(&store_failure, output);
+        self.release_unused(lease, output);
     }
 
     /// S5: a token that is there but cannot be read is never taken for none, so there is no grant.
-    fn refuse_unreadable(&mut self, lease: Leased, turn: &mut Turn) {
-        let trouble = Trouble {
-            kind: TroubleKind::TokenUnreadable,
+    fn refuse_unreadable(&mut self, lease: Leased, output: &mut Output) {
+        let store_failure = StoreFailure {
+            kind: StoreFailureKind::TokenUnreadable,
             message: "the lock's stored fencing token cannot be read, so no grant is given; set the record's field \
                       leasehold_token to a number above every token that was granted, or delete the lock once no \
                       resource remembers its tokens"
                 .to_owned(),
             retry_after: None,
         };
-        self.fail_all(&trouble, turn);
-        self.release_unused(lease, turn);
+        self.fail_all(&store_failure, output);
+        self.release_unused(lease, output);
     }
 
-    pub(super) fn send_work(&mut self, lease: Leased, work: Work, turn: &mut Turn) {
+    pub(super) fn send_work(&mut self, lease: Leased, work: Work, output: &mut Output) {
         let request = self.next_request();
         let timeout = cut_off(lease.duration);
-        turn.push(match &work {
+        output.push(match &work {
             Work::Read { .. } => Action::SendRead { request, timeout },
             Work::Write { if_match, fields, .. } => Action::SendWrite {
                 request,
@@ -316,7 +319,7 @@ impl Hold {
                 timeout,
             },
         });
-        let flight = Flight::Sent { request, until: turn.now + timeout };
+        let flight = Flight::Sent { request, until: output.now + timeout };
         self.acquiring(Attempt::Leased { lease, work, flight });
     }
 
@@ -326,33 +329,34 @@ impl Hold {
         lease: Leased,
         work: Work,
         failure: Failure,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        let trouble = match failure {
+        let store_failure = match failure {
             Failure::Taken | Failure::Broken | Failure::Deleted => {
                 // S6: the lease is gone, so its id is never used again.
                 self.memory.known = None;
-                let not_before = turn.now + self.poll_delay(lease.duration, turn.now);
-                self.state = State::Idle { not_before, effort: None };
-                return self.tell_still_taken(turn);
+                let not_before = output.now + self.poll_delay(lease.duration, output.now);
+                self.state = State::Idle { not_before, retry: None };
+                return self.tell_still_taken(output);
             }
-            Failure::Refused(trouble) => {
-                self.fail_all(&trouble, turn);
-                return self.release_unused(lease, turn);
+            Failure::Refused(store_failure) => {
+                self.fail_all(&store_failure, output);
+                return self.release_unused(lease, output);
             }
-            Failure::Unknown(trouble) | Failure::NotDone(trouble) => trouble,
+            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) => store_failure,
             failure @ (Failure::Contended | Failure::Changed) => unexpected(work.what(), &failure),
         };
-        self.fail_one_tries(&trouble, turn);
+        self.fail_one_tries(&store_failure, output);
         if self.waiters.is_empty() && !work.may_leave_a_rest() {
-            return self.release_unused(lease, turn);
+            return self.release_unused(lease, output);
         }
-        let flight = Flight::Waiting { at: turn.now + self.backoff(&trouble, lease.duration) };
-        self.trouble = Some(Box::new(trouble));
+        let flight =
+            Flight::Waiting { at: output.now + self.backoff(&store_failure, lease.duration) };
+        self.store_failure = Some(Box::new(store_failure));
         self.acquiring(Attempt::Leased { lease, work, flight });
     }
 
-    pub(super) fn release_unused(&mut self, lease: Leased, turn: &mut Turn) {
-        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.sent), turn);
+    pub(super) fn release_unused(&mut self, lease: Leased, output: &mut Output) {
+        self.release(Releasing::unused(lease.lease_id, lease.duration, lease.sent), output);
     }
 }

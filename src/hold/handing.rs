@@ -6,9 +6,9 @@ use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::event::CallerId;
 use super::granting::Leased;
-use super::held::{Fading, Held, Phase};
+use super::held::{GracePeriod, Held, Phase};
+use super::output::Output;
 use super::releasing::{Released, Releasing};
-use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Hold, State};
 use crate::time::Instant;
@@ -20,17 +20,17 @@ impl Hold {
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        match self.take_state(turn.now) {
+        match self.take_state(output.now) {
             State::Held(held) if held.caller == caller => {
-                let unsettled = held.is_unsettled(turn.now);
+                let unsettled = held.is_unsettled(output.now);
                 match generation.map(|generation| generation.cmp(&held.generation)) {
-                    Some(Ordering::Greater) => self.moved_on(&held, turn),
-                    Some(Ordering::Less) => self.run_out(&held, turn),
-                    None if unsettled => self.run_out(&held, turn),
-                    Some(Ordering::Equal) => self.end_hold(held, true, turn),
-                    None => self.end_hold(held, false, turn),
+                    Some(Ordering::Greater) => self.moved_on(&held, output),
+                    Some(Ordering::Less) => self.run_out(&held, output),
+                    None if unsettled => self.run_out(&held, output),
+                    Some(Ordering::Equal) => self.end_hold(held, true, output),
+                    None => self.end_hold(held, false, output),
                 }
             }
             // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
@@ -40,11 +40,11 @@ impl Hold {
                     && generation.is_some_and(|newer| newer > resuming.resume.generation) =>
             {
                 // S16: a repeat of it went on elsewhere and was answered.
-                turn.push(Action::TellMoved { caller });
-                self.leave_to_run_out(resuming.lease_id(), turn);
+                output.push(Action::TellMoved { caller });
+                self.leave_to_run_out(resuming.lease_id(), output);
             }
             State::Resuming(resuming) if resuming.is_of(caller) => {
-                self.give_up_resume(&resuming, turn);
+                self.give_up_resume(&resuming, output);
             }
             other @ (State::Idle { .. }
             | State::Acquiring(_)
@@ -55,17 +55,17 @@ impl Hold {
     }
 
     /// A holder's stream ended in a way that S14 trusts: it is gone, or it knows that its hold is over.
-    pub(super) fn holder_left(&mut self, caller: CallerId, turn: &mut Turn) {
-        match self.take_state(turn.now) {
+    pub(super) fn holder_left(&mut self, caller: CallerId, output: &mut Output) {
+        match self.take_state(output.now) {
             // S16: a resume that was given up may be repeated elsewhere.
             State::Held(held)
                 if held.caller == caller
-                    && held.is_unsettled(turn.now)
+                    && held.is_unsettled(output.now)
                     && !matches!(held.phase, Phase::Resting { .. }) =>
             {
-                self.run_out(&held, turn);
+                self.run_out(&held, output);
             }
-            State::Held(held) if held.caller == caller => self.end_hold(held, false, turn),
+            State::Held(held) if held.caller == caller => self.end_hold(held, false, output),
             other @ (State::Idle { .. }
             | State::Acquiring(_)
             | State::Held(_)
@@ -76,61 +76,61 @@ impl Hold {
 
     /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the generation;
     /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
-    fn end_hold(&mut self, mut held: Box<Held>, released: bool, turn: &mut Turn) {
+    fn end_hold(&mut self, mut held: Box<Held>, released: bool, output: &mut Output) {
         match held.phase {
             // The end of a rest is in the record, so the lease is not needed to keep it (S11).
             Phase::Active if !released && held.terms.resumable => {
                 let reply = Some(held.caller);
-                self.give_back(*held, reply, turn);
+                self.give_back(*held, reply, output);
             }
-            Phase::Active => match held.bounds.rests_until(turn.now) {
+            Phase::Active => match held.bounds.rests_until(output.now) {
                 Some(until) if !self.draining => {
                     held.phase = Phase::Resting { until };
-                    self.keep_resting(held, until, turn);
+                    self.keep_resting(held, until, output);
                 }
                 Some(_) | None => {
                     let reply = Some(held.caller);
-                    self.hand_on_or_give_back(*held, reply, turn);
+                    self.hand_on_or_give_back(*held, reply, output);
                 }
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere
             // and ended there, so only the store can say whether the lease is still to be handed on.
-            Phase::Fading(Fading::Silent) => {
+            Phase::GracePeriod(GracePeriod::Silent) => {
                 let reply = Some(held.caller);
-                self.give_back(*held, reply, turn);
+                self.give_back(*held, reply, output);
             }
             // S4: it was told the end, and nothing after that.
-            Phase::Fading(Fading::Told | Fading::ToldAtShutdown) => {
-                self.give_back(*held, None, turn)
+            Phase::GracePeriod(GracePeriod::Told | GracePeriod::ToldAtShutdown) => {
+                self.give_back(*held, None, output)
             }
             // The lease is another's, and nobody believes in it any more.
-            Phase::Fading(Fading::Bereft) => {
-                self.state = State::Idle { not_before: turn.now, effort: None };
+            Phase::GracePeriod(GracePeriod::LeaseGone) => {
+                self.state = State::Idle { not_before: output.now, retry: None };
             }
-            Phase::Resting { until } => self.keep_resting(held, until, turn),
+            Phase::Resting { until } => self.keep_resting(held, until, output),
         }
     }
 
     /// S16: a call carries a newer generation: the hold goes on elsewhere, and nothing of it is left here. The record has
     /// been written over by then, so there is nothing to release either.
-    pub(super) fn moved_on(&mut self, held: &Held, turn: &mut Turn) {
+    pub(super) fn moved_on(&mut self, held: &Held, output: &mut Output) {
         self.late.forget(held.lease_id);
         self.memory.known = None;
-        self.state = State::Idle { not_before: turn.now, effort: None };
+        self.state = State::Idle { not_before: output.now, retry: None };
         if held.may_be_told() {
-            turn.push(Action::TellMoved { caller: held.caller });
+            output.push(Action::TellMoved { caller: held.caller });
         }
     }
 
     /// S16: the lease is left to run out, since somebody may go on with the hold elsewhere.
-    fn run_out(&mut self, held: &Held, turn: &mut Turn) {
+    fn run_out(&mut self, held: &Held, output: &mut Output) {
         let told = held.may_be_told().then_some(held.caller);
         let released = self.released_hold(held, told, None);
-        self.release(Releasing::held(held, released, None).running_out(), turn);
+        self.release(Releasing::held(held, released, None).running_out(), output);
     }
 
-    fn keep_resting(&mut self, held: Box<Held>, until: Instant, turn: &mut Turn) {
-        turn.push(Action::TellReleased { caller: held.caller, resting_until: Some(until) });
+    fn keep_resting(&mut self, held: Box<Held>, until: Instant, output: &mut Output) {
+        output.push(Action::TellReleased { caller: held.caller, resting_until: Some(until) });
         self.state = State::Held(held);
     }
 
@@ -140,18 +140,18 @@ impl Hold {
         mut held: Box<Held>,
         reason: LossReason,
         detail: String,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         debug_assert_eq!(held.phase, Phase::Active, "only an active hold can be lost");
-        turn.push(Action::TellLost { caller: held.caller, reason, detail });
+        output.push(Action::TellLost { caller: held.caller, reason, detail });
         if reason == LossReason::Shutdown {
-            held.phase = Phase::Fading(Fading::ToldAtShutdown);
+            held.phase = Phase::GracePeriod(GracePeriod::ToldAtShutdown);
             self.state = State::Held(held);
-        } else if turn.now < held.believed_until {
-            held.phase = Phase::Fading(Fading::Told);
+        } else if output.now < held.believed_until {
+            held.phase = Phase::GracePeriod(GracePeriod::Told);
             self.state = State::Held(held);
         } else {
-            self.end_unasked(*held, turn);
+            self.end_unasked(*held, output);
         }
     }
 
@@ -161,42 +161,49 @@ impl Hold {
         mut held: Box<Held>,
         reason: LossReason,
         detail: String,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         self.memory.known = None;
         let may_believe = match held.phase {
-            Phase::Active | Phase::Fading(Fading::Silent) => {
-                turn.push(Action::TellLost { caller: held.caller, reason, detail });
+            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {
+                output.push(Action::TellLost { caller: held.caller, reason, detail });
                 true
             }
-            Phase::Fading(Fading::Told | Fading::ToldAtShutdown | Fading::Bereft) => true,
+            Phase::GracePeriod(
+                GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
+            ) => true,
             Phase::Resting { .. } => false,
         };
-        if may_believe && turn.now < held.believed_until {
-            held.phase = Phase::Fading(Fading::Bereft);
+        if may_believe && output.now < held.believed_until {
+            held.phase = Phase::GracePeriod(GracePeriod::LeaseGone);
             self.state = State::Held(held);
         } else {
-            self.state = State::Idle { not_before: turn.now, effort: None };
+            self.state = State::Idle { not_before: output.now, retry: None };
         }
     }
 
     /// The validity last told to a holder that may not know is over (S13).
-    pub(super) fn faded(&mut self, mut held: Box<Held>, fading: Fading, turn: &mut Turn) {
-        match fading {
-            Fading::Silent => {
+    pub(super) fn end_grace_period(
+        &mut self,
+        mut held: Box<Held>,
+        period: GracePeriod,
+        output: &mut Output,
+    ) {
+        match period {
+            GracePeriod::Silent => {
                 let detail = "the holder's stream broke and was not resumed in time".to_owned();
                 let reason = LossReason::Expired;
-                turn.push(Action::TellLost { caller: held.caller, reason, detail });
-                if turn.now < held.believed_until {
-                    held.phase = Phase::Fading(Fading::Told);
+                output.push(Action::TellLost { caller: held.caller, reason, detail });
+                if output.now < held.believed_until {
+                    held.phase = Phase::GracePeriod(GracePeriod::Told);
                     self.state = State::Held(held);
                 } else {
-                    self.end_unasked(*held, turn);
+                    self.end_unasked(*held, output);
                 }
             }
-            Fading::Told => self.end_unasked(*held, turn),
-            Fading::ToldAtShutdown | Fading::Bereft => {
-                self.state = State::Idle { not_before: turn.now, effort: None };
+            GracePeriod::Told => self.end_unasked(*held, output),
+            GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone => {
+                self.state = State::Idle { not_before: output.now, retry: None };
             }
         }
     }
@@ -204,11 +211,11 @@ impl Hold {
     /// Ends a hold that its holder did not end. It may go on at another sidecar by now (S16), so it is not handed
     /// on here. A release goes by the record's version, which a resume elsewhere has changed; but somebody may still
     /// believe elsewhere in a hold that was resumed here a short while ago: its lease is left to run out.
-    fn end_unasked(&mut self, held: Held, turn: &mut Turn) {
-        if held.is_unsettled(turn.now) {
-            self.state = State::Idle { not_before: turn.now, effort: None };
+    fn end_unasked(&mut self, held: Held, output: &mut Output) {
+        if held.is_unsettled(output.now) {
+            self.state = State::Idle { not_before: output.now, retry: None };
         } else {
-            self.give_back(held, None, turn);
+            self.give_back(held, None, output);
         }
     }
 
@@ -218,34 +225,34 @@ impl Hold {
         &mut self,
         mut held: Held,
         reply: Option<CallerId>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        if !self.may_hand_on(&held, turn.now) {
-            return self.give_back(held, reply, turn);
+        if !self.may_hand_on(&held, output.now) {
+            return self.give_back(held, reply, output);
         }
-        self.handing_since.get_or_insert(turn.now);
+        self.handing_since.get_or_insert(output.now);
         let Some(token) = held.token.after_hand_off() else {
             // S5: the hand-offs of this epoch are used up; the next one is written under the same lease.
-            tell_handed_on(reply, turn);
-            return self.next_epoch(&held, turn);
+            tell_handed_on(reply, output);
+            return self.next_epoch(&held, output);
         };
         let Some(waiter) = self.waiters.pop() else {
-            return self.give_back(held, reply, turn);
+            return self.give_back(held, reply, output);
         };
         debug_assert!(Some(token) > self.memory.highest, "S5: {token} does not grow");
         self.memory.highest = Some(token);
         held.token = token;
         held.caller = waiter.caller;
-        held.bounds = Bounds::new(&waiter.terms, turn.now);
+        held.bounds = Bounds::new(&waiter.terms, output.now);
         held.terms = waiter.terms;
-        held.acquired_at = held.store_time(turn.now);
-        held.granted_at = turn.now;
-        held.told_until = turn.now;
-        held.believed_until = turn.now;
+        held.acquired_at = held.store_time(output.now);
+        held.granted_at = output.now;
+        held.told_until = output.now;
+        held.believed_until = output.now;
         held.settled_at = None;
         held.phase = Phase::Active;
-        self.tell_granted(held, false, turn);
-        tell_handed_on(reply, turn);
+        self.tell_granted(held, false, output);
+        tell_handed_on(reply, output);
     }
 
     /// Whether the lock may go to the caller at the front without asking the store.
@@ -266,28 +273,28 @@ impl Hold {
     }
 
     /// Writes a new epoch for the caller at the front, under the lease that is had (S5).
-    fn next_epoch(&mut self, held: &Held, turn: &mut Turn) {
+    fn next_epoch(&mut self, held: &Held, output: &mut Output) {
         let etag = self.memory.known.as_ref().map(|known| known.etag().clone());
         for request in held.renewal.unanswered() {
             let duration = held.renewal.lease_duration();
             self.late.keep(request, held.lease_id, etag.clone(), duration);
         }
         let sent = held.renewal.good_sent();
-        let since_sent = turn.now.saturating_since(sent);
-        let time = held.store_time(turn.now);
+        let since_sent = output.now.saturating_since(sent);
+        let time = held.store_time(output.now);
         let lease = Leased {
             lease_id: held.lease_id,
             sent,
             duration: held.renewal.lease_duration(),
             time: time.saturating_sub(since_sent),
         };
-        self.record_had(lease, None, turn);
+        self.record_had(lease, None, output);
     }
 
     /// Gives the lease of a hold back to the store.
-    pub(super) fn give_back(&mut self, held: Held, reply: Option<CallerId>, turn: &mut Turn) {
+    pub(super) fn give_back(&mut self, held: Held, reply: Option<CallerId>, output: &mut Output) {
         let lease_duration = held.renewal.lease_duration();
-        let resting_until = held.bounds.rests_until(turn.now);
+        let resting_until = held.bounds.rests_until(output.now);
         let released = self.released_hold(&held, reply, resting_until);
         debug_assert!(
             released.if_match.is_some(),
@@ -296,9 +303,9 @@ impl Hold {
         for request in held.renewal.unanswered() {
             self.late.keep(request, held.lease_id, released.if_match.clone(), lease_duration);
         }
-        self.memory.tenure.released(released.if_match.as_ref(), turn.now);
-        let not_before = self.stand_back(&held, turn.now);
-        self.release(Releasing::held(&held, released, not_before), turn);
+        self.memory.tenure.released(released.if_match.as_ref(), output.now);
+        let not_before = self.stand_back(&held, output.now);
+        self.release(Releasing::held(&held, released, not_before), output);
     }
 
     fn released_hold(
@@ -317,8 +324,8 @@ impl Hold {
 }
 
 /// Who gave the lock back is told so when the next caller here has it.
-fn tell_handed_on(former: Option<CallerId>, turn: &mut Turn) {
+fn tell_handed_on(former: Option<CallerId>, output: &mut Output) {
     if let Some(caller) = former {
-        turn.push(Action::TellReleased { caller, resting_until: None });
+        output.push(Action::TellReleased { caller, resting_until: None });
     }
 }

@@ -6,8 +6,8 @@ use super::action::{Action, Granted, LossReason};
 use super::bounds::Bounds;
 use super::event::{CallerId, Request, Resume, Terms};
 use super::granting::Leased;
+use super::output::Output;
 use super::renewal::Renewal;
-use super::turn::Turn;
 use super::validity::slowness;
 use super::{Hold, State};
 use crate::lock::{FencingToken, LeaseId, Record};
@@ -59,11 +59,11 @@ pub(super) enum Phase {
     /// It gave the lock back before `min_hold` was over (S11).
     Resting { until: Instant },
     /// It may still believe in its hold; nobody gets the lock before that is over (S13, S14).
-    Fading(Fading),
+    GracePeriod(GracePeriod),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fading {
+pub(super) enum GracePeriod {
     /// Its stream ended without a word: it may come back (S14, S16).
     Silent,
     /// It was told that the hold is over; the lease is still ours.
@@ -71,7 +71,7 @@ pub(super) enum Fading {
     /// As `Told`, and the lease is left to run out, because the sidecar ends first (S15).
     ToldAtShutdown,
     /// It was told that the hold is over; the lease is ours no more.
-    Bereft,
+    LeaseGone,
 }
 
 /// What callers may know of a hold here.
@@ -112,7 +112,7 @@ impl Held {
         match self.phase {
             Phase::Active => self.terms.auto_renew,
             Phase::Resting { .. } => true,
-            Phase::Fading(_) => false,
+            Phase::GracePeriod(_) => false,
         }
     }
 
@@ -141,24 +141,26 @@ impl Held {
         self.store_clock.time + now.saturating_since(self.store_clock.read_at)
     }
 
-    pub(super) fn next_wakeup(&self) -> Instant {
+    pub(super) fn poll_timeout(&self) -> Instant {
         match self.phase {
-            Phase::Fading(fading) => self.faded_at(fading),
+            Phase::GracePeriod(period) => self.grace_period_ends(period),
             Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
             Phase::Active => self.with_renewal(self.valid_until()),
         }
     }
 
     /// When a holder that fades is told so, or is known not to believe any more.
-    const fn faded_at(&self, fading: Fading) -> Instant {
-        match fading {
-            Fading::Silent => self.told_until,
-            Fading::Told | Fading::ToldAtShutdown | Fading::Bereft => self.believed_until,
+    const fn grace_period_ends(&self, period: GracePeriod) -> Instant {
+        match period {
+            GracePeriod::Silent => self.told_until,
+            GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone => {
+                self.believed_until
+            }
         }
     }
 
     fn with_renewal(&self, end: Instant) -> Instant {
-        if self.is_renewed() { end.min(self.renewal.next_wakeup()) } else { end }
+        if self.is_renewed() { end.min(self.renewal.poll_timeout()) } else { end }
     }
 
     pub(super) fn holding(&self) -> Holding {
@@ -171,7 +173,7 @@ impl Held {
             terms: Arc::clone(&self.terms),
             resting_until: match self.phase {
                 Phase::Resting { until } => Some(until),
-                Phase::Active | Phase::Fading(_) => None,
+                Phase::Active | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
         }
@@ -189,8 +191,10 @@ impl Held {
     /// Whether its holder was not told the end yet (S4).
     pub(super) fn may_be_told(&self) -> bool {
         match self.phase {
-            Phase::Active | Phase::Resting { .. } | Phase::Fading(Fading::Silent) => true,
-            Phase::Fading(Fading::Told | Fading::ToldAtShutdown | Fading::Bereft) => false,
+            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(GracePeriod::Silent) => true,
+            Phase::GracePeriod(
+                GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
+            ) => false,
         }
     }
 
@@ -227,11 +231,11 @@ impl Held {
 
 impl Hold {
     /// Grants the lock under a new lease to the caller at the front, which the record was written for.
-    pub(super) fn grant_new(&mut self, lease: Leased, token: FencingToken, turn: &mut Turn) {
-        debug_assert!(turn.now < lease.valid_until(), "S2: the lease has run out");
+    pub(super) fn grant_new(&mut self, lease: Leased, token: FencingToken, output: &mut Output) {
+        debug_assert!(output.now < lease.valid_until(), "S2: the lease has run out");
         debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
         let Some(waiter) = self.waiters.pop() else {
-            return self.release_unused(lease, turn);
+            return self.release_unused(lease, output);
         };
         self.memory.highest = self.memory.highest.max(Some(token));
         self.late.forget(lease.lease_id);
@@ -242,20 +246,20 @@ impl Hold {
             generation: self.generation_stored(),
             attempt: String::new(),
             settled_at: None,
-            written_at: turn.now,
+            written_at: output.now,
             settling: None,
             caller: waiter.caller,
             // S11: `max_hold` and the rest run from the grant.
-            bounds: Bounds::new(&waiter.terms, turn.now),
+            bounds: Bounds::new(&waiter.terms, output.now),
             terms: waiter.terms,
             acquired_at: lease.time,
-            granted_at: turn.now,
+            granted_at: output.now,
             store_clock: StoreClock { read_at: lease.sent, time: lease.time },
-            told_until: turn.now,
-            believed_until: turn.now,
+            told_until: output.now,
+            believed_until: output.now,
             phase: Phase::Active,
         };
-        self.tell_granted(held, false, turn);
+        self.tell_granted(held, false, output);
     }
 
     /// The generation that the record has, as we wrote it (S16).
@@ -270,7 +274,7 @@ impl Hold {
         caller: CallerId,
         (resume, bounds, store_clock): (Resume, Bounds, StoreClock),
         renewed: Instant,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         let lease_duration = resume.terms.lease_duration;
         let held = Held {
@@ -281,61 +285,61 @@ impl Hold {
             attempt: resume.attempt,
             // Renewals elsewhere carry If-Match on a version from before our write, so no validity that was told
             // elsewhere outlives it by D.
-            settled_at: Some(turn.now + lease_duration),
-            written_at: turn.now,
+            settled_at: Some(output.now + lease_duration),
+            written_at: output.now,
             settling: None,
             caller,
             bounds,
             terms: resume.terms,
             acquired_at: resume.acquired_at,
-            granted_at: turn.now,
+            granted_at: output.now,
             store_clock,
-            told_until: turn.now,
+            told_until: output.now,
             // S13: what it was told before it came here counts too.
-            believed_until: resume.believed_until.max(turn.now),
+            believed_until: resume.believed_until.max(output.now),
             phase: Phase::Active,
         };
-        self.tell_granted(held, true, turn);
+        self.tell_granted(held, true, output);
     }
 
-    pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, turn: &mut Turn) {
+    pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, output: &mut Output) {
         debug_assert!(!self.draining, "S15: nothing is granted while the sidecar shuts down");
-        self.trouble = None;
+        self.store_failure = None;
         if self.suspected_at.is_some_and(|at| held.renewal.good_sent() < at)
             && !held.renewal.is_suspected()
             && held.is_renewed()
         {
-            held.renewal.suspect(turn.now, &mut self.jitter);
+            held.renewal.suspect(output.now, &mut self.jitter);
         }
-        turn.push(Action::TellGranted {
+        output.push(Action::TellGranted {
             caller: held.caller,
-            grant: held.granted(resumed, turn.now),
+            grant: held.granted(resumed, output.now),
         });
         self.state = State::Held(Box::new(held));
-        self.tell_taken(turn);
+        self.tell_taken(output);
     }
 
-    pub(super) fn pass_held(&mut self, mut held: Box<Held>, turn: &mut Turn) {
-        let now = turn.now;
+    pub(super) fn advance_held(&mut self, mut held: Box<Held>, output: &mut Output) {
+        let now = output.now;
         match held.phase {
-            Phase::Fading(fading) if now >= held.faded_at(fading) => {
-                return self.faded(held, fading, turn);
+            Phase::GracePeriod(period) if now >= held.grace_period_ends(period) => {
+                return self.end_grace_period(held, period, output);
             }
             Phase::Resting { .. } if now >= held.renewal.valid_until() => {
-                return self.give_back(*held, None, turn);
+                return self.give_back(*held, None, output);
             }
             Phase::Resting { until } if now >= until => {
-                return self.hand_on_or_give_back(*held, None, turn);
+                return self.hand_on_or_give_back(*held, None, output);
             }
             Phase::Active if now >= held.valid_until() => {
                 // S4: by the clock, whatever the store may say later.
                 let (reason, detail) = held.end_by_the_clock(now);
-                return self.lose(held, reason, detail.to_owned(), turn);
+                return self.lose(held, reason, detail.to_owned(), output);
             }
-            Phase::Active | Phase::Resting { .. } | Phase::Fading(_) => {}
+            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(_) => {}
         }
         if held.is_renewed() {
-            self.renew(&mut held, turn);
+            self.renew(&mut held, output);
         }
         self.state = State::Held(held);
     }

@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::event::Request;
-use super::turn::Turn;
+use super::output::Output;
 use super::validity::cut_off;
 use super::{Attempt, Hold, State};
 use crate::lock::{ETag, LeaseId};
@@ -54,7 +54,7 @@ impl LateRequests {
 
 impl Hold {
     /// An acquire or a renewal was answered that nobody waits for any more: a lease that it has is given back.
-    pub(super) fn late_answer(&mut self, request: Request, succeeded: bool, turn: &mut Turn) {
+    pub(super) fn late_answer(&mut self, request: Request, succeeded: bool, output: &mut Output) {
         let Some(late) = self.late.take(request) else {
             return;
         };
@@ -71,7 +71,7 @@ impl Hold {
             releasing.uncertain = true;
         }
         let request = self.next_request();
-        turn.push(Action::SendRelease {
+        output.push(Action::SendRelease {
             request,
             lease_id: late.lease_id,
             if_match: late.if_match,
@@ -82,10 +82,10 @@ impl Hold {
     /// Whether this lease is had or tried for now.
     fn uses(&self, lease_id: LeaseId) -> bool {
         let used = match &self.state {
-            State::Idle { effort, .. } => effort.as_ref().map(|effort| effort.lease_id),
+            State::Idle { retry, .. } => retry.as_ref().map(|retry| retry.lease_id),
             State::Acquiring(attempt) => Some(match attempt.as_ref() {
-                Attempt::Acquire { effort, .. } | Attempt::ReadHolder { effort, .. } => {
-                    effort.lease_id
+                Attempt::Acquire { retry, .. } | Attempt::ReadHolder { retry, .. } => {
+                    retry.lease_id
                 }
                 Attempt::Leased { lease, .. } => lease.lease_id,
             }),

@@ -29,10 +29,12 @@ mod event;
 mod granting;
 mod handing;
 mod held;
+mod invariants;
 mod jitter;
 mod known;
 mod late;
 mod memory;
+mod output;
 mod polling;
 mod releasing;
 mod renewal;
@@ -46,7 +48,6 @@ mod tenure;
     reason = "tests look for the few actions that they are about"
 )]
 mod tests;
-mod turn;
 mod validity;
 mod waiters;
 
@@ -54,8 +55,8 @@ use std::time::Duration;
 
 pub use action::{Action, Busy, Granted, LossReason};
 pub use event::{
-    CallerId, Event, Failure, LeaseGranted, Request, Resume, StoreBounds, Stored, Terms, Trouble,
-    TroubleKind,
+    CallerId, Event, Failure, LeaseGranted, Request, Resume, StoreBounds, StoreFailure,
+    StoreFailureKind, Stored, Terms,
 };
 pub use held::Holding;
 pub use known::Known;
@@ -63,15 +64,15 @@ pub use memory::{Memory, Rest};
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
 
-use acquisition::{Attempt, Effort};
+use acquisition::{Attempt, Retry};
 use callers::shutting_down;
 use held::Held;
 use jitter::Jitter;
 use late::LateRequests;
+use output::Output;
 use polling::Polling;
 use releasing::Releasing;
 use resuming::Resuming;
-use turn::Turn;
 use waiters::Waiters;
 
 use crate::lock::{FencingToken, LeaseId};
@@ -80,10 +81,14 @@ use crate::time::Instant;
 /// The machine of one lock path.
 ///
 /// # Contract
-/// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then [`Hold::on`], and carries
-/// out what it answers, in order; then waits for the next event or until [`Hold::next_wakeup`], whichever is first.
+/// The driver, before each event, calls [`Hold::supply`] if [`Hold::needs_lease_id`]; then [`Hold::handle_event`], and carries
+/// out what it answers, in order; then waits for the next event or until [`Hold::poll_timeout`], whichever is first.
 /// It reads the clock again after every wait (S3), and answers every `Send…` at most once. A spurious
-/// [`Event::Wakeup`] does nothing. `now` never goes back.
+/// [`Event::TimePassed`] does nothing. `now` never goes back.
+///
+/// # Where its parts are
+/// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`. While it is held: `held`, `renewing`,
+/// `asked`, `resuming`. Its end: `handing`, `releasing`, `late`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Settings,
@@ -97,7 +102,7 @@ pub struct Hold {
     /// Since when the lock is handed on between callers here (S10).
     handing_since: Option<Instant>,
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
-    trouble: Option<Box<Trouble>>,
+    store_failure: Option<Box<StoreFailure>>,
     late: LateRequests,
     draining: bool,
     /// When a pause was suspected last: what was asked for before says nothing of it (S3).
@@ -117,7 +122,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 enum State {
     /// No request is under way and no lease is had; with waiters, the next try comes at `not_before`.
-    Idle { not_before: Instant, effort: Option<Effort> },
+    Idle { not_before: Instant, retry: Option<Retry> },
     /// A lease is being acquired, or its token stored.
     Acquiring(Box<Attempt>),
     /// Somebody here has the lock.
@@ -161,12 +166,12 @@ impl Hold {
             settings,
             jitter: Jitter::new(seed),
             memory,
-            state: State::Idle { not_before, effort: None },
+            state: State::Idle { not_before, retry: None },
             waiters: Waiters::default(),
             polling: Polling::default(),
             fresh: None,
             handing_since: None,
-            trouble: None,
+            store_failure: None,
             late: LateRequests::default(),
             draining: false,
             suspected_at: None,
@@ -186,27 +191,27 @@ impl Hold {
     }
 
     /// Takes in what happened and answers what is to be done.
-    pub fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
-        let mut turn = Turn::new(now);
+    pub fn handle_event(&mut self, event: Event, now: Instant) -> Vec<Action> {
+        let mut output = Output::new(now);
         // S4: what time has ended is over before what came in is looked at; but a release is as it was answered (S13).
         if !matches!(event, Event::ReleaseAnswered { .. }) {
-            self.pass(&mut turn);
+            self.advance(&mut output);
         }
-        self.take(event, &mut turn);
-        self.pass(&mut turn);
+        self.take(event, &mut output);
+        self.advance(&mut output);
         self.check();
-        turn.into_actions()
+        output.into_actions()
     }
 
     /// The earliest moment at which something is to be done; none if only an event can bring anything.
     #[must_use]
-    pub fn next_wakeup(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         let state = match &self.state {
             State::Idle { not_before, .. } => (!self.waiters.is_empty()).then_some(*not_before),
-            State::Acquiring(attempt) => Some(attempt.next_wakeup()),
-            State::Held(held) => Some(held.next_wakeup()),
+            State::Acquiring(attempt) => Some(attempt.poll_timeout()),
+            State::Held(held) => Some(held.poll_timeout()),
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
-            State::Resuming(resuming) => Some(resuming.next_wakeup()),
+            State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
         [state, self.waiters.earliest_deadline()].into_iter().flatten().min()
     }
@@ -214,7 +219,7 @@ impl Hold {
     /// Whether the machine has nothing to do and nothing to remember but [`Hold::into_memory`].
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle { effort: None, .. }) && self.waiters.is_empty()
+        matches!(self.state, State::Idle { retry: None, .. }) && self.waiters.is_empty()
     }
 
     /// What is to be kept of an idle machine.
@@ -237,8 +242,8 @@ impl Hold {
     #[must_use]
     pub fn state(&self) -> &'static str {
         match &self.state {
-            State::Idle { effort: None, .. } => "idle",
-            State::Idle { effort: Some(_), .. } => "polling",
+            State::Idle { retry: None, .. } => "idle",
+            State::Idle { retry: Some(_), .. } => "polling",
             State::Acquiring(attempt) => match **attempt {
                 Attempt::Acquire { .. } | Attempt::ReadHolder { .. } => "acquiring",
                 Attempt::Leased { .. } => "storing",
@@ -247,7 +252,7 @@ impl Hold {
                 held::Phase::Active if held.renewal.is_at_risk() => "at risk",
                 held::Phase::Active => "held",
                 held::Phase::Resting { .. } => "resting",
-                held::Phase::Fading(_) => "fading",
+                held::Phase::GracePeriod(_) => "grace period",
             },
             State::Releasing(_) => "releasing",
             State::Resuming(_) => "resuming",
@@ -285,116 +290,93 @@ impl Hold {
     }
 
     /// Does what is due.
-    fn pass(&mut self, turn: &mut Turn) {
-        self.answer_overdue(turn);
-        match self.take_state(turn.now) {
-            State::Idle { not_before, effort } => {
-                if !self.waiters.is_empty() && turn.now >= not_before {
-                    self.try_acquire(effort, turn);
+    fn advance(&mut self, output: &mut Output) {
+        self.answer_overdue(output);
+        match self.take_state(output.now) {
+            State::Idle { not_before, retry } => {
+                if !self.waiters.is_empty() && output.now >= not_before {
+                    self.try_acquire(retry, output);
                 } else {
-                    self.state = State::Idle { not_before, effort };
+                    self.state = State::Idle { not_before, retry };
                 }
             }
-            State::Acquiring(attempt) => self.pass_acquiring(*attempt, turn),
-            State::Held(held) => self.pass_held(held, turn),
-            State::Releasing(releasing) => self.pass_releasing(releasing, turn),
-            State::Resuming(resuming) => self.pass_resuming(resuming, turn),
+            State::Acquiring(attempt) => self.advance_acquiring(*attempt, output),
+            State::Held(held) => self.advance_held(held, output),
+            State::Releasing(releasing) => self.advance_releasing(releasing, output),
+            State::Resuming(resuming) => self.advance_resuming(resuming, output),
         }
         // S6: an attempt that nobody waits for any more is given up.
         if self.waiters.is_empty()
-            && let State::Idle { effort, .. } = &mut self.state
-            && let Some(effort) = effort.take()
+            && let State::Idle { retry, .. } = &mut self.state
+            && let Some(retry) = retry.take()
         {
-            self.abandon(Some(effort), turn);
+            self.abandon(Some(retry), output);
         }
     }
 
-    fn take(&mut self, event: Event, turn: &mut Turn) {
+    fn take(&mut self, event: Event, output: &mut Output) {
         match event {
-            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, turn),
+            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
             Event::CallerLeft { caller } => {
-                if !self.waiters.remove(caller) && !self.resume_left(caller, turn) {
-                    self.holder_left(caller, turn);
+                if !self.waiters.remove(caller) && !self.resume_left(caller, output) {
+                    self.holder_left(caller, output);
                 }
             }
-            Event::HolderSilent { caller } => {
-                if !self.waiters.remove(caller) && !self.resume_left(caller, turn) {
-                    self.fall_silent(caller);
+            Event::HolderDisconnected { caller } => {
+                if !self.waiters.remove(caller) && !self.resume_left(caller, output) {
+                    self.disconnected(caller);
                 }
             }
             Event::ReleaseAsked { caller, generation } => {
-                self.release_asked(caller, generation, turn);
+                self.release_asked(caller, generation, output);
             }
             Event::ExtendAsked { caller, generation, max_hold } => {
-                if !self.has_moved(caller, generation, turn) {
-                    self.extend(caller, max_hold, turn);
+                if !self.has_moved(caller, generation, output) {
+                    self.extend(caller, max_hold, output);
                 }
             }
             Event::ProgressReported { caller, generation } => {
-                if !self.has_moved(caller, generation, turn) {
-                    self.report_progress(caller, turn.now);
+                if !self.has_moved(caller, generation, output) {
+                    self.report_progress(caller, output.now);
                 }
             }
             Event::ValidityAsked { caller, generation } => {
-                self.has_moved(caller, generation, turn);
+                self.has_moved(caller, generation, output);
             }
-            Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, turn),
+            Event::ResumeAsked { caller, resume } => self.resume(caller, *resume, output),
             Event::AcquireAnswered { request, answer, read } => {
-                self.acquire_answered(request, (answer, read), turn);
+                self.acquire_answered(request, (answer, read), output);
             }
-            Event::ReadAnswered { request, answer } => self.read_answered(request, answer, turn),
-            Event::WriteAnswered { request, answer } => self.write_answered(request, answer, turn),
-            Event::RenewAnswered { request, answer } => self.renew_answered(request, answer, turn),
+            Event::ReadAnswered { request, answer } => self.read_answered(request, answer, output),
+            Event::WriteAnswered { request, answer } => {
+                self.write_answered(request, answer, output)
+            }
+            Event::RenewAnswered { request, answer } => {
+                self.renew_answered(request, answer, output)
+            }
             Event::ReleaseAnswered { request, answer } => {
-                self.release_answered(request, answer, turn);
+                self.release_answered(request, answer, output);
             }
-            Event::LeaseBroken => self.broken_here(turn),
-            Event::PauseSuspected => self.suspect_pause(turn),
+            Event::LeaseBroken => self.broken_here(output),
+            Event::PauseSuspected => self.suspect_pause(output),
             Event::DrainStarted { ends } => {
                 self.draining = true;
-                self.fail_all(&shutting_down(), turn);
-                self.drain_resume(turn);
-                self.drain_holder(ends, turn);
+                self.fail_all(&shutting_down(), output);
+                self.drain_resume(output);
+                self.drain_holder(ends, output);
             }
-            Event::DrainEnded => self.shut_down_holder(turn),
-            Event::Wakeup => {}
+            Event::DrainEnded => self.shut_down_holder(output),
+            Event::TimePassed => {}
         }
     }
 
     /// Takes the state out, to put another in its place.
     const fn take_state(&mut self, now: Instant) -> State {
-        std::mem::replace(&mut self.state, State::Idle { not_before: now, effort: None })
+        std::mem::replace(&mut self.state, State::Idle { not_before: now, retry: None })
     }
 
     const fn next_request(&mut self) -> Request {
         self.requests += 1;
         Request(self.requests)
-    }
-
-    /// What holds after every event, and what must not.
-    fn check(&self) {
-        debug_assert!(!self.draining || self.waiters.is_empty(), "S15: nobody waits in a drain");
-        match &self.state {
-            State::Idle { effort, .. } => debug_assert!(
-                effort.is_none() || !self.waiters.is_empty(),
-                "S6: an attempt that nobody waits for is given up"
-            ),
-            State::Held(held) => {
-                debug_assert!(
-                    self.memory.highest >= Some(held.token),
-                    "S5: a token was granted and not noted"
-                );
-                debug_assert!(
-                    held.believed_until >= held.valid_until() || held.phase != held::Phase::Active,
-                    "S13: a holder is told all of its validity"
-                );
-                debug_assert!(
-                    self.memory.known.is_some()
-                        || held.phase == held::Phase::Fading(held::Fading::Bereft),
-                    "S16: without the record's version a release could end a hold that went on elsewhere"
-                );
-            }
-            State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {}
-        }
     }
 }

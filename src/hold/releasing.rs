@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::action::{Action, LossReason};
-use super::event::{CallerId, Failure, Request, Stored, Trouble};
+use super::event::{CallerId, Failure, Request, StoreFailure, Stored};
 use super::held::Held;
-use super::turn::Turn;
+use super::output::Output;
 use super::validity::{cut_off, margin, over_at};
 use super::{Flight, Hold, State};
 use crate::lock::{ETag, LeaseId, Record};
@@ -114,48 +114,48 @@ impl Releasing {
 
 impl Hold {
     /// Sends the lease back; nothing else is sent before that is answered or the lease has run out.
-    pub(super) fn release(&mut self, releasing: Releasing, turn: &mut Turn) {
+    pub(super) fn release(&mut self, releasing: Releasing, output: &mut Output) {
         match releasing.step {
-            Step::Release | Step::Settle => self.send_back(Box::new(releasing), turn),
+            Step::Release | Step::Settle => self.send_back(Box::new(releasing), output),
             Step::RunOut => self.state = State::Releasing(Box::new(releasing)),
         }
     }
 
-    fn send_back(&mut self, mut releasing: Box<Releasing>, turn: &mut Turn) {
+    fn send_back(&mut self, mut releasing: Box<Releasing>, output: &mut Output) {
         let request = self.next_request();
         let timeout = cut_off(releasing.lease_duration);
         match releasing.step {
-            Step::Release => turn.push(Action::SendRelease {
+            Step::Release => output.push(Action::SendRelease {
                 request: releasing.sends(request),
                 lease_id: releasing.lease_id,
                 if_match: releasing.hold.as_ref().and_then(|hold| hold.if_match.clone()),
                 timeout,
             }),
-            Step::Settle => turn.push(Action::SendRead { request, timeout }),
+            Step::Settle => output.push(Action::SendRead { request, timeout }),
             Step::RunOut => {}
         }
-        releasing.flight = Flight::Sent { request, until: turn.now + timeout };
+        releasing.flight = Flight::Sent { request, until: output.now + timeout };
         self.state = State::Releasing(releasing);
     }
 
-    pub(super) fn pass_releasing(&mut self, mut releasing: Box<Releasing>, turn: &mut Turn) {
-        if turn.now >= releasing.over_at {
+    pub(super) fn advance_releasing(&mut self, mut releasing: Box<Releasing>, output: &mut Output) {
+        if output.now >= releasing.over_at {
             return match releasing.step {
-                Step::Release | Step::RunOut => self.released(&releasing, turn),
+                Step::Release | Step::RunOut => self.released(&releasing, output),
                 // S13: it cannot be said that the lease was ours until then.
                 Step::Settle if !releasing.uncertain => {
                     let detail = "the record was changed while the hold went on, and could not be read again";
-                    self.lost_before_release(&releasing, LossReason::Taken, detail, turn);
+                    self.lost_before_release(&releasing, LossReason::Taken, detail, output);
                 }
-                Step::Settle => self.released(&releasing, turn),
+                Step::Settle => self.released(&releasing, output),
             };
         }
         match releasing.flight {
-            Flight::Sent { until, .. } if turn.now >= until => {
+            Flight::Sent { until, .. } if output.now >= until => {
                 releasing.uncertain |= releasing.step == Step::Release;
-                self.release_later(releasing, Trouble::unanswered("release"), turn);
+                self.release_later(releasing, StoreFailure::unanswered("release"), output);
             }
-            Flight::Waiting { at } if turn.now >= at => self.send_back(releasing, turn),
+            Flight::Waiting { at } if output.now >= at => self.send_back(releasing, output),
             Flight::Sent { .. } | Flight::Waiting { .. } => {
                 self.state = State::Releasing(releasing);
             }
@@ -166,9 +166,9 @@ impl Hold {
         &mut self,
         request: Request,
         answer: Result<(), Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        let mut releasing = match self.take_state(turn.now) {
+        let mut releasing = match self.take_state(output.now) {
             State::Releasing(releasing) => releasing,
             other @ (State::Idle { .. }
             | State::Acquiring(_)
@@ -183,22 +183,22 @@ impl Hold {
             return;
         }
         let (reason, detail) = match answer {
-            Ok(()) => return self.released(&releasing, turn),
+            Ok(()) => return self.released(&releasing, output),
             // Our own late write, or another's: the record says which (S13).
             Err(Failure::Changed) if releasing.hold.is_some() => {
                 releasing.step = Step::Settle;
-                return self.send_back(releasing, turn);
+                return self.send_back(releasing, output);
             }
-            Err(Failure::Unknown(trouble)) => {
+            Err(Failure::Unknown(store_failure)) => {
                 releasing.uncertain = true;
-                return self.release_later(releasing, trouble, turn);
+                return self.release_later(releasing, store_failure, output);
             }
-            Err(Failure::NotDone(trouble) | Failure::Refused(trouble)) => {
-                return self.release_later(releasing, trouble, turn);
+            Err(Failure::NotDone(store_failure) | Failure::Refused(store_failure)) => {
+                return self.release_later(releasing, store_failure, output);
             }
             Err(failure @ Failure::Contended) => {
-                let trouble = super::acquisition::unexpected("release", &failure);
-                return self.release_later(releasing, trouble, turn);
+                let store_failure = super::acquisition::unexpected("release", &failure);
+                return self.release_later(releasing, store_failure, output);
             }
             Err(Failure::Taken | Failure::Changed) => (LossReason::Taken, TAKEN),
             Err(Failure::Broken) => (LossReason::Broken, super::held::BROKEN),
@@ -206,9 +206,9 @@ impl Hold {
         };
         if releasing.uncertain {
             // S13: the first release was done, and only its answer was lost.
-            self.released(&releasing, turn);
+            self.released(&releasing, output);
         } else {
-            self.lost_before_release(&releasing, reason, detail, turn);
+            self.lost_before_release(&releasing, reason, detail, output);
         }
     }
 
@@ -218,7 +218,7 @@ impl Hold {
         mut releasing: Box<Releasing>,
         request: Request,
         answer: Result<Stored, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         if releasing.step != Step::Settle || !releasing.flight.is(request) {
             self.state = State::Releasing(releasing);
@@ -230,56 +230,63 @@ impl Hold {
                 if let Some(hold) = &mut releasing.hold {
                     hold.if_match = Some(stored.etag.clone());
                 }
-                self.learn(stored, turn.now);
+                self.learn(stored, output.now);
                 releasing.step = Step::Release;
-                self.send_back(releasing, turn);
+                self.send_back(releasing, output);
             }
             // S16: it goes on elsewhere; a release that had been done would have kept the record from being written.
             Ok(stored) if releasing.compare(&stored) == Some(Ordering::Greater) => {
-                self.leave_behind(&releasing, turn);
-                self.released_or_not(&releasing, turn);
+                self.leave_behind(&releasing, output);
+                self.released_or_not(&releasing, output);
             }
             Ok(stored) => {
-                self.learn(stored, turn.now);
+                self.learn(stored, output.now);
                 if releasing.uncertain {
-                    self.released(&releasing, turn);
+                    self.released(&releasing, output);
                 } else {
-                    self.lost_before_release(&releasing, LossReason::Taken, TAKEN, turn);
+                    self.lost_before_release(&releasing, LossReason::Taken, TAKEN, output);
                 }
             }
-            Err(Failure::Deleted) if releasing.uncertain => self.released(&releasing, turn),
+            Err(Failure::Deleted) if releasing.uncertain => self.released(&releasing, output),
             Err(Failure::Deleted) => {
                 let (reason, detail) = (LossReason::LockDeleted, super::held::DELETED);
-                self.lost_before_release(&releasing, reason, detail, turn);
+                self.lost_before_release(&releasing, reason, detail, output);
             }
             Err(
-                Failure::Unknown(trouble) | Failure::NotDone(trouble) | Failure::Refused(trouble),
+                Failure::Unknown(store_failure)
+                | Failure::NotDone(store_failure)
+                | Failure::Refused(store_failure),
             ) => {
-                self.release_later(releasing, trouble, turn);
+                self.release_later(releasing, store_failure, output);
             }
             Err(
                 failure
                 @ (Failure::Contended | Failure::Taken | Failure::Broken | Failure::Changed),
             ) => {
-                let trouble = super::acquisition::unexpected("read", &failure);
-                self.release_later(releasing, trouble, turn);
+                let store_failure = super::acquisition::unexpected("read", &failure);
+                self.release_later(releasing, store_failure, output);
             }
         }
     }
 
-    fn release_later(&mut self, mut releasing: Box<Releasing>, trouble: Trouble, turn: &mut Turn) {
-        let at = turn.now + self.backoff(&trouble, releasing.lease_duration);
+    fn release_later(
+        &mut self,
+        mut releasing: Box<Releasing>,
+        store_failure: StoreFailure,
+        output: &mut Output,
+    ) {
+        let at = output.now + self.backoff(&store_failure, releasing.lease_duration);
         releasing.flight = Flight::Waiting { at };
         self.state = State::Releasing(releasing);
-        self.fail_one_tries(&trouble, turn);
-        self.trouble = Some(Box::new(trouble));
+        self.fail_one_tries(&store_failure, output);
+        self.store_failure = Some(Box::new(store_failure));
     }
 
-    fn released(&mut self, releasing: &Releasing, turn: &mut Turn) {
+    fn released(&mut self, releasing: &Releasing, output: &mut Output) {
         if let Some(Released { caller: Some(caller), resting_until, .. }) = releasing.hold {
-            turn.push(Action::TellReleased { caller, resting_until });
+            output.push(Action::TellReleased { caller, resting_until });
         }
-        self.released_or_not(releasing, turn);
+        self.released_or_not(releasing, output);
     }
 
     /// S13: the hold had been lost before its holder released it, and nobody knew.
@@ -288,19 +295,19 @@ impl Hold {
         releasing: &Releasing,
         reason: LossReason,
         detail: &str,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         if let Some(Released { caller: Some(caller), .. }) = releasing.hold {
             let detail = format!("{detail}; learned when it was released");
-            turn.push(Action::TellLost { caller, reason, detail });
+            output.push(Action::TellLost { caller, reason, detail });
         }
-        self.released_or_not(releasing, turn);
+        self.released_or_not(releasing, output);
     }
 
-    fn released_or_not(&mut self, releasing: &Releasing, turn: &Turn) {
-        self.trouble = None;
-        let not_before = releasing.not_before.unwrap_or(turn.now);
-        self.state = State::Idle { not_before, effort: None };
+    fn released_or_not(&mut self, releasing: &Releasing, output: &Output) {
+        self.store_failure = None;
+        let not_before = releasing.not_before.unwrap_or(output.now);
+        self.state = State::Idle { not_before, retry: None };
     }
 }
 

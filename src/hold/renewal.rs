@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::unexpected;
-use super::event::{Failure, Request, Trouble, TroubleKind};
+use super::event::{Failure, Request, StoreFailure, StoreFailureKind};
 use super::jitter::Jitter;
 use super::validity::{cut_off, valid_until};
 use crate::time::Instant;
@@ -22,7 +22,7 @@ pub(super) struct Renewal {
     tries: Vec<Try>,
     failures: u32,
     /// Why the last try failed, if it did.
-    cause: Option<Box<Trouble>>,
+    cause: Option<Box<StoreFailure>>,
     at_risk: bool,
     suspicion: Suspicion,
 }
@@ -111,7 +111,7 @@ impl Renewal {
     }
 
     /// The earliest moment at which something is to be done, the end of the validity aside.
-    pub(super) fn next_wakeup(&self) -> Instant {
+    pub(super) fn poll_timeout(&self) -> Instant {
         let mut next = match self.waiting_try() {
             Some(waiting) => waiting.sent + cut_off(self.lease_duration),
             None => self.due,
@@ -132,7 +132,7 @@ impl Renewal {
         let overdue = self.tries.iter_mut().find(|one| !one.cut_off && now >= one.sent + limit)?;
         overdue.cut_off = true;
         let answered = Answered { sent: overdue.sent, lateness: overdue.lateness, cut_off: true };
-        self.note_failure(Trouble::unanswered("renewal"), now, jitter);
+        self.note_failure(StoreFailure::unanswered("renewal"), now, jitter);
         Some(answered)
     }
 
@@ -183,9 +183,9 @@ impl Renewal {
     /// A renewal failed in a way that leaves hope: try again after a while, D/30 at first, D/12 at the most (S7).
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant, jitter: &mut Jitter) {
         let cause = match failure {
-            Failure::Unknown(trouble) | Failure::NotDone(trouble) | Failure::Refused(trouble) => {
-                trouble.clone()
-            }
+            Failure::Unknown(store_failure)
+            | Failure::NotDone(store_failure)
+            | Failure::Refused(store_failure) => store_failure.clone(),
             Failure::Contended
             | Failure::Changed
             | Failure::Taken
@@ -196,15 +196,16 @@ impl Renewal {
     }
 
     /// Whether the holder is to be warned now, and of what (S9).
-    pub(super) fn warn(&mut self, now: Instant) -> Option<(TroubleKind, String)> {
+    pub(super) fn warn(&mut self, now: Instant) -> Option<(StoreFailureKind, String)> {
         let suspected = matches!(self.suspicion, Suspicion::Unanswered { .. });
         if self.at_risk || (now < self.at_risk_from() && !suspected) {
             return None;
         }
         self.at_risk = true;
         // Nothing has failed yet: no answer came because nothing was asked in time.
-        let late =
-            || (TroubleKind::Unavailable, "the sidecar was held up and renews late".to_owned());
+        let late = || {
+            (StoreFailureKind::Unavailable, "the sidecar was held up and renews late".to_owned())
+        };
         Some(self.cause.as_ref().map_or_else(late, |cause| (cause.kind, cause.message.clone())))
     }
 
@@ -226,7 +227,7 @@ impl Renewal {
         self.tries.iter().find(|one| !one.cut_off)
     }
 
-    fn note_failure(&mut self, cause: Trouble, now: Instant, jitter: &mut Jitter) {
+    fn note_failure(&mut self, cause: StoreFailure, now: Instant, jitter: &mut Jitter) {
         if let Suspicion::Raised { at } = self.suspicion
             && now >= at + cut_off(self.lease_duration)
         {

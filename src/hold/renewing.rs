@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use super::action::{Action, LossReason};
-use super::event::{Failure, Request, Stored, Trouble};
+use super::event::{Failure, Request, StoreFailure, Stored};
 use super::held::{BROKEN, DELETED, Held, Phase, StoreClock};
+use super::output::Output;
 use super::releasing::TAKEN;
 use super::renewal::Answered;
-use super::turn::Turn;
 use super::validity::cut_off;
 use super::{Hold, State};
 use crate::lock::Record;
@@ -18,26 +18,26 @@ use crate::time::UnixMillis;
 const PROMPT: Duration = Duration::from_secs(2);
 
 impl Hold {
-    pub(super) fn renew(&mut self, held: &mut Held, turn: &mut Turn) {
-        if let Some(missed) = held.renewal.cut_off_overdue(turn.now, &mut self.jitter) {
-            turn.push(Action::ReportRenewal {
+    pub(super) fn renew(&mut self, held: &mut Held, output: &mut Output) {
+        if let Some(missed) = held.renewal.cut_off_overdue(output.now, &mut self.jitter) {
+            output.push(Action::ReportRenewal {
                 latency: None,
                 lateness: missed.lateness,
-                failure: Some(Failure::Unknown(Trouble::unanswered("renewal"))),
+                failure: Some(Failure::Unknown(StoreFailure::unanswered("renewal"))),
             });
         }
-        if held.renewal.is_due(turn.now) {
+        if held.renewal.is_due(output.now) {
             let request = self.next_request();
-            held.renewal.sent(request, turn.now);
+            held.renewal.sent(request, output.now);
             let timeout = cut_off(held.renewal.lease_duration());
             let if_match = self.memory.known.as_ref().map(|known| known.etag().clone());
-            turn.push(Action::SendRenew { request, lease_id: held.lease_id, if_match, timeout });
+            output.push(Action::SendRenew { request, lease_id: held.lease_id, if_match, timeout });
         }
-        if let Some((kind, detail)) = held.renewal.warn(turn.now)
+        if let Some((kind, detail)) = held.renewal.warn(output.now)
             && held.phase == Phase::Active
         {
-            let (caller, valid_until) = (held.caller, held.tell_validity(turn.now));
-            turn.push(Action::TellAtRisk { caller, valid_until, kind, detail });
+            let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
+            output.push(Action::TellAtRisk { caller, valid_until, kind, detail });
         }
     }
 
@@ -45,23 +45,23 @@ impl Hold {
         &mut self,
         request: Request,
         answer: Result<UnixMillis, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        match self.take_state(turn.now) {
+        match self.take_state(output.now) {
             State::Held(mut held) => match held.renewal.answered(request) {
-                Some(answered) => self.renewal_answered(held, answered, answer, turn),
+                Some(answered) => self.renewal_answered(held, answered, answer, output),
                 None => {
                     self.state = State::Held(held);
-                    self.late_answer(request, answer.is_ok(), turn);
+                    self.late_answer(request, answer.is_ok(), output);
                 }
             },
             State::Resuming(resuming) => {
-                self.resume_renew_answered(resuming, request, answer, turn);
+                self.resume_renew_answered(resuming, request, answer, output);
             }
             other @ (State::Idle { .. } | State::Acquiring(_) | State::Releasing(_)) => {
                 self.state = other;
                 // S4: a renewal that succeeds after the hold was lost is released, not kept.
-                self.late_answer(request, answer.is_ok(), turn);
+                self.late_answer(request, answer.is_ok(), output);
             }
         }
     }
@@ -71,12 +71,12 @@ impl Hold {
         mut held: Box<Held>,
         answered: Answered,
         answer: Result<UnixMillis, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         // A try that was cut off has been reported and repeated: of its answer only the definite counts.
         if !answered.cut_off || answer.is_ok() {
-            turn.push(Action::ReportRenewal {
-                latency: Some(turn.now.saturating_since(answered.sent)),
+            output.push(Action::ReportRenewal {
+                latency: Some(output.now.saturating_since(answered.sent)),
                 lateness: answered.lateness,
                 failure: answer.as_ref().err().cloned(),
             });
@@ -84,11 +84,11 @@ impl Hold {
         let (reason, detail) = match answer {
             Ok(time) => {
                 // An answer that was long under way tells the time of long ago.
-                if turn.now.saturating_since(answered.sent) <= PROMPT {
+                if output.now.saturating_since(answered.sent) <= PROMPT {
                     held.store_clock = StoreClock { read_at: answered.sent, time };
                 }
                 let recovered = held.renewal.succeeded(answered.sent);
-                tell_renewed(&mut held, recovered, turn);
+                tell_renewed(&mut held, recovered, output);
                 self.state = State::Held(held);
                 return;
             }
@@ -103,24 +103,24 @@ impl Hold {
                 | Failure::Refused(_)),
             ) => {
                 if !answered.cut_off {
-                    held.renewal.failed(&failure, turn.now, &mut self.jitter);
+                    held.renewal.failed(&failure, output.now, &mut self.jitter);
                 }
                 if failure == Failure::Changed {
-                    self.settle(&mut held, turn);
+                    self.settle(&mut held, output);
                 }
                 self.state = State::Held(held);
                 return;
             }
         };
-        self.lose_lease(held, reason, detail, turn);
+        self.lose_lease(held, reason, detail, output);
     }
 
     /// Somebody has written the record since: it went on elsewhere, or it was a late write of ours (S16).
-    fn settle(&mut self, held: &mut Held, turn: &mut Turn) {
+    fn settle(&mut self, held: &mut Held, output: &mut Output) {
         let request = self.next_request();
         let timeout = cut_off(held.renewal.lease_duration());
         held.settling = Some(request);
-        turn.push(Action::SendRead { request, timeout });
+        output.push(Action::SendRead { request, timeout });
     }
 
     /// The record was read because a renewal met another version than ours. An unknown outcome needs no repeat: the
@@ -130,7 +130,7 @@ impl Hold {
         mut held: Box<Held>,
         request: Request,
         answer: Result<Stored, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         if held.settling != Some(request) {
             self.state = State::Held(held);
@@ -141,7 +141,7 @@ impl Hold {
             Ok(stored) => stored,
             Err(Failure::Deleted) => {
                 let detail = DELETED.to_owned();
-                return self.lose_lease(held, LossReason::LockDeleted, detail, turn);
+                return self.lose_lease(held, LossReason::LockDeleted, detail, output);
             }
             Err(
                 Failure::Contended
@@ -158,38 +158,38 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         let same_lease = record.lease == Some(held.lease_id.fingerprint());
-        self.learn(stored, turn.now);
+        self.learn(stored, output.now);
         match record.generation.cmp(&held.generation) {
             Ordering::Equal if same_lease => {
-                held.renewal.renew_now(turn.now);
+                held.renewal.renew_now(output.now);
                 self.state = State::Held(held);
             }
             // S16: it went on elsewhere, so it is not lost.
-            Ordering::Greater if same_lease => self.moved_on(&held, turn),
+            Ordering::Greater if same_lease => self.moved_on(&held, output),
             Ordering::Less | Ordering::Equal | Ordering::Greater => {
-                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), turn);
+                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
     }
 
     /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
-    pub(super) fn suspect_pause(&mut self, turn: &Turn) {
-        self.suspected_at = Some(turn.now);
+    pub(super) fn suspect_pause(&mut self, output: &Output) {
+        self.suspected_at = Some(output.now);
         if let State::Held(held) = &mut self.state
             && held.is_renewed()
         {
-            held.renewal.suspect(turn.now, &mut self.jitter);
+            held.renewal.suspect(output.now, &mut self.jitter);
         }
     }
 }
 
 /// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
-fn tell_renewed(held: &mut Held, recovered: bool, turn: &mut Turn) {
+fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
     if held.phase != Phase::Active {
         return;
     }
-    let (caller, valid_until) = (held.caller, held.tell_validity(turn.now));
-    turn.push(if recovered {
+    let (caller, valid_until) = (held.caller, held.tell_validity(output.now));
+    output.push(if recovered {
         Action::TellRecovered { caller, valid_until }
     } else {
         Action::TellRenewed { caller, valid_until }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Hold;
 use super::action::Action;
 use super::event::{Resume, Terms};
+use super::output::Output;
 use super::releasing::{Released, Releasing};
 use super::resuming::Resuming;
-use super::turn::Turn;
 use crate::lock::{Fields, Record};
 
 /// The record with the next generation of its hold (S16).
@@ -20,16 +20,16 @@ pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
 impl Hold {
     /// S16: the hold whose lease goes back from here went on elsewhere, and comes here again. Its release went by a version that
     /// has been written over.
-    pub(super) fn leave_behind(&mut self, releasing: &Releasing, turn: &mut Turn) {
+    pub(super) fn leave_behind(&mut self, releasing: &Releasing, output: &mut Output) {
         self.memory.known = None;
         if let Some(caller) = releasing.hold.as_ref().and_then(|hold| hold.caller) {
-            turn.push(Action::TellMoved { caller });
+            output.push(Action::TellMoved { caller });
         }
     }
 
     /// The client released with the generation that it had before this resume: the resume may have been done by now, or a
     /// repeat of it elsewhere, so the lease is left to run out (S16).
-    pub(super) fn give_up_resume(&mut self, resuming: &Resuming, turn: &mut Turn) {
+    pub(super) fn give_up_resume(&mut self, resuming: &Resuming, output: &mut Output) {
         let lease_duration = resuming.resume.terms.lease_duration;
         let released = Released {
             caller: Some(resuming.caller),
@@ -37,8 +37,8 @@ impl Hold {
             generation: resuming.resume.generation,
             resting_until: None,
         };
-        let unused = Releasing::unused(resuming.lease_id(), lease_duration, turn.now);
-        self.release(Releasing { hold: Some(released), ..unused }.running_out(), turn);
+        let unused = Releasing::unused(resuming.lease_id(), lease_duration, output.now);
+        self.release(Releasing { hold: Some(released), ..unused }.running_out(), output);
     }
 }
 

@@ -6,11 +6,11 @@ use super::acquisition::Attempt;
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
 use super::callers::shutting_down;
-use super::event::{CallerId, Failure, Request, Resume, Stored, Trouble, TroubleKind};
-use super::held::{BROKEN, DELETED, Fading, Phase, StoreClock};
+use super::event::{CallerId, Failure, Request, Resume, StoreFailure, StoreFailureKind, Stored};
+use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
+use super::output::Output;
 use super::releasing::TAKEN;
 use super::resume::next_generation;
-use super::turn::Turn;
 use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
@@ -55,52 +55,52 @@ enum Verdict {
 }
 
 impl Hold {
-    pub(super) fn resume(&mut self, caller: CallerId, resume: Resume, turn: &mut Turn) {
+    pub(super) fn resume(&mut self, caller: CallerId, resume: Resume, output: &mut Output) {
         if self.draining {
-            return turn.push(Action::TellFailed { caller, trouble: shutting_down() });
+            return output.push(Action::TellFailed { caller, store_failure: shutting_down() });
         }
-        let Some(resume) = self.resume_here(caller, resume, turn) else { return };
+        let Some(resume) = self.resume_here(caller, resume, output) else { return };
         match self.may_resume(&resume) {
             // S6: nobody wants the lease any more, so nothing is asked of it.
-            Verdict::GoOn if turn.now >= resume.believed_until => {
+            Verdict::GoOn if output.now >= resume.believed_until => {
                 let (reason, detail) = (LossReason::Expired, TOO_LATE.to_owned());
-                return turn.push(Action::TellLost { caller, reason, detail });
+                return output.push(Action::TellLost { caller, reason, detail });
             }
             Verdict::GoOn => {}
             Verdict::Ended => {
                 let detail = "the hold has ended, or another has had the lock since".to_owned();
-                return turn.push(Action::TellLost { caller, reason: LossReason::Taken, detail });
+                return output.push(Action::TellLost { caller, reason: LossReason::Taken, detail });
             }
             Verdict::Later => {
-                let trouble = Trouble {
-                    kind: TroubleKind::Unavailable,
+                let store_failure = StoreFailure {
+                    kind: StoreFailureKind::Unavailable,
                     message: "another hold of this lock is not settled yet".to_owned(),
                     retry_after: None,
                 };
-                return turn.push(Action::TellFailed { caller, trouble });
+                return output.push(Action::TellFailed { caller, store_failure });
             }
         }
         // Who waits here waits for that hold from now on, whatever failed before.
-        self.trouble = None;
-        match self.take_state(turn.now) {
-            State::Idle { effort, .. } => self.drop_effort(effort, turn),
-            State::Acquiring(attempt) => self.drop_attempt(*attempt, turn),
+        self.store_failure = None;
+        match self.take_state(output.now) {
+            State::Idle { retry, .. } => self.drop_retry(retry, output),
+            State::Acquiring(attempt) => self.drop_attempt(*attempt, output),
             State::Resuming(former) => {
-                turn.push(Action::TellSuperseded { caller: former.caller, by: caller });
+                output.push(Action::TellSuperseded { caller: former.caller, by: caller });
             }
-            State::Releasing(releasing) => self.leave_behind(&releasing, turn),
+            State::Releasing(releasing) => self.leave_behind(&releasing, output),
             State::Held(_) => {}
         }
-        let step = Step::Renew { sent: turn.now };
-        let flight = Flight::Waiting { at: turn.now };
+        let step = Step::Renew { sent: output.now };
+        let flight = Flight::Waiting { at: output.now };
         let believed_until = resume.believed_until;
         // Until the store has answered.
-        let store_clock = StoreClock { read_at: turn.now, time: resume.acquired_at };
+        let store_clock = StoreClock { read_at: output.now, time: resume.acquired_at };
         // What is left of them is counted from when the resume was asked for, however long it takes.
-        let bounds = Bounds::new(&resume.terms, turn.now);
+        let bounds = Bounds::new(&resume.terms, output.now);
         let resuming =
             Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
-        self.send_resume(Box::new(resuming), turn);
+        self.send_resume(Box::new(resuming), output);
     }
 
     /// Goes on with a hold that this sidecar still has: its record is known, and written with the next generation. Gives
@@ -109,7 +109,7 @@ impl Hold {
         &mut self,
         caller: CallerId,
         mut resume: Resume,
-        turn: &mut Turn,
+        output: &mut Output,
     ) -> Option<Resume> {
         let State::Held(held) = &self.state else { return Some(resume) };
         if held.lease_id != resume.lease_id || held.token != resume.token {
@@ -118,12 +118,12 @@ impl Hold {
         if resume.generation > held.generation {
             // S16: it went on elsewhere meanwhile, so what is known here is old, also that it is over.
             let held = held.clone();
-            self.moved_on(&held, turn);
+            self.moved_on(&held, output);
             return Some(resume);
         }
         match held.phase {
-            Phase::Active | Phase::Fading(Fading::Silent) => {}
-            Phase::Resting { .. } | Phase::Fading(_) => return Some(resume),
+            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {}
+            Phase::Resting { .. } | Phase::GracePeriod(_) => return Some(resume),
         }
         let known = self.memory.known.as_ref();
         let repeated = !resume.attempt.is_empty() && resume.attempt == held.attempt;
@@ -136,7 +136,7 @@ impl Hold {
             fields: next_generation(known.fields(), &resume),
         };
         let etag = known.etag().clone();
-        turn.push(Action::TellSuperseded { caller: held.caller, by: caller });
+        output.push(Action::TellSuperseded { caller: held.caller, by: caller });
         // What the client was told last was told here.
         resume.believed_until = held.told_until;
         let believed_until = held.believed_until;
@@ -148,10 +148,10 @@ impl Hold {
         for request in held.renewal.unanswered().collect::<Vec<_>>() {
             self.late.keep(request, resume.lease_id, Some(etag.clone()), lease_duration);
         }
-        let flight = Flight::Waiting { at: turn.now };
+        let flight = Flight::Waiting { at: output.now };
         let resuming =
             Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
-        self.send_resume(Box::new(resuming), turn);
+        self.send_resume(Box::new(resuming), output);
         None
     }
 
@@ -176,13 +176,13 @@ impl Hold {
         }
     }
 
-    fn send_resume(&mut self, mut resuming: Box<Resuming>, turn: &mut Turn) {
+    fn send_resume(&mut self, mut resuming: Box<Resuming>, output: &mut Output) {
         let request = self.next_request();
         let lease_id = resuming.lease_id();
         let timeout = cut_off(resuming.resume.terms.lease_duration);
-        turn.push(match &mut resuming.step {
+        output.push(match &mut resuming.step {
             Step::Renew { sent } => {
-                *sent = turn.now;
+                *sent = output.now;
                 Action::SendRenew { request, lease_id, if_match: None, timeout }
             }
             Step::Read { .. } => Action::SendRead { request, timeout },
@@ -194,17 +194,19 @@ impl Hold {
                 timeout,
             },
         });
-        resuming.flight = Flight::Sent { request, until: turn.now + timeout };
+        resuming.flight = Flight::Sent { request, until: output.now + timeout };
         self.state = State::Resuming(resuming);
     }
 
-    pub(super) fn pass_resuming(&mut self, resuming: Box<Resuming>, turn: &mut Turn) {
-        if turn.now >= resuming.resume.believed_until {
-            return self.resume_lost(&resuming, LossReason::Expired, TOO_LATE.to_owned(), turn);
+    pub(super) fn advance_resuming(&mut self, resuming: Box<Resuming>, output: &mut Output) {
+        if output.now >= resuming.resume.believed_until {
+            return self.resume_lost(&resuming, LossReason::Expired, TOO_LATE.to_owned(), output);
         }
         match resuming.flight {
-            Flight::Sent { until, .. } if turn.now >= until => self.resume_later(resuming, turn),
-            Flight::Waiting { at } if turn.now >= at => self.send_resume(resuming, turn),
+            Flight::Sent { until, .. } if output.now >= until => {
+                self.resume_later(resuming, output)
+            }
+            Flight::Waiting { at } if output.now >= at => self.send_resume(resuming, output),
             Flight::Sent { .. } | Flight::Waiting { .. } => {
                 self.state = State::Resuming(resuming);
             }
@@ -216,20 +218,20 @@ impl Hold {
         mut resuming: Box<Resuming>,
         request: Request,
         answer: Result<UnixMillis, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         match resuming.step {
             Step::Renew { sent } if resuming.flight.is(request) => match answer {
                 Ok(time) => {
-                    resuming.store_clock = StoreClock { read_at: turn.now, time };
+                    resuming.store_clock = StoreClock { read_at: output.now, time };
                     resuming.step = Step::Read { renewed: sent };
-                    self.send_resume(resuming, turn);
+                    self.send_resume(resuming, output);
                 }
-                Err(failure) => self.resume_failed(resuming, failure, turn),
+                Err(failure) => self.resume_failed(resuming, failure, output),
             },
             Step::Renew { .. } | Step::Read { .. } | Step::Write { .. } => {
                 self.state = State::Resuming(resuming);
-                self.late_answer(request, answer.is_ok(), turn);
+                self.late_answer(request, answer.is_ok(), output);
             }
         }
     }
@@ -239,7 +241,7 @@ impl Hold {
         mut resuming: Box<Resuming>,
         request: Request,
         answer: Result<Stored, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         let renewed = match resuming.step {
             Step::Read { renewed } if resuming.flight.is(request) => renewed,
@@ -251,18 +253,18 @@ impl Hold {
         match answer {
             Ok(Stored { etag, fields, time, .. }) => {
                 if let Some(bounds) = resuming.resume.bounds.take() {
-                    resuming.bounds.cut(bounds, time, turn.now);
+                    resuming.bounds.cut(bounds, time, output.now);
                 }
-                resuming.store_clock = StoreClock { read_at: turn.now, time };
+                resuming.store_clock = StoreClock { read_at: output.now, time };
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
                     let detail = detail.to_owned();
-                    return self.resume_lost(&resuming, LossReason::Taken, detail, turn);
+                    return self.resume_lost(&resuming, LossReason::Taken, detail, output);
                 }
                 let fields = next_generation(fields, &resuming.resume);
                 resuming.step = Step::Write { renewed, if_match: etag, fields };
-                self.send_resume(resuming, turn);
+                self.send_resume(resuming, output);
             }
-            Err(failure) => self.resume_failed(resuming, failure, turn),
+            Err(failure) => self.resume_failed(resuming, failure, output),
         }
     }
 
@@ -271,7 +273,7 @@ impl Hold {
         mut resuming: Box<Resuming>,
         request: Request,
         answer: Result<ETag, Failure>,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
         let renewed = match resuming.step {
             Step::Write { renewed, .. } if resuming.flight.is(request) => renewed,
@@ -282,10 +284,10 @@ impl Hold {
         };
         match answer {
             // S2: after any wait the validity is checked again.
-            Ok(_) if turn.now >= resuming.valid_until(renewed) => {
-                let reason = resuming.bounds.passed(turn.now).unwrap_or(LossReason::Expired);
+            Ok(_) if output.now >= resuming.valid_until(renewed) => {
+                let reason = resuming.bounds.passed(output.now).unwrap_or(LossReason::Expired);
                 let detail = "the resume took longer than the validity that it renewed".to_owned();
-                self.resume_lost(&resuming, reason, detail, turn);
+                self.resume_lost(&resuming, reason, detail, output);
             }
             Ok(etag) => {
                 let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
@@ -294,19 +296,19 @@ impl Hold {
                     self.memory.known = Some(Known::new(etag, &fields));
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
-                self.grant_resumed(caller, (resume, bounds, store_clock), renewed, turn);
+                self.grant_resumed(caller, (resume, bounds, store_clock), renewed, output);
             }
             Err(Failure::Changed) => {
                 resuming.step = Step::Read { renewed };
-                self.send_resume(resuming, turn);
+                self.send_resume(resuming, output);
             }
-            Err(failure) => self.resume_failed(resuming, failure, turn),
+            Err(failure) => self.resume_failed(resuming, failure, output),
         }
     }
 
     /// The caller of a resume went away. It may be trying elsewhere and still believe in its hold: the lease is
     /// left to run out.
-    pub(super) fn resume_left(&mut self, caller: CallerId, turn: &Turn) -> bool {
+    pub(super) fn resume_left(&mut self, caller: CallerId, output: &Output) -> bool {
         let lease_id = match &self.state {
             State::Resuming(resuming) if resuming.caller == caller => resuming.lease_id(),
             State::Idle { .. }
@@ -315,45 +317,49 @@ impl Hold {
             | State::Releasing(_)
             | State::Resuming(_) => return false,
         };
-        self.leave_to_run_out(lease_id, turn);
+        self.leave_to_run_out(lease_id, output);
         true
     }
 
     /// Its client may still believe, and go on elsewhere: nothing that is answered late releases the lease (S13, S16).
-    pub(super) fn leave_to_run_out(&mut self, lease_id: LeaseId, turn: &Turn) {
+    pub(super) fn leave_to_run_out(&mut self, lease_id: LeaseId, output: &Output) {
         self.late.forget(lease_id);
-        self.state = State::Idle { not_before: turn.now, effort: None };
+        self.state = State::Idle { not_before: output.now, retry: None };
     }
 
     /// S15: the client may go on with its hold at another sidecar, so it is not lost.
-    pub(super) fn drain_resume(&mut self, turn: &mut Turn) {
+    pub(super) fn drain_resume(&mut self, output: &mut Output) {
         if let State::Resuming(resuming) = &self.state {
             let lease_id = resuming.lease_id();
-            turn.push(Action::TellFailed { caller: resuming.caller, trouble: shutting_down() });
-            self.leave_to_run_out(lease_id, turn);
+            output.push(Action::TellFailed {
+                caller: resuming.caller,
+                store_failure: shutting_down(),
+            });
+            self.leave_to_run_out(lease_id, output);
         }
     }
 
-    fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, turn: &mut Turn) {
+    fn resume_failed(&mut self, resuming: Box<Resuming>, failure: Failure, output: &mut Output) {
         let (reason, detail) = match failure {
             Failure::Unknown(_)
             | Failure::NotDone(_)
             | Failure::Refused(_)
             | Failure::Contended
             | Failure::Changed => {
-                return self.resume_later(resuming, turn);
+                return self.resume_later(resuming, output);
             }
             Failure::Taken => (LossReason::Taken, TAKEN),
             Failure::Broken => (LossReason::Broken, BROKEN),
             Failure::Deleted => (LossReason::LockDeleted, DELETED),
         };
-        self.resume_lost(&resuming, reason, detail.to_owned(), turn);
+        self.resume_lost(&resuming, reason, detail.to_owned(), output);
     }
 
-    fn resume_later(&mut self, mut resuming: Box<Resuming>, turn: &Turn) {
+    fn resume_later(&mut self, mut resuming: Box<Resuming>, output: &Output) {
         // The client's validity is running: there is no time for patience.
         let duration = resuming.resume.terms.lease_duration;
-        resuming.flight = Flight::Waiting { at: turn.now + self.jitter.around(duration / 60, 20) };
+        resuming.flight =
+            Flight::Waiting { at: output.now + self.jitter.around(duration / 60, 20) };
         self.state = State::Resuming(resuming);
     }
 
@@ -363,12 +369,12 @@ impl Hold {
         resuming: &Resuming,
         reason: LossReason,
         detail: String,
-        turn: &mut Turn,
+        output: &mut Output,
     ) {
-        turn.push(Action::TellLost { caller: resuming.caller, reason, detail });
+        output.push(Action::TellLost { caller: resuming.caller, reason, detail });
         self.late.forget(resuming.lease_id());
-        let not_before = resuming.believed_until.max(turn.now);
-        self.state = State::Idle { not_before, effort: None };
+        let not_before = resuming.believed_until.max(output.now);
+        self.state = State::Idle { not_before, retry: None };
     }
 }
 
@@ -386,7 +392,7 @@ impl Resuming {
         self.bounds.limit(valid_until(renewed, self.resume.terms.lease_duration))
     }
 
-    pub(super) fn next_wakeup(&self) -> Instant {
+    pub(super) fn poll_timeout(&self) -> Instant {
         self.flight.at().min(self.resume.believed_until)
     }
 }

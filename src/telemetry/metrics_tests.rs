@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::rig::{Rig, request};
 use super::*;
 use crate::coordinator::{HoldEvent, HoldRequest, Outcome, ResumeRequest};
-use crate::hold::TroubleKind;
+use crate::hold::StoreFailureKind;
 use crate::lock::Labels as LockLabels;
 use crate::testing::SimClock;
 use crate::time::SignSource;
@@ -160,15 +160,15 @@ async fn every_observation_moves_its_series_and_no_other() {
 }
 
 #[test]
-fn every_trouble_is_among_the_results_of_acquires() {
+fn every_store_failure_is_among_the_results_of_acquires() {
     let kinds = [
-        TroubleKind::Unavailable,
-        TroubleKind::Throttled,
-        TroubleKind::Denied,
-        TroubleKind::ContainerMissing,
-        TroubleKind::StoreFailed,
-        TroubleKind::TokenNotGrowing,
-        TroubleKind::ShuttingDown,
+        StoreFailureKind::Unavailable,
+        StoreFailureKind::Throttled,
+        StoreFailureKind::Denied,
+        StoreFailureKind::ContainerMissing,
+        StoreFailureKind::StoreFailed,
+        StoreFailureKind::TokenNotGrowing,
+        StoreFailureKind::ShuttingDown,
     ];
     for kind in kinds {
         assert!(AcquireResult::ALL.contains(&AcquireResult::Failed(kind)), "{kind:?}");

@@ -58,9 +58,19 @@ pub(crate) struct Driver {
 
 impl Driver {
     pub(crate) async fn start(language: &'static str, endpoint: &str) -> Self {
+        Self::start_with(language, endpoint, &[]).await
+    }
+
+    /// The same with `environment` added to ours.
+    pub(crate) async fn start_with(
+        language: &'static str,
+        endpoint: &str,
+        environment: &[(&str, &str)],
+    ) -> Self {
         prepare(language).await;
         let (program, mut command) = program(language);
         command.env("LEASEHOLD_ENDPOINT", endpoint).process_group(0).kill_on_drop(true);
+        command.envs(environment.iter().copied());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let started = command.spawn();
         let mut child = started.unwrap_or_else(|error| panic!("{}: {error}", program.display()));
@@ -89,23 +99,44 @@ impl Driver {
         self.commands.flush().await.unwrap();
     }
 
+    /// The language of this driver.
+    pub(crate) const fn language(&self) -> &'static str {
+        self.language
+    }
+
+    /// Waits for the process to end by itself, its commands still open; its exit code, unless a signal ended it.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let Ok(status) = status else {
+            panic!("{}: the process never ended:\n{}", self.language, self.story());
+        };
+        status.unwrap().code()
+    }
+
     /// Waits for the event of that command; others stay to be waited for.
     pub(crate) async fn event(&mut self, id: &str, event: &str) -> Value {
-        let is_it = |told: &Value| told["id"] == id && told["event"] == event;
+        self.outcome(id, &[event]).await
+    }
+
+    /// Waits for whichever of these events of that command comes first.
+    pub(crate) async fn outcome(&mut self, id: &str, events: &[&str]) -> Value {
+        let is_it =
+            |told: &Value| told["id"] == id && events.iter().any(|event| told["event"] == *event);
         if let Some(at) = self.unread.iter().position(is_it) {
             return self.unread.remove(at).unwrap();
         }
         loop {
             let next = tokio::time::timeout(PATIENCE, self.events.recv()).await;
             let Ok(Some(told)) = next else {
-                panic!("{}: {id} never had {event}:\n{}", self.language, self.story());
+                panic!("{}: {id} never told {events:?}:\n{}", self.language, self.story());
             };
             self.told.push(told.to_string());
             let is_rubbish = told.get("rubbish").is_some();
-            let is_refusal = told["event"] == "error" && told["id"] == id && event != "error";
+            let is_refusal =
+                told["event"] == "error" && told["id"] == id && !events.contains(&"error");
             assert!(
                 !is_rubbish && !is_refusal,
-                "{}: waited for {event} of {id}:\n{}",
+                "{}: waited for {events:?} of {id}:\n{}",
                 self.language,
                 self.story()
             );

@@ -10,7 +10,7 @@ use crate::sidecar::Sidecar;
 
 /// The shortest lease, so that its end is not far.
 pub(crate) const SHORT: u64 = 15_000;
-const LONG: u64 = 60_000;
+pub(crate) const LONG: u64 = 60_000;
 
 fn token(told: &Value) -> u64 {
     told["token"].as_u64().unwrap()
@@ -152,15 +152,22 @@ pub(crate) async fn loss_by_break(driver: &mut Driver, _: &mut Sidecar) {
 }
 
 pub(crate) async fn release_says_already_lost(driver: &mut Driver, sidecar: &mut Sidecar) {
-    driver.hold("a", "robbed", LONG).await;
-    // Behind the sidecar's back its lease becomes another's, long before the next renewal would find that.
     let store = rusqlite::Connection::open(sidecar.store()).unwrap();
     store.busy_timeout(Duration::from_secs(20)).unwrap();
-    let robbed = "UPDATE locks SET lease_id = randomblob(16) WHERE name LIKE '%/robbed/%'";
-    assert_eq!(store.execute(robbed, ()).unwrap(), 1);
-    driver.tell("a", "release", json!({})).await;
-    let lost = driver.event("a", "lost").await;
-    assert_eq!(lost["reason"], "TAKEN", "S13: {lost}");
+    // By a call, and by leaving the language's scope form (`with`, `defer`, `using`, try-with-resources, a closure).
+    for form in ["call", "scope"] {
+        let function = format!("robbed-{form}");
+        let command = json!({ "function": function, "lease_ms": LONG, "form": form });
+        driver.tell(form, "hold", command).await;
+        driver.event(form, "granted").await;
+        // Behind the sidecar's back its lease becomes another's, long before the next renewal would find that.
+        let robbed =
+            "UPDATE locks SET lease_id = randomblob(16) WHERE name LIKE '%/' || ?1 || '/%'";
+        assert_eq!(store.execute(robbed, [function]).unwrap(), 1);
+        driver.tell(form, "release", json!({})).await;
+        let lost = driver.event(form, "lost").await;
+        assert_eq!(lost["reason"], "TAKEN", "S13: {lost}");
+    }
 }
 
 pub(crate) async fn at_risk_and_recovered(driver: &mut Driver, sidecar: &mut Sidecar) {

@@ -1,6 +1,7 @@
 //! A sidecar for one driver or a few.
 
 use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -13,16 +14,35 @@ const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 /// A `leasehold serve` on the embedded store.
 pub(crate) struct Sidecar {
     folder: tempfile::TempDir,
+    /// Where it listens beside its socket.
+    tcp: Option<SocketAddr>,
     child: Child,
 }
 
 impl Sidecar {
     pub(crate) async fn start() -> Self {
+        Self::start_at(None).await
+    }
+
+    /// The same, and it listens on loopback beside its socket.
+    pub(crate) async fn start_with_tcp() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        Self::start_at(Some(address)).await
+    }
+
+    async fn start_at(tcp: Option<SocketAddr>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let child = spawn(&folder);
-        let sidecar = Self { folder, child };
+        let child = spawn(&folder, tcp);
+        let sidecar = Self { folder, tcp, child };
         sidecar.wait_until_up().await;
         sidecar
+    }
+
+    /// Where it listens beside its socket, if it does.
+    pub(crate) const fn tcp(&self) -> Option<SocketAddr> {
+        self.tcp
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -46,7 +66,7 @@ impl Sidecar {
 
     /// Starts it anew at the same place.
     pub(crate) async fn restart(&mut self) {
-        self.child = spawn(&self.folder);
+        self.child = spawn(&self.folder, self.tcp);
         self.wait_until_up().await;
     }
 
@@ -74,7 +94,7 @@ impl Drop for Sidecar {
     }
 }
 
-fn spawn(folder: &tempfile::TempDir) -> Child {
+fn spawn(folder: &tempfile::TempDir, tcp: Option<SocketAddr>) -> Child {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let log = File::options().create(true).append(true).open(at("log")).unwrap();
     let mut command = Command::new(BINARY);
@@ -82,7 +102,7 @@ fn spawn(folder: &tempfile::TempDir) -> Child {
     for setting in [
         format!("store.embedded.path={}", at("locks.db")),
         format!("listen.unix={}", at("leasehold.sock")),
-        "listen.tcp=".to_owned(),
+        format!("listen.tcp={}", tcp.map_or_else(String::new, |address| address.to_string())),
         "admin.listen=".to_owned(),
         "admin.allow_break=true".to_owned(),
         // So that waiting without end is more than one wait.

@@ -5,31 +5,36 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 
 use crate::driver::Driver;
-use crate::scenarios;
 use crate::sidecar::Sidecar;
+use crate::{ends, scenarios};
 
-/// Calls `$run` with each scenario's name and function.
+/// Calls `$run` with each scenario's module and name.
 macro_rules! for_each_scenario {
     ($run:ident) => {
-        $run!(acquire);
-        $run!(busy);
-        $run!(wait);
-        $run!(wait_without_end);
-        $run!(cancel_while_waiting);
-        $run!(exception_in_the_block);
-        $run!(bad_input);
-        $run!(calls_of_their_own);
-        $run!(progress);
-        $run!(watch);
-        $run!(loss_by_break);
-        $run!(release_says_already_lost);
-        $run!(at_risk_and_recovered);
-        $run!(restart_with_resume);
-        $run!(release_carries_the_newest_generation);
-        $run!(client_stopped_past_its_validity);
-        $run!(sidecar_stopped_past_the_lease);
-        $run!(quick_locks);
-        $run!(sidecar_gone_for_good);
+        $run!(scenarios, acquire);
+        $run!(scenarios, busy);
+        $run!(scenarios, wait);
+        $run!(scenarios, wait_without_end);
+        $run!(scenarios, cancel_while_waiting);
+        $run!(scenarios, exception_in_the_block);
+        $run!(scenarios, bad_input);
+        $run!(scenarios, calls_of_their_own);
+        $run!(scenarios, progress);
+        $run!(scenarios, watch);
+        $run!(scenarios, loss_by_break);
+        $run!(scenarios, release_says_already_lost);
+        $run!(scenarios, at_risk_and_recovered);
+        $run!(scenarios, restart_with_resume);
+        $run!(scenarios, release_carries_the_newest_generation);
+        $run!(scenarios, client_stopped_past_its_validity);
+        $run!(scenarios, sidecar_stopped_past_the_lease);
+        $run!(scenarios, quick_locks);
+        $run!(ends, exit_with_an_open_iterator);
+        $run!(ends, interrupt_from_outside);
+        $run!(ends, release_is_bounded);
+        $run!(ends, silent_network);
+        // The sidecar does not come back: nothing can follow.
+        $run!(scenarios, sidecar_gone_for_good);
     };
 }
 
@@ -39,21 +44,30 @@ async fn all(language: &'static str) -> Vec<(&'static str, bool)> {
     let mut sidecar = Sidecar::start().await;
     let mut driver = Driver::start(language, &sidecar.endpoint()).await;
     macro_rules! run {
-        ($scenario:ident) => {
-            driver.forget();
-            let running = scenarios::$scenario(&mut driver, &mut sidecar);
-            let went_well = AssertUnwindSafe(running).catch_unwind().await.is_ok();
-            results.push((stringify!($scenario), went_well));
-            if !went_well {
-                // What is left of it must not spoil the next one.
-                sidecar = Sidecar::start().await;
-                driver = Driver::start(language, &sidecar.endpoint()).await;
+        ($module:ident, $scenario:ident) => {
+            if is_asked_for(stringify!($scenario)) {
+                driver.forget();
+                let running = $module::$scenario(&mut driver, &mut sidecar);
+                let went_well = AssertUnwindSafe(running).catch_unwind().await.is_ok();
+                results.push((stringify!($scenario), went_well));
+                if !went_well {
+                    // What is left of it must not spoil the next one.
+                    sidecar = Sidecar::start().await;
+                    driver = Driver::start(language, &sidecar.endpoint()).await;
+                }
             }
         };
     }
     for_each_scenario!(run);
     drop((driver, sidecar));
+    assert!(!results.is_empty(), "LEASEHOLD_TEST_SCENARIOS names no scenario");
     results
+}
+
+/// Whether this scenario was asked for; all are, if none were.
+fn is_asked_for(scenario: &str) -> bool {
+    let asked = std::env::var("LEASEHOLD_TEST_SCENARIOS").unwrap_or_default();
+    asked.is_empty() || asked.split(',').any(|one| one == scenario)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

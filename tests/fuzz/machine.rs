@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::hold::{
     Action, CallerId, Event, Failure, Hold, LeaseGranted, Memory, Request, Resume, Settings,
-    Stored, Terms, Trouble, TroubleKind,
+    StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use leasehold::time::{Instant, UnixMillis};
@@ -60,15 +60,15 @@ fn happens() -> impl Strategy<Value = Happens> {
 }
 
 fn failure(outcome: u8) -> Failure {
-    let trouble = |kind| Trouble { kind, message: "so".to_owned(), retry_after: None };
+    let store_failure = |kind| StoreFailure { kind, message: "so".to_owned(), retry_after: None };
     match outcome {
         1 => Failure::Contended,
         2 => Failure::Taken,
         3 => Failure::Changed,
         4 => Failure::Deleted,
-        5 => Failure::Unknown(trouble(TroubleKind::Unavailable)),
-        6 => Failure::NotDone(trouble(TroubleKind::Throttled)),
-        _ => Failure::Refused(trouble(TroubleKind::Denied)),
+        5 => Failure::Unknown(store_failure(StoreFailureKind::Unavailable)),
+        6 => Failure::NotDone(store_failure(StoreFailureKind::Throttled)),
+        _ => Failure::Refused(store_failure(StoreFailureKind::Denied)),
     }
 }
 
@@ -126,7 +126,7 @@ fn event(happens: Happens, now: Instant) -> Event {
             Event::CallerArrived { caller: CallerId(caller), terms: Arc::new(terms) }
         }
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
-        Happens::Silent(caller) => Event::HolderSilent { caller: CallerId(caller) },
+        Happens::Silent(caller) => Event::HolderDisconnected { caller: CallerId(caller) },
         Happens::Releases(caller, of) => {
             Event::ReleaseAsked { caller: CallerId(caller), generation: known(of) }
         }
@@ -155,7 +155,7 @@ fn event(happens: Happens, now: Instant) -> Event {
         Happens::Broken => Event::LeaseBroken,
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
-        Happens::Time(_) => Event::Wakeup,
+        Happens::Time(_) => Event::TimePassed,
     }
 }
 
@@ -195,14 +195,14 @@ proptest! {
                     ids += 1;
                     hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(7, ids)));
                 }
-                for action in hold.on(event, now) {
+                for action in hold.handle_event(event, now) {
                     if let Action::TellGranted { grant, .. } = action {
                         prop_assert!(grant.valid_until > now, "S2");
                         prop_assert!(grant.token.value() > token || grant.resumed, "S5");
                         token = grant.token.value();
                     }
                 }
-                due.extend(hold.next_wakeup().filter(|at| *at <= now).map(|_| Event::Wakeup));
+                due.extend(hold.poll_timeout().filter(|at| *at <= now).map(|_| Event::TimePassed));
             }
             if let Some(holding) = hold.holding() {
                 prop_assert!(!holding.active || holding.valid_until > now, "S4");

@@ -108,7 +108,7 @@ impl World {
         self.callers.remove(&caller);
         let event = match self.bug {
             Some(Bug::SilenceIsLeaving) => Event::CallerLeft { caller },
-            _ => Event::HolderSilent { caller },
+            _ => Event::HolderDisconnected { caller },
         };
         let latest = if self.plan.crossing.moves { 60_000 } else { 25_000 };
         let delay = millis(random, 0, latest);

@@ -169,7 +169,7 @@ impl Checks {
         }
         let answered = matches!(
             event,
-            Event::Wakeup | Event::AcquireAnswered { .. } | Event::ReadAnswered { .. }
+            Event::TimePassed | Event::AcquireAnswered { .. } | Event::ReadAnswered { .. }
         );
         self.polls[sidecar].reasons += u32::from(!answered);
     }

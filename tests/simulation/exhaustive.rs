@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Granted, Hold, Memory, Resume, Settings, TroubleKind,
+    Action, CallerId, Event, Granted, Hold, Memory, Resume, Settings, StoreFailureKind,
 };
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
@@ -163,7 +163,7 @@ impl State {
             if !sidecar.inbox.is_empty() {
                 steps.push(Step::Look(index));
             }
-            let due = sidecar.hold.next_wakeup();
+            let due = sidecar.hold.poll_timeout();
             if due.is_some_and(|due| due <= Instant::from_boot(self.now)) {
                 steps.push(Step::Wake(index));
             }
@@ -200,7 +200,7 @@ impl State {
                 self.bounds.duplicates -= u8::from(again);
                 self.bounds.losses -= u8::from(answer_lost);
                 if answer_lost {
-                    let unanswered = failed(&action, unknown(TroubleKind::Unavailable));
+                    let unanswered = failed(&action, unknown(StoreFailureKind::Unavailable));
                     self.sidecars[sidecar].inbox.extend(unanswered.map(Arc::new));
                 } else if !again {
                     self.sidecars[sidecar].inbox.push(Arc::new(event));
@@ -209,14 +209,14 @@ impl State {
             Step::LoseRequest(request) => {
                 self.bounds.losses -= 1;
                 let (sidecar, action) = self.requests.remove(request);
-                let unanswered = failed(&action, unknown(TroubleKind::Unavailable));
+                let unanswered = failed(&action, unknown(StoreFailureKind::Unavailable));
                 self.sidecars[sidecar].inbox.extend(unanswered.map(Arc::new));
             }
             Step::Look(index) => {
                 let event = self.sidecars[index].inbox.remove(0);
                 return self.feed(index, again(&event));
             }
-            Step::Wake(index) => return self.feed(index, Event::Wakeup),
+            Step::Wake(index) => return self.feed(index, Event::TimePassed),
             Step::Time => {
                 self.bounds.steps -= 1;
                 self.now += STEP;
@@ -250,7 +250,7 @@ impl State {
             let id = Uuid::from_u64_pair(index as u64 + 1, sidecar.supplied);
             sidecar.hold.supply(LeaseId::from_uuid(id));
         }
-        for action in sidecar.hold.on(event, Instant::from_boot(self.now)) {
+        for action in sidecar.hold.handle_event(event, Instant::from_boot(self.now)) {
             match action {
                 Action::TellGranted { caller, grant } => {
                     let token = grant.token.value();
@@ -283,7 +283,7 @@ impl State {
                         client.until = None;
                     }
                 }
-                action if failed(&action, unknown(TroubleKind::Unavailable)).is_some() => {
+                action if failed(&action, unknown(StoreFailureKind::Unavailable)).is_some() => {
                     self.requests.push((index, action));
                 }
                 _ => {}

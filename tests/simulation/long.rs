@@ -178,7 +178,7 @@ pub(crate) fn moved_machine(seed: u64, bug: Option<Bug>) -> Result<Duration, Str
     let by = i64::try_from(pause.as_millis()).unwrap();
     world.clocks[0].wall_shift += by;
     let life = world.sidecars[0].life;
-    let incoming = crate::due::Incoming::Event(Event::Wakeup);
+    let incoming = crate::due::Incoming::Event(Event::TimePassed);
     world.after(Duration::from_secs(1), Delivery::ToSidecar { sidecar: 0, life, incoming });
     while world.believes(held) && world.now < woken + pause {
         world.run_for(Duration::from_millis(100))?;

@@ -54,12 +54,12 @@ impl Machine {
     }
 
     pub(crate) fn on(&mut self, event: Event, now: Instant) -> Vec<Action> {
-        let Some(bug) = self.bug else { return self.hold.on(event, now) };
+        let Some(bug) = self.bug else { return self.hold.handle_event(event, now) };
         let mut actions = Vec::new();
         let event = self.before(bug, event, now, &mut actions);
         let mut events = vec![event];
         while let Some(event) = events.pop() {
-            for action in self.hold.on(event, now) {
+            for action in self.hold.handle_event(event, now) {
                 match self.behind(bug, action, now) {
                     Behind::Action(action) => actions.push(action),
                     Behind::Event(event) => events.push(event),
@@ -99,22 +99,22 @@ impl Machine {
             }
             (Bug::ForgetsWaiter, event @ Event::CallerArrived { .. }) => {
                 self.arrivals += 1;
-                if self.arrivals.is_multiple_of(3) { Event::Wakeup } else { event }
+                if self.arrivals.is_multiple_of(3) { Event::TimePassed } else { event }
             }
-            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::Wakeup,
+            (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::TimePassed,
             (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
             (Bug::CancelEndsResumed, Event::CallerLeft { caller })
                 if self.resumed.contains(&caller) =>
             {
-                self.own_release(caller).unwrap_or(Event::Wakeup)
+                self.own_release(caller).unwrap_or(Event::TimePassed)
             }
             (Bug::CancelHandsOn, Event::CallerLeft { caller }) => {
                 self.own_release(caller).unwrap_or(Event::CallerLeft { caller })
             }
-            (Bug::SilenceHandsOn, Event::HolderSilent { caller }) => {
-                self.own_release(caller).unwrap_or(Event::HolderSilent { caller })
+            (Bug::SilenceHandsOn, Event::HolderDisconnected { caller }) => {
+                self.own_release(caller).unwrap_or(Event::HolderDisconnected { caller })
             }
-            (Bug::SilentIsRenewed, Event::HolderSilent { .. }) => Event::Wakeup,
+            (Bug::SilentIsRenewed, Event::HolderDisconnected { .. }) => Event::TimePassed,
             (Bug::LeftHandsOn, Event::ReleaseAsked { caller, generation }) => {
                 let release = Event::ReleaseAsked { caller, generation };
                 let newer = self.own.is_some_and(|(_, own)| generation > Some(own));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, TroubleKind};
+use leasehold::hold::{Action, Event, StoreFailureKind};
 
 use crate::chance::{About, millis};
 use crate::due::{Delivery, Incoming};
@@ -17,7 +17,7 @@ pub(crate) const LATEST: Duration = Duration::from_secs(45);
 impl World {
     /// Sends a request to the store; gives the action back if it is none.
     pub(crate) fn send(&mut self, index: usize, action: Action) -> Option<Action> {
-        let Some(unanswered) = failed(&action, unknown(TroubleKind::Unavailable)) else {
+        let Some(unanswered) = failed(&action, unknown(StoreFailureKind::Unavailable)) else {
             return Some(action);
         };
         let (now, calm, plan) = (self.now, self.calm, self.plan);
@@ -25,8 +25,8 @@ impl World {
         sidecar.requests += 1;
         let (life, number) = (sidecar.life, sidecar.requests);
         let refused = match () {
-            () if sidecar.denied_until > now => Some(TroubleKind::Denied),
-            () if sidecar.throttled_until > now => Some(TroubleKind::Throttled),
+            () if sidecar.denied_until > now => Some(StoreFailureKind::Denied),
+            () if sidecar.throttled_until > now => Some(StoreFailureKind::Throttled),
             () => None,
         };
         let cut_off = sidecar.cut_off_until > now;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::hold::{Action, Event, Failure, LeaseGranted, Stored, Trouble, TroubleKind};
+use leasehold::hold::{
+    Action, Event, Failure, LeaseGranted, StoreFailure, StoreFailureKind, Stored,
+};
 use leasehold::lock::{Container, FencingToken, Fields, LeaseId, LockPath};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, MemoryLocks, RecordCopy, StoreError,
@@ -286,12 +288,12 @@ fn failure(error: &StoreError) -> Failure {
 }
 
 /// The failure of a request whose outcome is not known.
-pub(crate) fn unknown(kind: TroubleKind) -> Failure {
-    let trouble = Trouble { kind, message: "simulated".to_owned(), retry_after: None };
+pub(crate) fn unknown(kind: StoreFailureKind) -> Failure {
+    let store_failure = StoreFailure { kind, message: "simulated".to_owned(), retry_after: None };
     match kind {
-        TroubleKind::Denied => Failure::Refused(trouble),
-        TroubleKind::Throttled => Failure::NotDone(trouble),
-        _ => Failure::Unknown(trouble),
+        StoreFailureKind::Denied => Failure::Refused(store_failure),
+        StoreFailureKind::Throttled => Failure::NotDone(store_failure),
+        _ => Failure::Unknown(store_failure),
     }
 }
 

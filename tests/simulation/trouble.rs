@@ -121,7 +121,7 @@ impl World {
         let number = self.number();
         let look = millis(&mut self.chance.of(About::Delay, 98, number), 0, 1_000);
         let life = self.sidecars[machine].life;
-        let incoming = Incoming::Event(Event::Wakeup);
+        let incoming = Incoming::Event(Event::TimePassed);
         self.after(look, Delivery::ToSidecar { sidecar: machine, life, incoming });
         if left > 1 {
             let by = if swings { -by } else { by };

@@ -145,7 +145,7 @@ impl World {
                 return self.checks.fail("S12: a machine goes round without end".to_owned());
             }
             let delivery = self.queue.peek().map(|Reverse(due)| due.at);
-            let wakeup = self.next_wakeup();
+            let wakeup = self.poll_timeout();
             let next = [delivery, wakeup.map(|(at, _)| at)].into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= end) else {
                 self.now = end;
@@ -157,14 +157,14 @@ impl World {
                 self.deliver(due.delivery);
             } else if let Some((_, sidecar)) = wakeup {
                 self.catch_up(sidecar);
-                self.take(sidecar, Incoming::Event(Event::Wakeup));
+                self.take(sidecar, Incoming::Event(Event::TimePassed));
             }
         }
     }
 
-    fn next_wakeup(&self) -> Option<(Duration, usize)> {
+    fn poll_timeout(&self) -> Option<(Duration, usize)> {
         let wakeups = self.sidecars.iter().enumerate().filter_map(|(index, sidecar)| {
-            let at = sidecar.machine.hold.next_wakeup();
+            let at = sidecar.machine.hold.poll_timeout();
             let at = at.map(|at| self.clocks[index].when(at.saturating_sub(sidecar.gained)));
             let at = if sidecar.inbox.is_empty() { at } else { Some(self.now) };
             Some((at?.max(sidecar.paused_until), index))
@@ -230,7 +230,7 @@ impl World {
         self.checks.came_in(index, &event, self.now);
         self.story.count_event(&event);
         let leaves = match &event {
-            Event::CallerLeft { caller } | Event::HolderSilent { caller } => Some(*caller),
+            Event::CallerLeft { caller } | Event::HolderDisconnected { caller } => Some(*caller),
             _ => None,
         };
         let releases = match &event {
@@ -313,7 +313,7 @@ impl World {
 
     pub(crate) fn is_quiet(&self) -> bool {
         self.sidecars.iter().all(|sidecar| {
-            sidecar.machine.hold.is_idle() && sidecar.machine.hold.next_wakeup().is_none()
+            sidecar.machine.hold.is_idle() && sidecar.machine.hold.poll_timeout().is_none()
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{
-    CallError, Extended, Grant, HoldEvent, HoldRequest, LockRecord, LossReason, TroubleKind,
+    CallError, Extended, Grant, HoldEvent, HoldRequest, LockRecord, LossReason, StoreFailureKind,
     Validity,
 };
 use leasehold::lock::{FencingToken, LockPath};
@@ -266,7 +266,7 @@ fn was_disturbed(state: &State, sidecar: usize, (within, now): (Duration, Durati
 }
 
 fn is_unavailable(error: &CallError) -> bool {
-    matches!(error, CallError::Trouble(trouble) if trouble.kind == TroubleKind::Unavailable)
+    matches!(error, CallError::StoreFailure(store_failure) if store_failure.kind == StoreFailureKind::Unavailable)
 }
 
 /// Whether its token was refused as soon as it was given: another is fetched a second later at the soonest (S8).
@@ -284,29 +284,29 @@ pub(crate) fn failed(
     // S18: for a minute after it was found gone, however long that was after it went.
     let gone = state.gone[sidecar].is_some_and(|at| now < at + GONE);
     let disturbed = was_disturbed(state, sidecar, (MEMORY, now));
-    let CallError::Trouble(trouble) = error else { return None };
-    let justified = match trouble.kind {
+    let CallError::StoreFailure(store_failure) = error else { return None };
+    let justified = match store_failure.kind {
         // S18: where the credentials do not allow it, a container is not made.
-        TroubleKind::Denied | TroubleKind::ContainerMissing => {
+        StoreFailureKind::Denied | StoreFailureKind::ContainerMissing => {
             state.service.denied_until.is_some_and(|until| now < until + MEMORY)
                 || is_signed_in_vain(state, sidecar, now)
                 // S8: another token has been asked for, and was not answered.
                 || state.signing_in[sidecar].is_some_and(|at| now < at + UNDER_WAY)
         }
-        TroubleKind::StoreFailed => {
+        StoreFailureKind::StoreFailed => {
             state.service.policy.is_some_and(|(until, _)| now < until + MEMORY) || disturbed
         }
-        TroubleKind::TokenNotGrowing => {
+        StoreFailureKind::TokenNotGrowing => {
             let made = state.service.blob(path.as_str()).map(|blob| blob.made);
             state.checks.was_made_at_once(path, made)
         }
-        TroubleKind::TokenUnreadable => false,
-        TroubleKind::ShuttingDown => state.draining[sidecar],
-        TroubleKind::Unavailable => disturbed || gone,
-        TroubleKind::Throttled => disturbed,
+        StoreFailureKind::TokenUnreadable => false,
+        StoreFailureKind::ShuttingDown => state.draining[sidecar],
+        StoreFailureKind::Unavailable => disturbed || gone,
+        StoreFailureKind::Throttled => disturbed,
     };
     (!justified).then(|| {
-        format!("S8: a waiter of {sidecar} is refused without a cause: {}", trouble.message)
+        format!("S8: a waiter of {sidecar} is refused without a cause: {}", store_failure.message)
     })
 }
 

@@ -238,7 +238,7 @@ impl Pump {
                 () = self.sidecar.dead() => return,
                 how = &mut ended => {
                     match how {
-                        Ok(End::Silent) => stream.fall_silent(),
+                        Ok(End::Silent) => stream.disconnected(),
                         Ok(End::Closed) | Err(_) if over => stream.let_go(),
                         Ok(End::Closed) | Err(_) => drop(stream),
                     }

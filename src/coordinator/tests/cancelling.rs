@@ -90,7 +90,7 @@ async fn s14_a_holder_that_fell_silent_keeps_its_lock_until_its_validity_is_over
     let (here, there) = (account.sidecar(), account.sidecar());
     let (stream, grant) = here.hold(&request("nightly")).await;
     let ends = account.now() + grant.validity.valid_for;
-    stream.fall_silent();
+    stream.disconnected();
     let local = here.acquire(waiting("nightly", 5 * MINUTE));
     let elsewhere = there.ask(waiting("nightly", 50 * SECOND));
     let (next, busy) = tokio::join!(local, elsewhere);

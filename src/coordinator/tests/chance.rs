@@ -132,7 +132,7 @@ impl Client {
         }
         if self.random.chance(300) {
             // Nobody on the other end: what was told last is believed until it is over.
-            stream.fall_silent();
+            stream.disconnected();
             if self.random.chance(600) {
                 pass(self.random.span(20 * SECOND)).await;
                 self.resume(&grant, &belief).await;

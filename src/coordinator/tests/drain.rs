@@ -4,11 +4,11 @@ use super::rig::{
     Account, MINUTE, SECOND, counts, granted, next, next_but_renewals, pass, request, settle,
     waiting,
 };
-use crate::coordinator::{CallError, HoldEvent, LossReason, Outcome, TroubleKind};
+use crate::coordinator::{CallError, HoldEvent, LossReason, Outcome, StoreFailureKind};
 use crate::store::{LeaseState, Operation};
 
 fn is_shutting_down(error: &CallError) -> bool {
-    matches!(error, CallError::Trouble(trouble) if trouble.kind == TroubleKind::ShuttingDown)
+    matches!(error, CallError::StoreFailure(store_failure) if store_failure.kind == StoreFailureKind::ShuttingDown)
 }
 
 #[tokio::test(start_paused = true)]

@@ -202,7 +202,7 @@ async fn s14_a_silent_holder_keeps_everybody_out_until_its_validity_is_over() {
     let (stream, grant) = sidecar.hold(&request("nightly")).await;
     let believed = account.now() + grant.validity.valid_for;
     pass(5 * SECOND).await;
-    stream.fall_silent();
+    stream.disconnected();
     let mut next = sidecar.coordinator.hold(&waiting("nightly", 2 * MINUTE)).unwrap();
     let second = granted(&mut next).await;
     assert!(account.now() >= believed);

@@ -7,7 +7,7 @@ use super::rig::{
     Account, LEASE, MINUTE, granted, next, next_but_renewals, pass, request, settle, waiting,
 };
 use crate::coordinator::{
-    CallError, HoldEvent, LossReason, Observation, Observer, Released, TroubleKind,
+    CallError, HoldEvent, LossReason, Observation, Observer, Released, StoreFailureKind,
 };
 
 /// Panics once at a renewal, when it was told to.
@@ -38,10 +38,10 @@ async fn a_panic_in_the_task_of_one_lock_harms_no_other() {
     };
     assert_eq!(reason, LossReason::Expired);
     assert!(detail.contains("failed inside"), "{detail}");
-    let HoldEvent::Failed(CallError::Trouble(trouble)) = next(&mut waits).await else {
+    let HoldEvent::Failed(CallError::StoreFailure(store_failure)) = next(&mut waits).await else {
         panic!("the waiter is not told")
     };
-    assert_eq!(trouble.kind, TroubleKind::Unavailable);
+    assert_eq!(store_failure.kind, StoreFailureKind::Unavailable);
     assert!(!faulty.0.load(Ordering::Relaxed), "the fault has come");
     let gauges = sidecar.coordinator.gauges();
     assert_eq!((gauges.holds, gauges.waiters, gauges.paths), (1, 0, 1));

@@ -54,7 +54,7 @@ async fn no_more_callers_wait_than_configured_however_their_waits_end() {
         unary.abort();
         settle().await;
         assert_eq!(holds_and_waiters(&sidecar), (0, 1), "round {round}");
-        streams.pop().unwrap().fall_silent();
+        streams.pop().unwrap().disconnected();
         settle().await;
         sidecar.assert_idle();
     }
@@ -67,9 +67,9 @@ async fn a_wait_that_fails_is_counted_out() {
     sidecar.faults().go_down(Duration::MAX);
     for _ in 0..5 {
         let refused = sidecar.ask(request("nightly")).await.unwrap_err();
-        assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+        assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
         let refused = sidecar.ask(waiting("nightly", SECOND)).await.unwrap_err();
-        assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+        assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
     }
     sidecar.faults().go_down(Duration::ZERO);
     pass(5 * SECOND).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, counts, granted, next, pass, request, settle, waiting,
 };
-use crate::coordinator::{CallError, HoldEvent, StoreStatus, TroubleKind};
+use crate::coordinator::{CallError, HoldEvent, StoreFailureKind, StoreStatus};
 use crate::store::Operation;
 
 #[tokio::test(start_paused = true)]
@@ -14,11 +14,12 @@ async fn s18_calls_fail_with_the_cause_while_the_store_is_down_and_work_again_af
     let status = sidecar.coordinator.store_status();
     assert_eq!(*status.borrow(), StoreStatus::Unknown);
     sidecar.faults().go_down(Duration::MAX);
-    let CallError::Trouble(trouble) = sidecar.ask(request("nightly")).await.unwrap_err() else {
+    let CallError::StoreFailure(store_failure) = sidecar.ask(request("nightly")).await.unwrap_err()
+    else {
         panic!("no trouble")
     };
-    assert_eq!(trouble.kind, TroubleKind::Unavailable);
-    assert!(trouble.message.contains("connection refused"), "{}", trouble.message);
+    assert_eq!(store_failure.kind, StoreFailureKind::Unavailable);
+    assert!(store_failure.message.contains("connection refused"), "{}", store_failure.message);
     let StoreStatus::NotReady { cause, .. } = status.borrow().clone() else { panic!("ready") };
     assert!(cause.contains("connection refused"), "{cause}");
     sidecar.faults().go_down(Duration::ZERO);
@@ -47,7 +48,7 @@ async fn s9_a_hold_lives_through_an_outage_that_is_shorter_than_its_validity() {
     let HoldEvent::AtRisk { kind, detail, validity } = next(&mut stream).await else {
         panic!("not warned")
     };
-    assert_eq!(kind, TroubleKind::Unavailable);
+    assert_eq!(kind, StoreFailureKind::Unavailable);
     assert!(detail.contains("connection refused"), "{detail}");
     assert!(validity.valid_for < LEASE / 3);
     assert_eq!(sidecar.coordinator.gauges().at_risk, 1);
@@ -60,12 +61,13 @@ async fn s18_a_missing_container_is_no_missing_lock() {
     let account = Account::new();
     account.store.locks().require_containers();
     let sidecar = account.sidecar();
-    let CallError::Trouble(trouble) = sidecar.ask(waiting("nightly", MINUTE)).await.unwrap_err()
+    let CallError::StoreFailure(store_failure) =
+        sidecar.ask(waiting("nightly", MINUTE)).await.unwrap_err()
     else {
         panic!("no trouble")
     };
-    assert_eq!(trouble.kind, TroubleKind::ContainerMissing);
-    assert!(trouble.message.contains("leasehold"), "{}", trouble.message);
+    assert_eq!(store_failure.kind, StoreFailureKind::ContainerMissing);
+    assert!(store_failure.message.contains("leasehold"), "{}", store_failure.message);
     let container = crate::lock::Container::parse("leasehold").unwrap();
     account.store.locks().create_container(&container);
     sidecar.acquire(request("nightly")).await;
@@ -114,10 +116,10 @@ async fn s18_a_store_that_never_answers_does_not_hang_a_call() {
     });
     let began = account.now();
     let refused = sidecar.ask(request("nightly")).await.unwrap_err();
-    assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+    assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
     assert!(account.now() - began <= 10 * SECOND);
     let refused = sidecar.coordinator.get(&super::rig::by_key("nightly")).await.unwrap_err();
-    assert!(matches!(refused, CallError::Trouble(_)), "{refused}");
+    assert!(matches!(refused, CallError::StoreFailure(_)), "{refused}");
     sidecar.faults().set_plan(crate::store::FaultPlan::default());
     let mut stream = sidecar.coordinator.hold(&waiting("nightly", MINUTE)).unwrap();
     granted(&mut stream).await;

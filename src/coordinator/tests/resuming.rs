@@ -21,7 +21,7 @@ async fn s16_a_hold_goes_on_here_with_its_token() {
     let sidecar = account.sidecar();
     let (stream, first) = sidecar.hold(&request("nightly")).await;
     pass(10 * SECOND).await;
-    stream.fall_silent();
+    stream.disconnected();
     settle().await;
     let mut resumed = sidecar.coordinator.resume(&resume(&first)).unwrap();
     let second = granted(&mut resumed).await;
@@ -65,7 +65,7 @@ async fn s16_a_hold_goes_on_at_a_sidecar_that_was_restarted() {
     let old = account.sidecar();
     let (stream, first) = old.hold(&request("nightly")).await;
     pass(5 * SECOND).await;
-    stream.fall_silent();
+    stream.disconnected();
     let new = account.sidecar();
     let mut resumed = new.coordinator.resume(&resume(&first)).unwrap();
     let second = granted(&mut resumed).await;
@@ -109,7 +109,7 @@ async fn s16_a_resume_that_goes_away_leaves_nothing_behind() {
     for millis in 0..30 {
         let (old, new) = (account.sidecar(), account.sidecar());
         let (stream, first) = old.hold(&waiting("nightly", 5 * MINUTE)).await;
-        stream.fall_silent();
+        stream.disconnected();
         new.faults().set_plan(crate::store::FaultPlan {
             delay_answer: 1_000,
             longest_delay: std::time::Duration::from_millis(10),
@@ -159,7 +159,7 @@ async fn s16_the_bounds_of_a_hold_are_not_stretched_by_a_resume() {
     let mut grant = first;
     for _ in 0..3 {
         pass(30 * SECOND).await;
-        stream.fall_silent();
+        stream.disconnected();
         settle().await;
         stream = sidecar.coordinator.resume(&resume(&grant)).unwrap();
         grant = granted(&mut stream).await;
@@ -184,7 +184,7 @@ async fn s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation
         let second = granted(&mut resumed).await;
         match closed {
             true => drop(stream),
-            false => stream.fall_silent(),
+            false => stream.disconnected(),
         }
         settle().await;
         pass(LEASE).await;

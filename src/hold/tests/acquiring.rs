@@ -1,9 +1,9 @@
 //! From a caller to a grant: S2, S5, S6, S18.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, terms, trouble,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, millis, one_try, outage, secs, store_failure, terms,
 };
-use crate::hold::{Action, Failure, Terms, Trouble, TroubleKind};
+use crate::hold::{Action, Failure, StoreFailure, StoreFailureKind, Terms};
 use crate::lock::{FencingToken, LeaseId};
 
 fn acquire(action: &Action) -> (LeaseId, bool, bool) {
@@ -107,7 +107,7 @@ fn s5_a_store_that_fell_back_gets_no_grant() {
     rig.arrive(BOB, terms());
     rig.serve();
     let told = rig.told();
-    assert_eq!(trouble(&told, BOB), Some(TroubleKind::TokenNotGrowing));
+    assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::TokenNotGrowing));
     assert!(told.iter().any(|action| matches!(action, Action::ReportTokenNotGrowing { .. })));
     assert!(!rig.is_leased(), "its lease is released");
 }
@@ -202,8 +202,8 @@ fn s18_refused_callers_are_told_at_once_and_the_lease_is_not_kept() {
     let mut rig = Rig::new();
     rig.arrive(ANN, terms());
     rig.arrive(BOB, terms());
-    let denied = Trouble {
-        kind: TroubleKind::Denied,
+    let denied = StoreFailure {
+        kind: StoreFailureKind::Denied,
         message: "needs Storage Blob Data Contributor".to_owned(),
         retry_after: None,
     };
@@ -211,8 +211,8 @@ fn s18_refused_callers_are_told_at_once_and_the_lease_is_not_kept() {
     rig.serve_one(&acquire);
     rig.fail(Failure::Refused(denied));
     let told = rig.told();
-    assert_eq!(trouble(&told, ANN), Some(TroubleKind::Denied));
-    assert_eq!(trouble(&told, BOB), Some(TroubleKind::Denied));
+    assert_eq!(store_failure(&told, ANN), Some(StoreFailureKind::Denied));
+    assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::Denied));
     rig.serve();
     assert!(!rig.is_leased());
     assert!(rig.hold.is_idle());
@@ -223,7 +223,7 @@ fn s18_a_wait_that_ends_in_an_outage_says_so_and_one_in_contention_says_busy() {
     let mut rig = Rig::new();
     rig.arrive(ANN, Terms { wait: secs(10), ..terms() });
     rig.pass_failing(secs(11));
-    assert_eq!(trouble(&rig.told(), ANN), Some(TroubleKind::Unavailable));
+    assert_eq!(store_failure(&rig.told(), ANN), Some(StoreFailureKind::Unavailable));
     rig.pass_served(secs(20));
     // The outage is over: who waits for a holder is told busy, not of old troubles.
     rig.arrive(BOB, terms());
@@ -242,7 +242,7 @@ fn s18_one_try_is_answered_also_while_a_lease_cannot_be_given_back() {
     rig.fail(outage());
     rig.arrive(BOB, one_try());
     rig.pass_failing(secs(5));
-    assert_eq!(trouble(&rig.told(), BOB), Some(TroubleKind::Unavailable));
+    assert_eq!(store_failure(&rig.told(), BOB), Some(StoreFailureKind::Unavailable));
 }
 
 #[test]
@@ -278,5 +278,5 @@ fn s5_a_token_that_was_seen_already_is_not_granted_again() {
     rig.hold.memory.highest = FencingToken::after_acquisition(rig.record().token, time);
     rig.arrive(BOB, terms());
     rig.serve();
-    assert_eq!(trouble(&rig.told(), BOB), Some(TroubleKind::TokenNotGrowing));
+    assert_eq!(store_failure(&rig.told(), BOB), Some(StoreFailureKind::TokenNotGrowing));
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::rig::{ANN, BOB, CAT, Rig, loss, millis, outage, released, secs, terms, trouble};
+use super::rig::{ANN, BOB, CAT, Rig, loss, millis, outage, released, secs, store_failure, terms};
 use super::table::{Table, failed};
 use crate::hold::{
-    Action, Event, Failure, LeaseGranted, LossReason, Request, Stored, Terms, TroubleKind,
+    Action, Event, Failure, LeaseGranted, LossReason, Request, StoreFailureKind, Stored, Terms,
 };
 use crate::lock::{ETag, Fields};
 
@@ -36,7 +36,7 @@ fn strangers(now: Duration) -> Vec<Event> {
 /// Strangers' answers change nothing of a machine in this state.
 fn hears_no_strangers(rig: &mut Rig, state: &str) {
     assert_eq!(rig.hold.state(), state);
-    rig.on(Event::Wakeup);
+    rig.on(Event::TimePassed);
     let (before, sent) = (format!("{:?}", rig.hold), rig.sent.len());
     rig.told();
     for event in strangers(rig.now) {
@@ -283,6 +283,6 @@ fn s5_a_token_that_cannot_be_read_gets_no_grant_and_its_caller_is_told() {
     rig.arrive(BOB, terms());
     rig.serve();
     let told = rig.told();
-    assert_eq!(trouble(&told, BOB), Some(TroubleKind::TokenUnreadable));
+    assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::TokenUnreadable));
     assert!(!rig.is_leased() && rig.hold.is_idle(), "its lease is released");
 }

@@ -1,9 +1,9 @@
 //! Resumes that cannot go on, or only one of which can: S15, S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, terms, trouble,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, store_failure, terms,
 };
-use crate::hold::{Action, Event, Failure, Granted, LossReason, Terms, TroubleKind};
+use crate::hold::{Action, Event, Failure, Granted, LossReason, StoreFailureKind, Terms};
 use crate::lock::{FencingToken, LeaseId};
 
 /// What a client would bring of a hold that this sidecar does not know, with a greater token.
@@ -13,18 +13,22 @@ fn elsewhere(grant: &Granted) -> Granted {
     Granted { token, lease_id, ..grant.clone() }
 }
 
-/// What a resume is answered at once: a loss, a trouble, or nothing while the store is asked.
-fn answer(rig: &mut Rig, grant: &Granted) -> (Option<LossReason>, Option<TroubleKind>) {
+/// What a resume is answered at once: a loss, a store failure, or nothing while the store is asked.
+fn answer(rig: &mut Rig, grant: &Granted) -> (Option<LossReason>, Option<StoreFailureKind>) {
     rig.sent.clear();
     rig.resume(BOB, grant, terms(), secs(9));
     let told = rig.told();
-    assert_eq!(rig.sent.is_empty(), loss(&told, BOB).is_some() || trouble(&told, BOB).is_some());
-    (loss(&told, BOB), trouble(&told, BOB))
+    assert_eq!(
+        rig.sent.is_empty(),
+        loss(&told, BOB).is_some() || store_failure(&told, BOB).is_some()
+    );
+    (loss(&told, BOB), store_failure(&told, BOB))
 }
 
-const ENDED: (Option<LossReason>, Option<TroubleKind>) = (Some(LossReason::Taken), None);
-const LATER: (Option<LossReason>, Option<TroubleKind>) = (None, Some(TroubleKind::Unavailable));
-const GOES_ON: (Option<LossReason>, Option<TroubleKind>) = (None, None);
+const ENDED: (Option<LossReason>, Option<StoreFailureKind>) = (Some(LossReason::Taken), None);
+const LATER: (Option<LossReason>, Option<StoreFailureKind>) =
+    (None, Some(StoreFailureKind::Unavailable));
+const GOES_ON: (Option<LossReason>, Option<StoreFailureKind>) = (None, None);
 
 #[test]
 fn s16_a_hold_that_rests_or_was_lost_is_not_resumed() {
@@ -162,7 +166,7 @@ fn s16_nothing_is_asked_while_a_lease_runs_out() {
     rig.arrive(CAT, terms());
     rig.release(BOB);
     assert_eq!(rig.hold.state(), "releasing");
-    assert_eq!(rig.hold.next_wakeup(), Some(begun + millis(15_800)));
+    assert_eq!(rig.hold.poll_timeout(), Some(begun + millis(15_800)));
     rig.pass(millis(15_700));
     assert!(rig.sent.is_empty(), "{:?}", rig.sent);
     assert_eq!(released(&rig.told(), BOB), None);

@@ -1,7 +1,8 @@
 //! What happens at the same time: calls, resumes, rests and late answers that cross each other (S11 to S16).
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, released, secs, terms, trouble,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, released, secs, store_failure,
+    terms,
 };
 use crate::hold::{Action, Event, LossReason, StoreBounds, Terms};
 
@@ -139,7 +140,7 @@ fn s12_a_repeated_call_that_waits_no_longer_is_answered_at_once() {
     assert!(told.contains(&Action::TellSuperseded { caller: BOB, by: CAT }));
     assert!(is_busy(&told, CAT), "{told:?}");
     assert_eq!(rig.hold.waiting(), 0);
-    assert_eq!(trouble(&told, CAT), None);
+    assert_eq!(store_failure(&told, CAT), None);
 }
 
 #[test]

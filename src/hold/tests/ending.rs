@@ -1,9 +1,10 @@
 //! How holds end: S1, S13 to S15, S17.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, terms, trouble,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, store_failure,
+    terms,
 };
-use crate::hold::{Action, CallerId, Event, Failure, LossReason, Terms, TroubleKind};
+use crate::hold::{Action, CallerId, Event, Failure, LossReason, StoreFailureKind, Terms};
 
 #[test]
 fn s1_two_sidecars_never_grant_at_once() {
@@ -126,9 +127,9 @@ fn s15_a_drain_refuses_the_new_warns_the_holder_and_releases_as_it_lets_go() {
     rig.on(Event::DrainStarted { ends });
     let told = rig.told();
     assert!(told.contains(&Action::TellDraining { caller: ANN, ends }));
-    assert_eq!(trouble(&told, BOB), Some(TroubleKind::ShuttingDown));
+    assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::ShuttingDown));
     rig.arrive(CAT, one_try());
-    assert_eq!(trouble(&rig.told(), CAT), Some(TroubleKind::ShuttingDown));
+    assert_eq!(store_failure(&rig.told(), CAT), Some(StoreFailureKind::ShuttingDown));
     rig.pass_served(secs(18));
     assert!(rig.hold.validity(ANN).is_some(), "it is renewed until the drain ends");
     rig.release(ANN);
@@ -169,10 +170,13 @@ fn s15_a_resume_under_way_is_sent_elsewhere_not_lost() {
     rig.resume(BOB, &grant, terms(), secs(9));
     rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
     let told = rig.told();
-    assert_eq!((trouble(&told, BOB), loss(&told, BOB)), (Some(TroubleKind::ShuttingDown), None));
+    assert_eq!(
+        (store_failure(&told, BOB), loss(&told, BOB)),
+        (Some(StoreFailureKind::ShuttingDown), None)
+    );
     rig.serve();
     rig.resume(CAT, &grant, terms(), secs(9));
-    assert_eq!(trouble(&rig.told(), CAT), Some(TroubleKind::ShuttingDown));
+    assert_eq!(store_failure(&rig.told(), CAT), Some(StoreFailureKind::ShuttingDown));
     assert!(rig.is_leased());
 }
 
@@ -187,7 +191,7 @@ fn s15_a_drain_gives_up_what_is_being_acquired() {
         }
         rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
         rig.pass_served(secs(5));
-        assert_eq!(trouble(&rig.told(), ANN), Some(TroubleKind::ShuttingDown));
+        assert_eq!(store_failure(&rig.told(), ANN), Some(StoreFailureKind::ShuttingDown));
         assert!(!rig.is_leased());
         assert!(rig.hold.is_idle());
     }
@@ -222,9 +226,9 @@ fn spurious_events_do_nothing() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     let stranger = CallerId(99);
     for event in [
-        Event::Wakeup,
+        Event::TimePassed,
         Event::CallerLeft { caller: stranger },
-        Event::HolderSilent { caller: stranger },
+        Event::HolderDisconnected { caller: stranger },
         Event::ReleaseAsked { caller: stranger, generation: None },
         Event::ExtendAsked { caller: stranger, generation: None, max_hold: secs(0) },
         Event::ProgressReported { caller: stranger, generation: None },

@@ -41,10 +41,10 @@ fn step_both(rig: &mut Rig, other: &mut Rig, span: Duration) {
 #[test]
 fn s10_who_takes_a_lock_now_and_then_does_not_stand_back() {
     let mut rig = Rig::new();
-    for turn in 0..5 {
-        rig.grant(CallerId(turn), terms());
+    for output in 0..5 {
+        rig.grant(CallerId(output), terms());
         rig.pass_served(secs(8));
-        rig.release(CallerId(turn));
+        rig.release(CallerId(output));
         rig.pass_served(secs(7));
     }
     rig.grant(CallerId(9), terms());
@@ -109,7 +109,7 @@ fn loop_twice(first: Duration, second: Duration) -> Rig {
 /// How long it stands back.
 fn stands_back(rig: &mut Rig) -> Duration {
     rig.arrive(CAT, terms());
-    rig.hold.next_wakeup().expect("it waits for its turn") - rig.at()
+    rig.hold.poll_timeout().expect("it waits for its output") - rig.at()
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn s12_s10_one_try_does_not_wait_for_long_while_this_sidecar_stands_back() {
     rig.leave(CAT);
     rig.pass(millis(300));
     rig.arrive(CAT, one_try());
-    assert_eq!(rig.hold.next_wakeup(), Some(ends));
+    assert_eq!(rig.hold.poll_timeout(), Some(ends));
     // A rest is no standing back: the answer is known.
     let (mut rig, mut other) = Rig::pair();
     let grant = rig.grant(ANN, Terms { min_hold: secs(40), ..terms() });

@@ -1,9 +1,9 @@
 //! Holds that have left, stale resumes, and suspicions that cross with grants: S3, S6, S11 to S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, terms, trouble,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, store_failure, terms,
 };
-use crate::hold::{Action, Event, Terms, TroubleKind};
+use crate::hold::{Action, Event, StoreFailureKind, Terms};
 
 /// The stream is closed where the hold was; it goes on elsewhere.
 #[test]
@@ -64,7 +64,7 @@ fn s6_a_stale_resume_does_not_throw_a_lease_away() {
     rig.resume(BOB, &grant, terms(), secs(15));
     rig.pass_served(secs(2));
     let told = rig.told();
-    assert_eq!(trouble(&told, BOB), Some(TroubleKind::Unavailable), "it may ask again");
+    assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::Unavailable), "it may ask again");
     assert!(is_granted(&told, CAT), "nobody else wants it: {told:?}");
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rig::{ANN, BOB, Rig, is_granted, loss, millis, outage, secs, terms};
-use crate::hold::{Action, Failure, LossReason, Terms, TroubleKind};
+use crate::hold::{Action, Failure, LossReason, StoreFailureKind, Terms};
 use crate::time::Instant;
 
 /// When the first of the matching actions comes while the store is out, since the grant's send.
@@ -12,7 +12,7 @@ fn first(lease_seconds: u64, which: fn(&Action) -> bool) -> Duration {
     let (mut rig, _) = Rig::with_holder(ANN, asked);
     let sent = rig.now;
     loop {
-        let at = rig.hold.next_wakeup().expect("a hold always has something to do");
+        let at = rig.hold.poll_timeout().expect("a hold always has something to do");
         rig.pass(at - rig.at());
         while let Some(action) = rig.sent.front() {
             if which(action) {
@@ -63,7 +63,7 @@ fn s7_a_failed_renewal_is_repeated_with_backoff_until_the_end() {
     let mut tries = 0;
     let mut longest = Duration::ZERO;
     while loss(&rig.told(), ANN).is_none() {
-        let wait = rig.hold.next_wakeup().unwrap() - rig.at();
+        let wait = rig.hold.poll_timeout().unwrap() - rig.at();
         rig.pass(wait);
         if !rig.sent.is_empty() && matches!(rig.sent[0], Action::SendRenew { .. }) {
             let pause = rig.now - last;
@@ -82,15 +82,15 @@ fn s7_a_failed_renewal_is_repeated_with_backoff_until_the_end() {
 #[test]
 fn s7_a_try_is_cut_off_and_repeated() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
-    rig.pass(rig.hold.next_wakeup().unwrap() - rig.at());
+    rig.pass(rig.hold.poll_timeout().unwrap() - rig.at());
     let first = rig.request();
     assert!(matches!(first, Action::SendRenew { timeout, .. } if timeout == millis(2_500)));
     rig.pass(millis(2_500));
-    let again_at = rig.hold.next_wakeup();
+    let again_at = rig.hold.poll_timeout();
     rig.pass(millis(400));
     // That it failed is known: to be told so late puts nothing off.
     rig.on(super::table::failed(&first, outage()).unwrap());
-    assert_eq!(rig.hold.next_wakeup(), again_at);
+    assert_eq!(rig.hold.poll_timeout(), again_at);
     rig.pass(secs(1));
     assert!(matches!(rig.request(), Action::SendRenew { .. }));
     let told = rig.told();
@@ -109,7 +109,7 @@ fn s9_a_renewal_that_succeeds_again_is_told() {
         Action::TellAtRisk { kind, detail, .. } => Some((*kind, detail.as_str())),
         _ => None,
     });
-    assert_eq!(cause, Some((TroubleKind::Unavailable, "connection reset")));
+    assert_eq!(cause, Some((StoreFailureKind::Unavailable, "connection reset")));
     rig.pass_served(secs(2));
     assert!(rig.told().iter().any(|action| matches!(action, Action::TellRecovered { .. })));
     rig.pass_served(secs(60));
@@ -133,7 +133,7 @@ fn s8_the_stores_definite_word_ends_a_hold_at_once() {
 #[test]
 fn s8_everything_else_is_retried() {
     let refused = match outage() {
-        Failure::Unknown(trouble) => Failure::Refused(trouble),
+        Failure::Unknown(store_failure) => Failure::Refused(store_failure),
         other => other,
     };
     for failure in [outage(), refused, Failure::Contended, Failure::Changed] {
@@ -200,7 +200,7 @@ fn s13_a_lease_the_store_gave_away_is_not_sought_here_while_it_may_be_believed_i
     rig.pass(millis(5_500));
     rig.serve();
     assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
-    let wakeup: Instant = rig.hold.next_wakeup().unwrap();
+    let wakeup: Instant = rig.hold.poll_timeout().unwrap();
     let slow = grant.valid_until + millis(142);
     assert_eq!(wakeup, slow, "the validity that was told runs on, also by a slow clock");
     rig.pass_served(wakeup - rig.at() - millis(1));

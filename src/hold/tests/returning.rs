@@ -1,7 +1,9 @@
 //! Who comes back to a sidecar that is busy with an older hold, or too late: S6, S13, S16.
 
-use super::rig::{ANN, BOB, CAT, Rig, is_busy, is_granted, loss, outage, secs, terms, trouble};
-use crate::hold::{Action, LossReason, Terms, TroubleKind};
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, outage, secs, store_failure, terms,
+};
+use crate::hold::{Action, LossReason, StoreFailureKind, Terms};
 
 #[test]
 fn s16_a_resume_waits_for_a_sidecar_that_does_not_know_yet_that_its_own_lease_is_gone() {
@@ -13,7 +15,7 @@ fn s16_a_resume_waits_for_a_sidecar_that_does_not_know_yet_that_its_own_lease_is
     rig.resume(BOB, &grant, terms(), secs(9));
     let told = rig.told();
     assert_eq!(loss(&told, BOB), None, "CAT's hold goes on");
-    assert_eq!(trouble(&told, BOB), Some(TroubleKind::Unavailable));
+    assert_eq!(store_failure(&told, BOB), Some(StoreFailureKind::Unavailable));
     // Its next renewal shows it; nobody here believes any more when the lease would have run out.
     rig.pass_served(secs(15));
     other.pass_served(secs(15));

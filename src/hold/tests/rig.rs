@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::table::{Table, failed};
 use crate::hold::{
     Action, CallerId, Event, Failure, Granted, Hold, LossReason, Memory, Resume, Settings,
-    StoreBounds, Terms, Trouble, TroubleKind,
+    StoreBounds, StoreFailure, StoreFailureKind, Terms,
 };
 use crate::lock::{LeaseId, Record};
 use crate::time::Instant;
@@ -49,8 +49,8 @@ pub(super) fn one_try() -> Terms {
 }
 
 pub(super) fn outage() -> Failure {
-    Failure::Unknown(Trouble {
-        kind: TroubleKind::Unavailable,
+    Failure::Unknown(StoreFailure {
+        kind: StoreFailureKind::Unavailable,
         message: "connection reset".to_owned(),
         retry_after: None,
     })
@@ -133,7 +133,7 @@ impl Rig {
         }
         self.events += 1;
         assert!(self.events < MOST_EVENTS, "the machine never rests");
-        for action in self.hold.on(event, self.at()) {
+        for action in self.hold.handle_event(event, self.at()) {
             if failed(&action, outage()).is_some() {
                 self.sent.push_back(action);
             } else {
@@ -151,7 +151,7 @@ impl Rig {
     }
 
     pub(super) fn silent(&mut self, caller: CallerId) {
-        self.on(Event::HolderSilent { caller });
+        self.on(Event::HolderDisconnected { caller });
     }
 
     pub(super) fn release(&mut self, caller: CallerId) {
@@ -264,13 +264,13 @@ impl Rig {
 
     fn run(&mut self, span: Duration, answer: impl Fn(&mut Self)) {
         let end = self.now + span;
-        while let Some(at) = self.hold.next_wakeup().filter(|at| at.since_boot() <= end) {
+        while let Some(at) = self.hold.poll_timeout().filter(|at| at.since_boot() <= end) {
             self.now = self.now.max(at.since_boot());
-            self.on(Event::Wakeup);
+            self.on(Event::TimePassed);
             answer(self);
         }
         self.now = end;
-        self.on(Event::Wakeup);
+        self.on(Event::TimePassed);
         answer(self);
     }
 
@@ -321,9 +321,11 @@ pub(super) fn is_busy(told: &[Action], caller: CallerId) -> bool {
         .any(|action| matches!(action, Action::TellBusy { caller: whom, .. } if *whom == caller))
 }
 
-pub(super) fn trouble(told: &[Action], caller: CallerId) -> Option<TroubleKind> {
+pub(super) fn store_failure(told: &[Action], caller: CallerId) -> Option<StoreFailureKind> {
     told.iter().find_map(|action| match action {
-        Action::TellFailed { caller: whom, trouble } if *whom == caller => Some(trouble.kind),
+        Action::TellFailed { caller: whom, store_failure } if *whom == caller => {
+            Some(store_failure.kind)
+        }
         _ => None,
     })
 }

@@ -29,7 +29,7 @@ fn each_state_has_its_name() {
     assert_eq!(rig.hold.state(), "resting");
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.silent(ANN);
-    assert_eq!(rig.hold.state(), "fading");
+    assert_eq!(rig.hold.state(), "grace period");
     rig.resume(BOB, &grant, terms(), secs(9));
     assert_eq!(rig.hold.state(), "resuming");
     let (mut rig, mut other) = Rig::pair();
@@ -55,7 +55,7 @@ fn a_machine_with_something_to_do_is_not_idle() {
     rig.release(ANN);
     rig.serve();
     // It stands back, so that nothing is under way.
-    rig.hold.state = State::Idle { not_before: rig.at() + secs(5), effort: None };
+    rig.hold.state = State::Idle { not_before: rig.at() + secs(5), retry: None };
     rig.arrive(CAT, terms());
     assert!(!rig.hold.is_idle(), "somebody waits, though nothing is tried yet");
 }
@@ -80,9 +80,10 @@ fn s5_s10_s11_what_a_machine_knows_outlives_it() {
     let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
     let mut again = Hold::new(settings, memory, 3, at);
     again.supply(grant.lease_id);
-    let told = again.on(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
+    let told =
+        again.handle_event(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
     assert!(matches!(told[..], [Action::TellWaiting { caller: CAT, place: 1 }]), "{told:?}");
-    assert_eq!(again.next_wakeup(), Some(not_before));
+    assert_eq!(again.poll_timeout(), Some(not_before));
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn s6_a_lease_id_is_asked_for_when_the_last_one_was_used() {
     assert!(hold.needs_lease_id());
     hold.supply(grant.lease_id);
     assert!(!hold.needs_lease_id());
-    hold.on(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
+    hold.handle_event(Event::CallerArrived { caller: CAT, terms: Arc::new(terms()) }, at);
     assert!(hold.needs_lease_id());
 }
 
@@ -102,13 +103,13 @@ fn s6_a_lease_id_is_asked_for_when_the_last_one_was_used() {
 fn s2_every_request_has_its_own_number() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     let mut numbers = BTreeSet::new();
-    for turn in 1..=9 {
+    for output in 1..=9 {
         rig.pass(secs(6));
         let renewal = rig.request();
         let Action::SendRenew { request, .. } = &renewal else { panic!("{renewal:?}") };
         assert!(numbers.insert(*request), "{request:?} came twice");
         rig.serve_one(&renewal);
-        assert_eq!(numbers.len(), turn);
+        assert_eq!(numbers.len(), output);
     }
 }
 
@@ -116,7 +117,7 @@ fn s2_every_request_has_its_own_number() {
 fn s12_the_end_of_a_wait_wakes_the_machine() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, Terms { wait: secs(3), ..terms() });
-    assert_eq!(rig.hold.next_wakeup(), Some(rig.at() + secs(3)));
+    assert_eq!(rig.hold.poll_timeout(), Some(rig.at() + secs(3)));
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn s12_one_try_is_one_answer() {
     assert!(other.hold.is_idle(), "nothing goes on after the answer");
     other.arrive(CAT, one_try());
     other.fail(outage());
-    assert!(super::rig::trouble(&other.told(), CAT).is_some());
+    assert!(super::rig::store_failure(&other.told(), CAT).is_some());
 }
 
 #[test]

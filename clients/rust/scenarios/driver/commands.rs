@@ -87,6 +87,20 @@ impl Driver {
         Ok(())
     }
 
+    /// Opens a watch, reads one record, and comes back without closing it: the program ends with it open.
+    pub(crate) async fn exit_with_open_watch(
+        &self,
+        command: &Command,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let mut watch = self.client().await?.watch_lock(command.key()).await?;
+        let record = watch.next().await?.ok_or("the watch ended")?;
+        let state = plain(record.state().as_str_name(), "LOCK_STATE_");
+        emit(&command.id, "watched", json!({ "state": state }));
+        // As if something else kept it: nothing closes it before the process ends.
+        std::mem::forget(watch);
+        Ok(())
+    }
+
     async fn list(&self, id: &str) -> Result<(), Error> {
         let client = self.client().await?;
         let mut paths = Vec::new();

@@ -12,8 +12,8 @@ use std::time::Duration;
 use leasehold_client::{Client, Error, HoldGuard, LeaseSpec, LockKey, Reason};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::AsyncBufReadExt as _;
 use tokio::sync::{OnceCell, mpsc};
+use tokio::task::AbortHandle;
 
 /// A line of stdin. Spans are in milliseconds; an absent one is unset.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,6 +35,8 @@ struct Command {
     now: bool,
     times: usize,
     file: String,
+    /// `scope`: the hold is left by the language's scope form. Otherwise by a call.
+    form: String,
 }
 
 impl Command {
@@ -80,6 +82,8 @@ enum Word {
 #[derive(Clone, Debug)]
 struct Running {
     words: mpsc::UnboundedSender<Word>,
+    /// Cancels the code that holds, from outside of it.
+    abort: Arc<Mutex<Option<AbortHandle>>>,
     hold: Arc<Mutex<Option<Arc<HoldGuard>>>>,
 }
 
@@ -113,6 +117,12 @@ fn fail(id: &str, error: &Error) {
     emit(id, "error", more);
 }
 
+fn fail_with(id: &str, code: &str, message: &str) {
+    let fields: [&str; 0] = [];
+    let more = json!({ "code": code, "reason": "", "message": message, "fields": fields });
+    emit(id, "error", more);
+}
+
 /// `InvalidArgument` as the API writes it.
 fn name(code: &str) -> String {
     let mut name = String::new();
@@ -140,6 +150,12 @@ impl Driver {
     fn tell(&self, command: &Command) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = running.get(&command.id) else { return };
+        if command.r#do == "interrupt" {
+            // The guard is the running code's alone, and goes with it.
+            running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let abort = running.abort.lock().unwrap_or_else(PoisonError::into_inner).take();
+            return abort.iter().for_each(AbortHandle::abort);
+        }
         let hold = running.hold.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match (command.r#do.as_str(), hold) {
             ("release", _) => drop(running.words.send(Word::Release)),
@@ -164,29 +180,56 @@ impl Driver {
     }
 
     fn start(self: &Arc<Self>, command: Command) {
-        if ["release", "fail", "cancel", "progress", "validity"].contains(&command.r#do.as_str()) {
+        if TO_ANOTHER.contains(&command.r#do.as_str()) {
             return self.tell(&command);
         }
         let (words, told) = mpsc::unbounded_channel();
-        let running = Running { words, hold: Arc::default() };
+        let running = Running { words, abort: Arc::default(), hold: Arc::default() };
         let mut all = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(command.id.clone(), running.clone());
-        let driver = Arc::clone(self);
+        let (driver, id) = (Arc::clone(self), command.id.clone());
+        let abort = Arc::clone(&running.abort);
+        let code = tokio::spawn(async move { driver.run(&command, &running, told).await });
+        *abort.lock().unwrap_or_else(PoisonError::into_inner) = Some(code.abort_handle());
         tokio::spawn(async move {
-            if let Err(error) = driver.run(&command, &running, told).await {
-                fail(&command.id, &error);
+            match code.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => fail(&id, &error),
+                Err(interrupted) if interrupted.is_cancelled() => {
+                    emit(&id, "interrupted_outside", Value::Null);
+                }
+                Err(panicked) => fail_with(&id, "INTERNAL", &panicked.to_string()),
             }
         });
     }
 }
 
+/// Commands to one that runs.
+const TO_ANOTHER: [&str; 6] = ["release", "fail", "cancel", "interrupt", "progress", "validity"];
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let driver = Arc::new(Driver::default());
-    let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
-    while let Some(line) = lines.next_line().await? {
-        driver.start(serde_json::from_str(&line)?);
+    let mut lines = lines_of_stdin();
+    while let Some(line) = lines.recv().await {
+        let command: Command = serde_json::from_str(&line)?;
+        if command.r#do == "exit_with_open_watch" {
+            return driver.exit_with_open_watch(&command).await;
+        }
+        driver.start(command);
     }
-    // Reading goes on in a thread that nothing ends.
-    std::process::exit(0)
+    Ok(())
+}
+
+/// Read by a thread that a program's end does not wait for.
+fn lines_of_stdin() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    lines
 }

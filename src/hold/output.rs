@@ -5,12 +5,12 @@ use crate::time::Instant;
 
 /// The moment at which an event is looked at, and the actions that it brings, in order.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct Output {
     pub(super) now: Instant,
     actions: Vec<Action>,
 }
 
-impl Turn {
+impl Output {
     pub(super) const fn new(now: Instant) -> Self {
         Self { now, actions: Vec::new() }
     }
