@@ -13,30 +13,30 @@ import dev.leasehold.v1.Validity;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-class BeliefTest {
-  private static Belief after(Validity validity, BootInstant sent, BootInstant now) {
-    Belief belief = new Belief();
+class KnownValidityTest {
+  private static KnownValidity after(Validity validity, BootInstant sent, BootInstant now) {
+    KnownValidity belief = new KnownValidity();
     belief.takeIn(validity, Optional.of(sent), now, OURS);
     return belief;
   }
 
   @Test
   void s21SameKernelComparesClocksHoweverLateTheMessageIsRead() {
-    Belief belief = after(validity(OURS, 158, 58), at(99), at(140));
+    KnownValidity belief = after(validity(OURS, 158, 58), at(99), at(140));
     assertEquals(at(158), belief.until());
     assertFalse(belief.mustAsk());
   }
 
   @Test
   void s21ElsewhereTheSpanCountsFromBeforeTheRequest() {
-    Belief belief = after(validity(ELSEWHERE, 9_158, 58), at(99), at(140));
+    KnownValidity belief = after(validity(ELSEWHERE, 9_158, 58), at(99), at(140));
     assertEquals(at(99 + 58), belief.until());
     assertTrue(belief.mustAsk());
   }
 
   @Test
   void s21ElsewhereAMessageThatAnswersNothingExtendsNothing() {
-    Belief belief = after(validity(ELSEWHERE, 9_158, 58), at(99), at(100));
+    KnownValidity belief = after(validity(ELSEWHERE, 9_158, 58), at(99), at(100));
     belief.takeIn(validity(ELSEWHERE, 9_178, 58), Optional.empty(), at(120), OURS);
     assertEquals(at(157), belief.until());
     long told = belief.told().map(BootTime::getSinceBoot).orElseThrow().getSeconds();
@@ -45,7 +45,7 @@ class BeliefTest {
 
   @Test
   void s21AnUnknownBootIdIsNotOurs() {
-    Belief belief = new Belief();
+    KnownValidity belief = new KnownValidity();
     belief.takeIn(validity("", 158, 58), Optional.of(at(99)), at(100), "");
     assertTrue(belief.mustAsk());
   }
@@ -60,7 +60,7 @@ class BeliefTest {
 
   @Test
   void anOlderAnswerThatComesLaterChangesNothing() {
-    Belief belief = new Belief();
+    KnownValidity belief = new KnownValidity();
     belief.takeIn(validity(OURS, 178, 58), Optional.empty(), at(121), OURS);
     belief.takeIn(validity(OURS, 158, 58), Optional.of(at(99)), at(122), OURS);
     assertEquals(at(178), belief.until());
@@ -68,7 +68,7 @@ class BeliefTest {
 
   @Test
   void aNewerMessageMayShorten() {
-    Belief belief = new Belief();
+    KnownValidity belief = new KnownValidity();
     belief.takeIn(validity(OURS, 178, 58), Optional.empty(), at(121), OURS);
     belief.takeIn(validity(OURS, 140, 15), Optional.empty(), at(126), OURS);
     assertEquals(at(140), belief.until());

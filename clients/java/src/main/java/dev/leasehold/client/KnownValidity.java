@@ -6,10 +6,10 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * What a client may believe (S21). Reads no clock: readings are arguments. Not safe for several
+ * Until when a client may act (S21). Reads no clock: readings are arguments. Not safe for several
  * threads.
  */
-final class Belief {
+final class KnownValidity {
   private BootInstant until = BootInstant.BOOT;
 
   /**
@@ -48,7 +48,7 @@ final class Belief {
 
   /**
    * Takes in a validity that was read at {@code now}, in an answer to a request sent at {@code
-   * sent}, if there was one. Whether the old belief still holds is for the caller to check before.
+   * sent}, if there was one. Whether the old one still counts is for the caller to check before.
    */
   void takeIn(Validity validity, Optional<BootInstant> sent, BootInstant now, String bootId) {
     BootTime words = validity.hasValidUntil() ? validity.getValidUntil() : null;
@@ -70,10 +70,10 @@ final class Belief {
   /** What {@code validity} means on our clock; empty if nothing can be counted from it. */
   private static Optional<Reading> read(
       Validity validity, Optional<BootInstant> sent, BootInstant now, String bootId) {
-    Duration validFor = Spans.fromWire(validity.getValidFor());
+    Duration validFor = Durations.fromWire(validity.getValidFor());
     BootTime words = validity.getValidUntil();
     if (validity.hasValidUntil() && !bootId.isEmpty() && words.getBootId().equals(bootId)) {
-      BootInstant until = new BootInstant(Spans.fromWire(words.getSinceBoot()));
+      BootInstant until = new BootInstant(Durations.fromWire(words.getSinceBoot()));
       BootInstant made = until.minus(validFor);
       // A message made after it was read, or before it was asked for, was made by another clock
       // after all: time
