@@ -1,4 +1,4 @@
-// What a client may believe (S21). Pure: readings of the clock are arguments.
+// Until when a client may act (S21). Pure: readings of the clock are arguments.
 
 import type { BootTime, Validity } from "../gen/leasehold/v1/hold.js";
 import type { BootReading } from "./boot-clock.js";
@@ -11,8 +11,8 @@ interface Known {
   readonly sameKernel: boolean;
 }
 
-/** Until when this client believes that it holds, and from which message. Moments are milliseconds since boot. */
-export class Belief {
+/** Until when a hold is valid as this client knows it, and from which message. Moments are milliseconds since boot. */
+export class KnownValidity {
   #known: Known = { until: 0, asOf: 0, sameKernel: false };
   #told: BootTime | undefined;
 
@@ -37,7 +37,7 @@ export class Belief {
 
   /**
    * Takes in a validity that was read at `now`, in an answer to a request sent at `sent` if there was one. Whether
-   * the old belief still holds is for the caller to check before.
+   * the old one still counts is for the caller to check before.
    */
   takeIn(validity: Validity, sent: BootReading | undefined, now: BootReading, bootId: string): void {
     const known = understand(validity, sent, now, bootId);

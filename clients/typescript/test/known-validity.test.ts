@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Belief } from "../src/belief.js";
+import { KnownValidity } from "../src/known-validity.js";
 import type { BootReading } from "../src/boot-clock.js";
 import { BootClock, machineClock } from "../src/boot-clock.js";
 import { duration, milliseconds } from "../src/duration.js";
@@ -12,8 +12,8 @@ function at(seconds: number): BootReading {
   return { earliest: seconds * 1_000, latest: seconds * 1_000 };
 }
 
-function after(told: Validity, sent: BootReading | undefined, now: BootReading): Belief {
-  const belief = new Belief();
+function after(told: Validity, sent: BootReading | undefined, now: BootReading): KnownValidity {
+  const belief = new KnownValidity();
   belief.takeIn(told, sent, now, OURS);
   return belief;
 }
@@ -38,7 +38,7 @@ test("s21 elsewhere a message that answers nothing extends nothing", () => {
 });
 
 test("s21 an unknown boot id is not ours", () => {
-  const belief = new Belief();
+  const belief = new KnownValidity();
   belief.takeIn(validity("", 158, 58), at(99), at(100), "");
   assert.notEqual(belief.nextQuestion, undefined);
 });
