@@ -8,11 +8,12 @@ import {
   Code,
   EndpointError,
   HoldLostError,
+  NotReleasedError,
   RefusedError,
   UnreachableError,
   lossReasonName,
 } from "leasehold-client";
-import type { Hold, HoldEvent, HoldRequest } from "leasehold-client";
+import type { Hold, HoldEvent, HoldOptions, HoldRequest } from "leasehold-client";
 
 import { increment } from "../samples/increment.js";
 import { measure } from "./measure.js";
@@ -34,12 +35,16 @@ interface Command {
   readonly now?: boolean;
   readonly times?: number;
   readonly file?: string;
+  /** `scope`: the hold is left by the end of an `await using` block. */
+  readonly form?: string;
 }
 
 /** What the commands on a hold, or on a watch, act upon. */
 interface Running {
   readonly abort: AbortController;
   hold?: Hold;
+  /** The abort comes from outside, when the lock is held. */
+  interrupted?: boolean;
   /** Ends the block; with an error, by throwing it. */
   leave?: (error?: Error) => void;
 }
@@ -54,7 +59,12 @@ function say(id: string, event: string, fields: Fields = {}): void {
 }
 
 async function connected(): Promise<Client> {
-  connecting ??= Client.connect();
+  const options: { keepAliveMs?: number; releaseTimeoutMs?: number } = {};
+  const { LEASEHOLD_DRIVER_KEEP_ALIVE_MS: keepAlive, LEASEHOLD_DRIVER_RELEASE_TIMEOUT_MS: releaseTimeout } =
+    process.env;
+  if (keepAlive !== undefined) options.keepAliveMs = Number(keepAlive);
+  if (releaseTimeout !== undefined) options.releaseTimeoutMs = Number(releaseTimeout);
+  connecting ??= Client.connect(options);
   try {
     return await connecting;
   } catch (error) {
@@ -112,6 +122,8 @@ function sayFailure(id: string, error: unknown, abort?: AbortController): void {
     say(id, "busy", { holder: error.holder, token: error.record?.fencingToken ?? null });
   } else if (error instanceof HoldLostError) {
     say(id, "lost", { reason: lossReasonName(error.loss.reason), detail: error.loss.detail });
+  } else if (error instanceof NotReleasedError) {
+    say(id, "release_unconfirmed");
   } else if (error instanceof RefusedError) {
     const fields = error.violations.map(({ field }) => field);
     const { reason = null, message } = error;
@@ -153,11 +165,32 @@ async function hold(command: Command): Promise<void> {
   };
   try {
     const client = await connected();
-    await client.whileHolding(holdRequest(command), work, { signal: entry.abort.signal, onEvent });
+    const options = { signal: entry.abort.signal, onEvent };
+    if (command.form === "scope") await holdInScope(client, command, work, options);
+    else await client.whileHolding(holdRequest(command), work, options);
     say(id, "released");
   } catch (error) {
-    sayFailure(id, error, entry.abort);
+    if (entry.interrupted === true && error === entry.abort.signal.reason) say(id, "interrupted_outside");
+    else sayFailure(id, error, entry.abort);
   }
+}
+
+async function holdInScope(
+  client: Client,
+  command: Command,
+  work: (signal: AbortSignal, held: Hold) => Promise<void>,
+  options: HoldOptions,
+): Promise<void> {
+  await using held = await client.hold(holdRequest(command), options);
+  await work(held.signal, held);
+}
+
+/** Leaves a watch open. An open socket keeps Node.js alive, so the client is closed. */
+async function openWatch({ id, ...command }: Command): Promise<void> {
+  const client = await connected();
+  const { value } = await client.watchLock(lockName({ id, ...command })).next();
+  if (value !== undefined) say(id, "watched", { state: nameOf("LOCK_STATE_", value.state) });
+  client.close();
 }
 
 async function watch(command: Command): Promise<void> {
@@ -204,6 +237,12 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
   },
   cancel: ({ id }) => {
     running.get(id)?.abort.abort();
+  },
+  interrupt: ({ id }) => {
+    const entry = running.get(id);
+    if (entry === undefined) throw new Error(`there is no hold ${id}`);
+    entry.interrupted = true;
+    entry.abort.abort();
   },
   progress: async ({ id }) => {
     await holdOf(id).hold.reportProgress();
@@ -255,8 +294,7 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
   },
 };
 
-async function obey(line: string): Promise<void> {
-  const command = JSON.parse(line) as Command;
+async function obey(command: Command): Promise<void> {
   try {
     const action = COMMANDS[command.do];
     if (action === undefined) throw new Error(`no command is called ${command.do}`);
@@ -266,9 +304,24 @@ async function obey(line: string): Promise<void> {
   }
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
-  if (line.trim() !== "") void obey(line);
+/** Whether the process is to end in the ordinary way, with a watch left open. */
+async function readCommands(): Promise<boolean> {
+  for await (const line of createInterface({ input: process.stdin })) {
+    if (line.trim() === "") continue;
+    const command = JSON.parse(line) as Command;
+    if (command.do === "exit_with_open_watch") {
+      await openWatch(command);
+      // What still waits for commands would keep the process alive, too.
+      process.stdin.destroy();
+      return true;
+    }
+    void obey(command);
+  }
+  return false;
 }
-const client = await connecting?.catch(() => undefined);
-client?.close();
-process.stdout.write("", () => process.exit(0));
+
+if (!(await readCommands())) {
+  const client = await connecting?.catch(() => undefined);
+  client?.close();
+  process.stdout.write("", () => process.exit(0));
+}

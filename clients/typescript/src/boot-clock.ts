@@ -26,7 +26,7 @@ const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 /** The kernel tells its boot clock in hundredths of a second, rounded down. */
 const UPTIME_STEP_MS = 10;
 
-/** The machine's boot clock (CLOCK_BOOTTIME), read from /proc/uptime because Node.js has no call for it. */
+/** Linux's boot clock (CLOCK_BOOTTIME), read from /proc/uptime because Node.js has no call for it. */
 export class BootClock implements Clock {
   readonly bootId = bootId();
   /** Stays open as long as the process: the kernel makes the text anew for each reading. */
@@ -42,13 +42,34 @@ export class BootClock implements Clock {
   }
 }
 
+/** macOS's: `process.hrtime` reads mach_continuous_time there, which goes on counting while the machine sleeps. */
+export class MacClock implements Clock {
+  /** No sidecar runs there, so there is none to compare with (S21). */
+  readonly bootId = "";
+
+  read(): BootReading {
+    const now = Number(process.hrtime.bigint()) / 1_000_000;
+    return { earliest: now, latest: now };
+  }
+}
+
 /** The one clock of this process; made when it is first asked for. */
 export function machineClock(): Clock {
-  machine ??= new BootClock();
+  machine ??= clockOf(process.platform);
   return machine;
 }
 
-let machine: BootClock | undefined;
+/** @throws PlatformError where there is none that counts while the machine sleeps. */
+export function clockOf(platform: NodeJS.Platform): Clock {
+  if (platform === "linux") return new BootClock();
+  if (platform === "darwin") return new MacClock();
+  throw new PlatformError(
+    `Leasehold's client needs Linux or macOS: Node.js on ${platform} has no clock that counts while the machine sleeps, ` +
+      "without which nobody knows whether a lock is still held",
+  );
+}
+
+let machine: Clock | undefined;
 
 function openUptime(): number {
   try {

@@ -7,20 +7,23 @@ import type {
 } from "../gen/leasehold/v1/lease_service.js";
 import { BreakMode, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { BreakOutcome, ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
-import type { Grant, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
+import type { Grant, LeaseSpec, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import type { Clock } from "./boot-clock.js";
 import { machineClock } from "./boot-clock.js";
 import { duration, milliseconds } from "./duration.js";
+import { Connections } from "./connections.js";
 import type { ConnectOptions } from "./endpoint.js";
-import { connect } from "./endpoint.js";
+import { dialer } from "./endpoint.js";
 import { BusyError, HoldLostError, ProtocolError, RefusedError } from "./errors.js";
 import type { Hold } from "./hold/hold.js";
 import type { HoldOptions } from "./hold/open.js";
 import { openHold } from "./hold/open.js";
 import type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";
 import { leaseSpec, lockKey, lockSelector } from "./request.js";
-import { CALL_TIMEOUT_MS, Rpc } from "./rpc.js";
+import type { Limits } from "./rpc.js";
+import { CALL_TIMEOUT_MS, LIMITS, Rpc } from "./rpc.js";
+import { watchLock } from "./watch.js";
 
 /** The longest wait that any sidecar allows; an operator may set a shorter one. */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1_000;
@@ -67,8 +70,10 @@ export interface BreakResult {
 export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
 
 /**
- * Connections to a sidecar, one for holds and waits, one for short calls, so that these never stand behind those. They
- * are made again when they break.
+ * A client of a sidecar. It makes its connections by itself: as many as its holds, waits and watches need, and one for
+ * short calls, which never wait behind those. They are made again when they break. Three things are tried again by
+ * themselves: a hold whose stream breaks is resumed within its validity, a caller that waits in the queue asks again
+ * within its wait, and a watch is opened again.
  */
 export class Client implements AsyncDisposable {
   readonly #rpc: Rpc;
@@ -81,37 +86,41 @@ export class Client implements AsyncDisposable {
   /**
    * Connects, by default to where `LEASEHOLD_ENDPOINT` says, else to `http://127.0.0.1:50951`.
    *
-   * @throws EndpointError when the endpoint or what goes with it makes no sense.
-   * @throws UnreachableError when nobody answers there within 5 s.
-   * @throws PlatformError when this machine has no boot clock.
+   * @throws EndpointError when the endpoint or an option is invalid.
+   * @throws UnreachableError when no sidecar answers there within 5 s.
+   * @throws PlatformError elsewhere than on Linux and macOS.
    */
   static async connect(options: ConnectOptions = {}): Promise<Client> {
     return await Client.connectBy(machineClock(), options);
   }
 
-  /** @internal Connects by another clock than the machine's, for tests. */
-  static async connectBy(clock: Clock, options: ConnectOptions): Promise<Client> {
-    return new Client(new Rpc(await connect(options), clock));
+  /** @internal Connects by another clock than the machine's, and with other limits, for tests. */
+  static async connectBy(clock: Clock, options: ConnectOptions, tested: Partial<Limits> = {}): Promise<Client> {
+    const { releaseTimeoutMs: releaseMs = LIMITS.releaseMs } = options;
+    const limits = { ...LIMITS, releaseMs, ...tested };
+    const connections = await Connections.connect(dialer(options), limits.streams);
+    return new Client(new Rpc(connections, clock, limits));
   }
 
   /**
    * Takes the lock and keeps it until the hold is released: `await using hold = await client.hold(…)`.
    *
-   * @throws BusyError when the lock was not to be had within `waitMs`; it says who has it.
+   * @throws BusyError when the lock was not acquired within `waitMs`; it says who has it.
    * @throws RefusedError when the sidecar refuses, or the connection breaks.
    * @throws HoldLostError when the grant was over before it could be used.
    */
   async hold(request: HoldRequest, options: HoldOptions = {}): Promise<Hold> {
     const { waitMs = 0 } = request;
-    const open = (wait: number): Promise<Hold> => openHold(this.#rpc, this.#holds, leaseSpec(request, wait), options);
+    const spec = (wait: number): LeaseSpec => leaseSpec(request, wait);
+    const open = (wait: number): Promise<Hold> => openHold(this.#rpc, this.#holds, spec, wait, options);
     return waitMs === Infinity ? await withoutEnd(open) : await open(waitMs);
   }
 
   /**
    * Takes the lock, runs `work`, and releases the lock however `work` ends. When the hold is lost `signal` aborts;
-   * once `work` has ended then, this fails with a {@link HoldLostError}, whose cause is what `work` threw. It fails so,
-   * too, where only the release found that the lock had been lost, unless `work` threw something of its own.
-   * `options.signal` cancels the waiting, and aborts the work's signal after that.
+   * once `work` has ended then, this fails with a {@link HoldLostError}, whose cause is what `work` threw. It fails as
+   * {@link Hold.release} does where only that finds a loss, or was not confirmed; where `work` threw something of its
+   * own, that is thrown, and what the release threw is its property `suppressed`. `options.signal` cancels the waiting, and aborts the work's signal after that.
    *
    * @throws BusyError, RefusedError, HoldLostError as {@link Client.hold}; and what `work` throws.
    */
@@ -122,11 +131,13 @@ export class Client implements AsyncDisposable {
     try {
       result = await work(signal, hold);
     } catch (cause) {
-      hold.isValid();
-      // What work threw goes before what becomes of the lock.
-      await hold.release().catch(() => undefined);
-      if (hold.loss === undefined || cause instanceof HoldLostError) throw cause;
-      throw new HoldLostError(hold.loss, { cause });
+      // Read before the release, which ends the hold.
+      const { loss } = hold;
+      await hold.release().catch((error: unknown) => {
+        if (loss === undefined) attach(error, cause);
+      });
+      if (loss === undefined || cause instanceof HoldLostError) throw cause;
+      throw new HoldLostError(loss, { cause });
     }
     await hold.release();
     return result;
@@ -172,7 +183,7 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Says that the holder is getting on, or with `validityOnly` just asks until when it may act.
+   * Reports progress of the holder, or with `validityOnly` just asks until when it may act.
    *
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
    */
@@ -205,28 +216,16 @@ export class Client implements AsyncDisposable {
 
   /**
    * The record of a lock now and at each change, until the loop over it ends or `signal` aborts. For those who want to
-   * know when a lock falls free; it excludes nobody.
+   * know when a lock becomes available; it excludes nobody. Opened again by itself when the connection breaks or goes
+   * silent.
    *
-   * @throws RefusedError when the store cannot be read, or the sidecar goes away: watch again.
+   * @throws RefusedError when the store cannot be read, or no sidecar has answered for 90 s: watch again.
    */
   async *watchLock(lock: LockReference, { signal }: CallOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
-    signal?.throwIfAborted();
-    const stream = this.#rpc.stream(LeaseServiceService.watchLock, { lock: lockSelector(lock) });
-    const abort = (): void => {
-      stream.cancel(signal?.reason as Error);
-    };
-    signal?.addEventListener("abort", abort);
-    try {
-      for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
-        if (message.record !== undefined) yield message.record;
-      }
-    } finally {
-      signal?.removeEventListener("abort", abort);
-      stream.cancel();
-    }
+    yield* watchLock(this.#rpc, lockSelector(lock), signal);
   }
 
-  /** What a fencing token is, compared with the newest of its lock. */
+  /** Compares a fencing token with the newest of its lock. */
   async checkToken(lock: LockReference, fencingToken: number, options: CallOptions = {}): Promise<CheckTokenResponse> {
     const request = { lock: lockSelector(lock), fencingToken };
     return await this.#rpc.unary(LeaseServiceService.checkToken, request, options);
@@ -246,12 +245,12 @@ export class Client implements AsyncDisposable {
     return { outcome, freeInMs: freeIn === undefined ? undefined : milliseconds(freeIn), record };
   }
 
-  /** The lock path of a name, taking nothing. */
+  /** The lock path of a name, without acquiring the lock. */
   async resolvePath(name: LockName, options: CallOptions = {}): Promise<ResolvePathResponse> {
     return await this.#rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
   }
 
-  /** Ends the connections. Holds that live are lost first (S13), and given back. */
+  /** Ends the connections. Holds that are still open are lost first (S13). */
   close(): void {
     for (const hold of [...this.#holds]) hold.abandon();
     this.#rpc.close();
@@ -262,6 +261,11 @@ export class Client implements AsyncDisposable {
     this.close();
     return Promise.resolve();
   }
+}
+
+/** Puts what a release threw beside what the work threw, which goes first. */
+function attach(suppressed: unknown, to: unknown): void {
+  if (to instanceof Error && Object.isExtensible(to)) Object.assign(to, { suppressed });
 }
 
 /** Asks again as long as the lock is busy, waiting each time as long as the sidecar allows. */

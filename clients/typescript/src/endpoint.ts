@@ -1,9 +1,9 @@
 // Where the sidecar is, and how to get there.
 
-import type { ChannelCredentials, ChannelOptions } from "@grpc/grpc-js";
-import { Client as Channel, Metadata, connectivityState, credentials } from "@grpc/grpc-js";
+import type { ChannelCredentials, ClientOptions, Interceptor } from "@grpc/grpc-js";
+import { Client as Channel, InterceptingCall, Metadata, credentials, status } from "@grpc/grpc-js";
 
-import { EndpointError, UnreachableError } from "./errors.js";
+import { EndpointError } from "./errors.js";
 
 /** Where a sidecar listens unless told otherwise. */
 export const DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
@@ -11,7 +11,21 @@ export const DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
 /** The environment variable that says where the sidecar is. */
 export const ENDPOINT_VARIABLE = "LEASEHOLD_ENDPOINT";
 
-const CONNECT_TIMEOUT_MS = 5_000;
+/** Which certificate authorities to trust, and which certificate to show; PEM. */
+export interface TlsCredentials {
+  /** The certificate authorities to trust, and no others: the system's are not trusted. */
+  readonly ca: string | Uint8Array;
+  /** Shown to a sidecar that asks for a certificate. */
+  readonly clientCertificate?: ClientCertificate | undefined;
+}
+
+/** A certificate to show, and its key; PEM. */
+export interface ClientCertificate {
+  /** The certificate, and those between it and its authority. */
+  readonly certificate: string | Uint8Array;
+  /** Its private key. */
+  readonly key: string | Uint8Array;
+}
 
 /** How to reach a sidecar. */
 export interface ConnectOptions {
@@ -20,26 +34,39 @@ export interface ConnectOptions {
   /** The certificate authorities to trust (PEM). Needed with `https`: the system's are not trusted. */
   readonly ca?: string | Uint8Array;
   /** Shown to a sidecar that asks for a certificate (PEM); with `https` only. */
-  readonly clientCertificate?: { readonly certificate: string | Uint8Array; readonly key: string | Uint8Array };
+  readonly clientCertificate?: ClientCertificate;
+  /** Instead of `ca` and `clientCertificate`: called before each new connection, for certificates that change. */
+  readonly tls?: () => TlsCredentials;
   /** The name that the sidecar's certificate must have. Default: the host of the endpoint. */
   readonly serverName?: string;
-  /** Sends `authorization: Bearer …` with each call, to a sidecar that asks for a token. */
-  readonly bearerToken?: string;
+  /**
+   * Sends `authorization: Bearer …` with each call, to a sidecar that asks for a token. A function is called for each
+   * call; when it fails, the call fails with `UNAUTHENTICATED`.
+   */
+  readonly bearerToken?: string | (() => string | Promise<string>);
+  /**
+   * How often an HTTP/2 ping tests each connection: 10,000 or more, or `false` for never. One that is not answered
+   * within 10 s closes the connection. Default: 30,000, and never for a sidecar on this machine (`unix://`, `localhost`,
+   * `127.0.0.0/8`, `::1`), which would read the closed connection as the end of this process.
+   */
+  readonly keepAliveMs?: number | false;
+  /**
+   * How long a release waits for the sidecar's answer, more than 0. Not longer than the process has until it is killed
+   * after SIGTERM: by default Kubernetes gives it 30 s. Default: 10,000.
+   */
+  readonly releaseTimeoutMs?: number;
+  /** Interceptors of `@grpc/grpc-js` for all calls, for tracing and metrics. The first is the outermost. */
+  readonly interceptors?: readonly Interceptor[];
 }
 
-/** The connections of a client, and what goes with each call on them. */
-export interface Connection {
-  /** For calls that last as long as a hold or a wait: a connection carries `limits.streams_per_connection` of them. */
-  readonly lasting: Channel;
-  /** For calls that must go through at once, releases above all. Connects when the first is made. */
-  readonly short: Channel;
-  readonly metadata: Metadata;
-}
+const REMOTE_KEEP_ALIVE_MS = 30_000;
+const SHORTEST_KEEP_ALIVE_MS = 10_000;
+/** A ping that is not answered so long closes the connection. */
+const PING_TIMEOUT_MS = 10_000;
 
-// No keep-alive of our own: an unanswered one would close the connection, which the sidecar on the same machine reads
-// as the holder being gone (S13, S14). No retries but the resume (S16), whose pace the backoff has. No proxy: the
-// sidecar is a neighbour.
-const CHANNEL_OPTIONS: ChannelOptions = {
+// No retries but the resume (S16), whose pace the backoff has. No proxy: the sidecar is a neighbour. A pool of its own
+// for each channel, so that each has a connection of its own.
+const CHANNEL_OPTIONS: ClientOptions = {
   "grpc.enable_http_proxy": 0,
   "grpc.enable_retries": 0,
   "grpc.initial_reconnect_backoff_ms": 50,
@@ -48,27 +75,51 @@ const CHANNEL_OPTIONS: ChannelOptions = {
   "grpc.use_local_subchannel_pool": 1,
 };
 
-/** Connects, and gives up after 5 s. */
-export async function connect(options: ConnectOptions): Promise<Connection> {
+/** Makes channels, each with a connection of its own, which is made when the first call is. */
+export interface Dialer {
+  /** The endpoint as people may see it. */
+  readonly shown: string;
+  /** Whether calls are encrypted. */
+  readonly secure: boolean;
+  /** Whether a new connection may need other certificates than the last. */
+  readonly reloads: boolean;
+  /** @throws EndpointError when the certificates cannot be used. */
+  readonly dial: () => Channel;
+  /** What goes with each call. */
+  readonly metadata: Metadata;
+  /** Those of each channel. */
+  readonly channelOptions: ClientOptions;
+}
+
+/**
+ * Understands the options.
+ *
+ * @throws EndpointError when one is invalid.
+ */
+export function dialer(options: ConnectOptions): Dialer {
   const endpoint = options.endpoint ?? environmentEndpoint();
   const shown = endpoint.replace(/\/\/[^/@]*@/, "//…@");
-  const useless = (problem: string, cause?: unknown): EndpointError => new EndpointError(shown, problem, { cause });
-  const { target, secure } = parse(endpoint, useless);
-  const metadata = bearer(options.bearerToken, useless);
-  const channelOptions = { ...CHANNEL_OPTIONS };
-  if (options.serverName !== undefined) {
-    channelOptions["grpc.ssl_target_name_override"] = options.serverName;
-    channelOptions["grpc.default_authority"] = options.serverName;
+  const invalid = (problem: string, cause?: unknown): EndpointError => new EndpointError(shown, problem, { cause });
+  const { target, secure, local } = parse(endpoint, invalid);
+  const { bearerToken, interceptors = [], releaseTimeoutMs, serverName } = options;
+  if (releaseTimeoutMs !== undefined && !(releaseTimeoutMs > 0)) throw invalid("releaseTimeoutMs must be more than 0");
+  const metadata = typeof bearerToken === "string" ? bearer(bearerToken, invalid) : new Metadata();
+  const authorizers = typeof bearerToken === "function" ? [authorizer(bearerToken)] : [];
+  const channelOptions: ClientOptions = {
+    ...CHANNEL_OPTIONS,
+    ...keepAlive(options, local, invalid),
+    interceptors: [...interceptors, ...authorizers],
+  };
+  if (serverName !== undefined) {
+    channelOptions["grpc.ssl_target_name_override"] = serverName;
+    channelOptions["grpc.default_authority"] = serverName;
   }
-  const secrets = channelCredentials(options, secure, useless);
-  const lasting = new Channel(target, secrets, channelOptions);
-  const problem = await becomeReady(lasting);
-  if (problem !== undefined) {
-    lasting.close();
-    throw new UnreachableError(shown, problem);
-  }
-  // Each has a pool of its own, so that this one does not end up on the other's connection.
-  return { lasting, short: new Channel(target, secrets, channelOptions), metadata };
+  const tls = tlsSource(options, secure, invalid);
+  const dial = (): Channel => {
+    const secrets = tls === undefined ? credentials.createInsecure() : secureCredentials(tls, invalid);
+    return new Channel(target, secrets, channelOptions);
+  };
+  return { shown, secure, reloads: options.tls !== undefined, dial, metadata, channelOptions };
 }
 
 function environmentEndpoint(): string {
@@ -76,71 +127,100 @@ function environmentEndpoint(): string {
   return endpoint === undefined || endpoint === "" ? DEFAULT_ENDPOINT : endpoint;
 }
 
-type Useless = (problem: string, cause?: unknown) => EndpointError;
+type Invalid = (problem: string, cause?: unknown) => EndpointError;
 
-function parse(endpoint: string, useless: Useless): { target: string; secure: boolean } {
+function parse(endpoint: string, invalid: Invalid): { target: string; secure: boolean; local: boolean } {
   const shape = "it must be unix:///path, http://host:port or https://host:port";
-  if (/^unix:\/\/\/./.test(endpoint)) return { target: endpoint, secure: false };
-  if (!/^https?:\/\/[^/]/.test(endpoint) || !URL.canParse(endpoint)) throw useless(shape);
+  if (/^unix:\/\/\/./.test(endpoint)) return { target: endpoint, secure: false, local: true };
+  if (!/^https?:\/\/[^/]/.test(endpoint) || !URL.canParse(endpoint)) throw invalid(shape);
   const { hostname, pathname, port, protocol, username } = new URL(endpoint);
-  if (username !== "") throw useless("credentials do not belong there; a token is given as bearerToken");
-  if (pathname !== "/") throw useless(`${shape}, without a path`);
+  if (username !== "") throw invalid("credentials do not belong there; a token is given as bearerToken");
+  if (pathname !== "/") throw invalid(`${shape}, without a path`);
   const secure = protocol === "https:";
-  return { target: `dns:${hostname}:${port === "" ? (secure ? "443" : "80") : port}`, secure };
+  const local = /^(localhost|127(\.\d+){3}|\[::1\])$/i.test(hostname);
+  return { target: `dns:${hostname}:${port === "" ? (secure ? "443" : "80") : port}`, secure, local };
 }
 
-function bearer(token: string | undefined, useless: Useless): Metadata {
+function bearer(token: string, invalid: Invalid): Metadata {
   const metadata = new Metadata();
-  if (token === undefined) return metadata;
   try {
-    metadata.set("authorization", `Bearer ${token.trim()}`);
-  } catch {
-    // What was caught shows the token (S20).
-    throw useless("the bearer token has characters that cannot be sent");
+    metadata.set("authorization", authorization(token));
+  } catch (error) {
+    throw invalid((error as Error).message);
   }
   return metadata;
 }
 
-function channelCredentials(options: ConnectOptions, secure: boolean, useless: Useless): ChannelCredentials {
-  const { ca, clientCertificate } = options;
+/** The credentials of each new connection; `undefined` without encryption. */
+function tlsSource(options: ConnectOptions, secure: boolean, invalid: Invalid): (() => TlsCredentials) | undefined {
+  const { ca, clientCertificate, tls } = options;
   if (!secure) {
-    if (ca === undefined && clientCertificate === undefined) return credentials.createInsecure();
-    throw useless("certificates were given, and only https:// makes use of them");
+    if (ca === undefined && clientCertificate === undefined && tls === undefined) return undefined;
+    throw invalid("certificates were given, and only https:// uses them");
   }
-  if (ca === undefined) throw useless("https needs the certificate authority to trust");
+  if (tls !== undefined) return tls;
+  if (ca === undefined) throw invalid("https needs the certificate authority to trust");
+  return () => ({ ca, clientCertificate });
+}
+
+function secureCredentials(tls: () => TlsCredentials, invalid: Invalid): ChannelCredentials {
   const pem = (text: string | Uint8Array): Buffer => Buffer.from(text);
   try {
+    const { ca, clientCertificate } = tls();
     if (clientCertificate === undefined) return credentials.createSsl(pem(ca));
     const { certificate, key } = clientCertificate;
     return credentials.createSsl(pem(ca), pem(key), pem(certificate));
   } catch (cause) {
-    throw useless("its certificates cannot be used", cause);
+    throw invalid("its certificates cannot be used", cause);
   }
 }
 
-/** What is in the way of a connection; `undefined` once there is one. */
-async function becomeReady(channel: Channel): Promise<string | undefined> {
-  const deadline = new Date(Date.now() + CONNECT_TIMEOUT_MS);
-  for (;;) {
-    const state = channel.getChannel().getConnectivityState(true);
-    if (state === connectivityState.READY) return undefined;
-    if (state === connectivityState.TRANSIENT_FAILURE) return await lastProblem(channel, deadline);
-    const changed = await new Promise<boolean>((resolve) => {
-      channel.getChannel().watchConnectivityState(state, deadline, (late) => {
-        resolve(late === undefined);
-      });
-    });
-    if (!changed) return `no connection within ${String(CONNECT_TIMEOUT_MS / 1_000)} s`;
-  }
+function keepAlive({ keepAliveMs }: ConnectOptions, local: boolean, invalid: Invalid): ClientOptions {
+  // S14, S21: a sidecar on the same machine would read the closed connection as the end of this process.
+  const interval = keepAliveMs ?? (local ? false : REMOTE_KEEP_ALIVE_MS);
+  if (interval === false) return {};
+  if (!(interval >= SHORTEST_KEEP_ALIVE_MS)) throw invalid("keepAliveMs must be 10,000 or more, or false");
+  return {
+    "grpc.keepalive_time_ms": interval,
+    "grpc.keepalive_timeout_ms": PING_TIMEOUT_MS,
+    "grpc.keepalive_permit_without_calls": 1,
+  };
 }
 
-/** Only a call is told why there is no connection: one that is sent to nobody. */
-async function lastProblem(channel: Channel, deadline: Date): Promise<string> {
-  const nothing = (): Buffer => Buffer.alloc(0);
-  return await new Promise<string>((resolve) => {
-    channel.makeUnaryRequest("/", nothing, nothing, undefined, new Metadata(), { deadline }, (error) => {
-      const details = error?.details ?? "the connection failed";
-      resolve(details.replace(/\.? Resolution note: $/, "").replaceAll(/\s+/g, " "));
+/** Puts a fresh token into each call. */
+function authorizer(token: () => string | Promise<string>): Interceptor {
+  return (options, nextCall) => {
+    let cancelled = false;
+    return new InterceptingCall(nextCall(options), {
+      start: (metadata, listener, next) => {
+        const fail = (code: status, details: string): void => {
+          listener.onReceiveStatus({ code, details, metadata: new Metadata() });
+        };
+        const send = (text: string): void => {
+          if (cancelled) return;
+          metadata.set("authorization", authorization(text));
+          next(metadata, listener);
+        };
+        // Not a throw of the function itself, either.
+        Promise.resolve()
+          .then(token)
+          .then(send)
+          .catch((error: unknown) => {
+            const why = error instanceof Error ? error.message : String(error);
+            fail(status.UNAUTHENTICATED, `there is no bearer token: ${why}`);
+          });
+      },
+      cancel: (next) => {
+        cancelled = true;
+        next();
+      },
     });
-  });
+  };
+}
+
+/** @throws Error when it cannot be sent; does not show it (S20). */
+function authorization(token: string): string {
+  const sent = token.trim();
+  if (!/^[!-~]+$/.test(sent)) throw new Error("the bearer token is empty or has characters that cannot be sent");
+  return `Bearer ${sent}`;
 }

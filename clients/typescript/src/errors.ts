@@ -16,7 +16,7 @@ export abstract class LeaseholdError extends Error {
   }
 }
 
-/** The endpoint, or what goes with it, makes no sense. Not worth repeating. */
+/** The endpoint, or an option that goes with it, is invalid. Trying again does not help. */
 export class EndpointError extends LeaseholdError {
   constructor(
     /** What was given, without a password in it. */
@@ -29,7 +29,7 @@ export class EndpointError extends LeaseholdError {
   }
 }
 
-/** Nobody answers there. `cause` says what happened. */
+/** No sidecar answers at the endpoint. */
 export class UnreachableError extends LeaseholdError {
   constructor(
     /** Where the sidecar was looked for. */
@@ -46,20 +46,16 @@ export class UnreachableError extends LeaseholdError {
   }
 }
 
-/** This machine has no clock that a holder can rely on. */
-export class PlatformError extends LeaseholdError {
-  constructor(problem: string, options?: ErrorOptions) {
-    super(`${problem}: a holder needs a clock that goes on counting while the machine sleeps, as Linux has`, options);
-  }
-}
+/** This machine has no clock that counts while it sleeps, without which nobody knows whether a lock is still held. */
+export class PlatformError extends LeaseholdError {}
 
-/** Somebody else has the lock, or it rests: it could not be had within the wait asked for. */
+/** The lock was not acquired within the wait asked for: somebody else has it, or it is not available yet. */
 export class BusyError extends LeaseholdError {
-  /** Why the lock is not to be had. */
+  /** Why the lock is not available. */
   readonly reason: BusyReason;
   /** The lock's record, as far as it is known. */
   readonly record: LockRecord | undefined;
-  /** When it makes sense to ask again. */
+  /** When to ask again. */
   readonly retryAfterMs: number;
 
   constructor(busy: Busy) {
@@ -92,14 +88,25 @@ export class HoldLostError extends LeaseholdError {
 }
 
 /**
- * The lock was not released: the connection had broken, and no sidecar has answered yet that the hold goes on there. It
- * is available when its lease runs out.
+ * The loss that an error tells of, also where JavaScript has put it into a `SuppressedError` beside the error of an
+ * `await using` block; `undefined` if it tells of none.
+ */
+export function lossIn(error: unknown): Loss | undefined {
+  if (error instanceof HoldLostError) return error.loss;
+  if (!(error instanceof Error) || error.name !== "SuppressedError") return undefined;
+  const wrapped = error as { readonly error?: unknown; readonly suppressed?: unknown };
+  return lossIn(wrapped.error) ?? lossIn(wrapped.suppressed);
+}
+
+/**
+ * It is not known whether the lock was released: no sidecar has confirmed it in time. The lock is available when its
+ * lease runs out, at the latest (S13, S16).
  */
 export class NotReleasedError extends LeaseholdError {
-  constructor(lockPath: string) {
+  constructor(lockPath: string, problem: string, options?: ErrorOptions) {
     super(
-      `the lock ${lockPath} was not released, because the hold was being resumed and no sidecar has answered yet; ` +
-        "it is available when its lease runs out",
+      `the release of the lock ${lockPath} was not confirmed: ${problem}; the lock is available when its lease runs out`,
+      options,
     );
   }
 }
@@ -107,7 +114,7 @@ export class NotReleasedError extends LeaseholdError {
 /** The sidecar answered what no sidecar of this API may, so it is a newer or a broken one. */
 export class ProtocolError extends LeaseholdError {
   constructor(problem: string) {
-    super(`the sidecar's answer makes no sense: ${problem}`);
+    super(`the sidecar's answer is invalid: ${problem}`);
   }
 }
 
@@ -129,7 +136,7 @@ export interface Refusal {
   readonly details: string;
   /** The fields that were wrong, with `INVALID_FIELD`. */
   readonly violations: readonly FieldViolation[];
-  /** When it makes sense to try again, if that was said. */
+  /** When to try again, if that was said. */
   readonly retryAfterMs: number | undefined;
   /** Why the hold is over, with `HOLD_LOST`: `EXPIRED` and so on, or `RELEASED`. */
   readonly lossReason: string | undefined;

@@ -1,14 +1,14 @@
 /**
  * Hold singleton locks through a Leasehold sidecar, and know at once when one is lost.
  *
- * Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is sent
- * and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+ * Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends before the release is sent
+ * and before the stream ends), S14, S16 (resume), S21 (how validity is counted).
  */
 
 export { status as Code } from "@grpc/grpc-js";
 export type { BreakOptions, BreakResult, CallOptions, HeldWork, ListOptions } from "./client.js";
 export { Client } from "./client.js";
-export type { ConnectOptions } from "./endpoint.js";
+export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./endpoint.js";
 export { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "./endpoint.js";
 export type { FieldViolation, Reason, Refusal } from "./errors.js";
 export {
@@ -22,6 +22,7 @@ export {
   REASONS,
   RefusedError,
   UnreachableError,
+  lossIn,
 } from "./errors.js";
 export type { HoldEvent, HoldListener } from "./hold/event.js";
 export type { Hold } from "./hold/hold.js";

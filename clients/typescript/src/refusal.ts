@@ -1,6 +1,7 @@
 // The sidecar's errors from the wire: google.rpc.Status with its details.
 
-import type { ServiceError, status } from "@grpc/grpc-js";
+import type { ServiceError } from "@grpc/grpc-js";
+import { status } from "@grpc/grpc-js";
 
 import { BadRequest, ErrorInfo, RetryInfo, Status } from "../gen/google/rpc/error.js";
 import { milliseconds } from "./duration.js";
@@ -17,6 +18,15 @@ const TRAILER = "grpc-status-details-bin";
 export function refused(error: ServiceError): RefusedError {
   return new RefusedError(readRefusal(error), { cause: error });
 }
+
+/** Whether the connection broke, or the sidecar is being replaced: another may answer the same call. */
+export function isBreak(error: unknown): error is RefusedError {
+  if (!(error instanceof RefusedError)) return false;
+  return error.reason === undefined ? BREAKS.has(error.code) : error.reason === "SHUTTING_DOWN";
+}
+
+/** Codes of a stream that something between the client and the sidecar has ended. */
+const BREAKS: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
 
 /** An error that this client found out by itself. */
 export function ownRefusal(code: status, details: string): RefusedError {
@@ -36,11 +46,18 @@ function readRefusal(error: ServiceError): Refusal {
   return {
     code: error.code,
     reason: info?.reason,
-    details: error.details,
+    details: wantsCertificate(error) + error.details,
     violations: find("BadRequest", (value) => BadRequest.decode(value))?.fieldViolations ?? [],
     retryAfterMs: retry === undefined ? undefined : milliseconds(retry.retryDelay),
     lossReason: info?.metadata["loss_reason"],
   };
+}
+
+/** What to do, where the sidecar ended the connection because of our certificate. */
+function wantsCertificate({ code, details }: ServiceError): string {
+  const alert = /alert.*(certificate|unknown[ _]ca)|(certificate|unknown[ _]ca).*alert/i;
+  if (code !== status.UNAVAILABLE || !alert.test(details)) return "";
+  return "the sidecar wants a client certificate that it trusts: ";
 }
 
 function readDetails(error: ServiceError): Status["details"] {

@@ -22,7 +22,7 @@ export interface LockName {
 /** Which lock is meant: by its name, or by its path as it stands in a grant or a record. */
 export type LockReference = LockName | { readonly lockPath: string };
 
-/** Asks for a hold. Spans of time are milliseconds. */
+/** Asks for a hold. Durations are milliseconds. */
 export interface HoldRequest extends LockName {
   /** The duration of the lease in the store: whole seconds, 15,000 to 60,000. Default: the sidecar's, 60,000. */
   readonly leaseDurationMs?: number;

@@ -7,14 +7,26 @@ import type { ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
 import type { HoldLeaseRequest, HoldLeaseResponse } from "../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { Clock } from "./boot-clock.js";
-import type { Connection } from "./endpoint.js";
+import type { Connections, Place } from "./connections.js";
+import type { RefusedError } from "./errors.js";
 import { ProtocolError } from "./errors.js";
 import { ownRefusal, refused } from "./refusal.js";
 
 /** A call that asks no holder and waits for nothing is given up after this. */
 export const CALL_TIMEOUT_MS = 30_000;
-/** A release may wait until the lease can no longer be valid (S13), at most one lease duration. */
-const RELEASE_TIMEOUT_MS = 90_000;
+
+/** How long things may take. Tests have limits of their own. */
+export interface Limits {
+  /** How long a release waits for its answer. */
+  readonly releaseMs: number;
+  /** A stream that brings nothing for so long is dropped: a sidecar sends a word at least every 30 s. */
+  readonly silenceMs: number;
+  /** How many lasting calls a connection carries: fewer than a sidecar allows by default, 256. */
+  readonly streams: number;
+}
+
+/** The limits of a client unless something else is asked for. */
+export const LIMITS: Limits = { releaseMs: 10_000, silenceMs: 90_000, streams: 200 };
 
 interface UnaryOptions {
   readonly timeoutMs?: number;
@@ -32,26 +44,31 @@ export interface HoldId {
 /** What a hold needs of its client. */
 export class Rpc {
   readonly clock: Clock;
-  readonly #connection: Connection;
+  readonly limits: Limits;
+  readonly #connections: Connections;
   /** Those that have not ended. */
   readonly #streams = new Set<Cancellable>();
+  #closed = false;
 
-  constructor(connection: Connection, clock: Clock) {
-    this.#connection = connection;
+  constructor(connections: Connections, clock: Clock, limits: Limits) {
+    this.#connections = connections;
     this.clock = clock;
+    this.limits = limits;
     // So that a sidecar on the same kernel knows that the end of a stream is this process's doing (S14).
-    if (clock.bootId !== "") connection.metadata.set("leasehold-boot-id", clock.bootId);
+    if (clock.bootId !== "") connections.metadata.set("leasehold-boot-id", clock.bootId);
   }
 
-  /** Makes a unary call that is given up after `timeoutMs`, or when `signal` aborts. One that waits is `lasting`. */
+  /** Makes a unary call that is cancelled after `timeoutMs`, or when `signal` aborts. One that waits is `lasting`. */
   async unary<Q, R>(
     method: MethodDefinition<Q, R>,
     request: Q,
     { timeoutMs = CALL_TIMEOUT_MS, signal, lasting = false }: UnaryOptions = {},
   ): Promise<R> {
     signal?.throwIfAborted();
-    const { metadata } = this.#connection;
-    const channel = lasting ? this.#connection.lasting : this.#connection.short;
+    this.#throwIfClosed();
+    const { metadata } = this.#connections;
+    const place = lasting ? this.#connections.place() : undefined;
+    const { channel } = place ?? { channel: this.#connections.short };
     return await new Promise<R>((resolve, reject) => {
       const options = { deadline: Date.now() + timeoutMs };
       const { path, requestSerialize, responseDeserialize } = method;
@@ -63,6 +80,7 @@ export class Rpc {
         metadata,
         options,
         (error, response) => {
+          place?.leave();
           signal?.removeEventListener("abort", abort);
           if (signal?.aborted === true) reject(signal.reason as Error);
           else if (error !== null) reject(refused(error));
@@ -79,12 +97,18 @@ export class Rpc {
 
   /** Starts a call that is answered by a stream, without a deadline. */
   stream<Q, R>(method: MethodDefinition<Q, R>, request: Q): MessageStream<R> {
-    const { lasting, metadata } = this.#connection;
+    this.#throwIfClosed();
+    const place = this.#connections.place();
+    const { metadata } = this.#connections;
     const { path, requestSerialize, responseDeserialize } = method;
-    const call = lasting.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
-    const stream = new MessageStream<R>(call, (ended) => this.#streams.delete(ended));
+    const call = place.channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata);
+    const stream = new MessageStream<R>(call, place, this.limits.silenceMs, (ended) => this.#streams.delete(ended));
     this.#streams.add(stream);
     return stream;
+  }
+
+  #throwIfClosed(): void {
+    if (this.#closed) throw clientClosed();
   }
 
   /** Opens or resumes a hold. */
@@ -93,9 +117,8 @@ export class Rpc {
   }
 
   /** Releases a lock. */
-  async release(hold: HoldId): Promise<ReleaseResult> {
-    const options = { timeoutMs: RELEASE_TIMEOUT_MS };
-    const { result } = await this.unary(LeaseServiceService.releaseLease, hold, options);
+  async release(hold: HoldId, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
+    const { result } = await this.unary(LeaseServiceService.releaseLease, hold, { timeoutMs });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
   }
@@ -110,11 +133,14 @@ export class Rpc {
 
   /** Ends the connections, and what still waits for an answer by a stream. Holds have ended before (S13). */
   close(): void {
-    const closed = ownRefusal(status.CANCELLED, "the client was closed");
-    for (const stream of [...this.#streams]) stream.cancel(closed);
-    this.#connection.lasting.close();
-    this.#connection.short.close();
+    this.#closed = true;
+    for (const stream of [...this.#streams]) stream.cancel(clientClosed());
+    this.#connections.close();
   }
+}
+
+function clientClosed(): RefusedError {
+  return ownRefusal(status.CANCELLED, "the client was closed");
 }
 
 type Cancellable = Pick<MessageStream<unknown>, "cancel">;
@@ -124,21 +150,39 @@ interface Taker<T> {
   readonly reject: (error: Error) => void;
 }
 
-/** The messages of a stream, one after the other. Only one may be waited for at a time. */
+/**
+ * The messages of a stream, one after the other. Only one may be waited for at a time. One that goes silent ends with an
+ * error like a broken one, but its call goes on until {@link MessageStream.cancel}: the end of a hold's stream would be
+ * the end of the hold (S14).
+ */
 export class MessageStream<T> {
   readonly #call: ClientReadableStream<T>;
+  readonly #place: Place;
   readonly #messages: T[] = [];
+  readonly #silence: NodeJS.Timeout;
+  readonly #onEnd: (stream: Cancellable) => void;
   #taker: Taker<T> | undefined;
+  #isSilent = false;
+  #isPatient = false;
   /** How the stream ended: well, or with an error. */
   #ended: { readonly error: Error | undefined } | undefined;
 
-  readonly #onEnd: (stream: Cancellable) => void;
-
-  constructor(call: ClientReadableStream<T>, onEnd: (stream: Cancellable) => void) {
+  constructor(call: ClientReadableStream<T>, place: Place, silenceMs: number, onEnd: (stream: Cancellable) => void) {
     this.#call = call;
+    this.#place = place;
     this.#onEnd = onEnd;
+    this.#silence = setTimeout(() => {
+      if (this.#isPatient) return;
+      place.retire();
+      this.#isSilent = true;
+      this.#end(
+        ownRefusal(status.UNAVAILABLE, `nothing was heard from the sidecar for ${String(silenceMs / 1_000)} s`),
+      );
+    }, silenceMs).unref();
     call.on("data", (message: T) => {
       if (this.#ended !== undefined) return;
+      this.#isPatient = false;
+      this.#silence.refresh();
       if (this.#taker === undefined) this.#messages.push(message);
       else this.#take().resolve(message);
     });
@@ -149,7 +193,13 @@ export class MessageStream<T> {
     });
     call.on("end", () => {
       this.#end(failure);
+      this.#leave();
     });
+  }
+
+  /** Whether it ended because nothing was heard for too long. */
+  get isSilent(): boolean {
+    return this.#isSilent;
   }
 
   /** The next message; `undefined` when the sidecar has ended the stream. */
@@ -165,10 +215,16 @@ export class MessageStream<T> {
     });
   }
 
+  /** The first message may take as long as it likes: a try to resume is never cut short (S14). */
+  waitPatiently(): void {
+    this.#isPatient = true;
+  }
+
   /** Ends the stream from here; what waits for a message gets `reason`, or is told that there is none. */
   cancel(reason?: Error): void {
     this.#messages.length = 0;
     this.#end(reason);
+    this.#leave();
     this.#call.cancel();
   }
 
@@ -179,10 +235,15 @@ export class MessageStream<T> {
     return taker;
   }
 
+  #leave(): void {
+    this.#place.leave();
+    this.#onEnd(this);
+  }
+
   #end(error: Error | undefined): void {
     if (this.#ended !== undefined) return;
     this.#ended = { error };
-    this.#onEnd(this);
+    clearTimeout(this.#silence);
     if (this.#taker === undefined) return;
     const { resolve, reject } = this.#take();
     if (error === undefined) resolve(undefined);

@@ -13,6 +13,7 @@ import type { BootReading, Clock } from "../src/boot-clock.js";
 import { Client } from "../src/client.js";
 import { duration } from "../src/duration.js";
 import type { ConnectOptions } from "../src/endpoint.js";
+import type { Limits } from "../src/rpc.js";
 import type { Hold } from "../src/hold/hold.js";
 import type { HoldEvent } from "../src/index.js";
 import {
@@ -167,6 +168,10 @@ export interface Script {
   report?: Validity | Refused;
   acquire?: AcquireLeaseResponse["outcome"];
   release?: ReleaseResult | Refused;
+  /** Answers no release. */
+  mute?: boolean;
+  /** The holders of the records that a watch is sent. */
+  holders: string[];
   onRelease?: () => void;
   readonly asked: string[];
 }
@@ -175,7 +180,8 @@ const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
 
 /** A sidecar on a Unix socket of its own. */
 export class FakeSidecar {
-  readonly script: Script = { asked: [] };
+  readonly script: Script = { asked: [], holders: [""] };
+  readonly watches = new Inbox<{ emit(event: "error", error: Refused): boolean }>();
   readonly holds = new Inbox<HoldCall>();
   readonly #server: Server;
 
@@ -193,6 +199,11 @@ export class FakeSidecar {
       });
     });
     return sidecar;
+  }
+
+  /** How many connections are open. */
+  get connections(): number {
+    return (this.#server as unknown as { readonly sessions: ReadonlyMap<unknown, unknown> }).sessions.size;
   }
 
   /** The next HoldLease call. */
@@ -219,6 +230,7 @@ export class FakeSidecar {
       releaseLease: ({ request }, answer) => {
         script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}`);
         script.onRelease?.();
+        if (script.mute === true) return;
         const result = script.release ?? ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });
         reply(answer, result, (released) => ({ result: released }));
       },
@@ -245,7 +257,8 @@ export class FakeSidecar {
         answer(null, ListLocksResponse.create({ records, nextPageToken }));
       },
       watchLock: (call) => {
-        call.write({ record: record(call.request.lock) });
+        this.watches.items.push(call);
+        for (const holder of script.holders) call.write({ record: { ...record(call.request.lock), holder } });
         if (call.request.lock?.lock?.$case === "key") call.end();
         call.on("cancelled", () => script.asked.push("watch cancelled"));
       },
@@ -296,13 +309,13 @@ export class Bench implements AsyncDisposable {
     public client: Client,
   ) {}
 
-  /** With `streams`, a connection carries only so many calls at once. */
-  static async create(streams?: number): Promise<Bench> {
+  /** With `streams`, a connection carries only so many calls at once; with `limits`, the client has these. */
+  static async create(streams?: number, limits: Partial<Limits> = {}): Promise<Bench> {
     const folder = await mkdtemp(path.join(tmpdir(), "leasehold-"));
     const options = streams === undefined ? {} : { "grpc.max_concurrent_streams": streams };
     const sidecar = await FakeSidecar.start(path.join(folder, "socket"), options);
     const bench = new Bench(folder, sidecar, undefined as unknown as Client);
-    bench.client = await bench.another();
+    bench.client = await bench.another({}, limits);
     return bench;
   }
 
@@ -310,8 +323,8 @@ export class Bench implements AsyncDisposable {
     return `unix://${path.join(this.folder, "socket")}`;
   }
 
-  async another(options: ConnectOptions = {}): Promise<Client> {
-    return await Client.connectBy(this.clock, { endpoint: this.endpoint, ...options });
+  async another(options: ConnectOptions = {}, limits: Partial<Limits> = {}): Promise<Client> {
+    return await Client.connectBy(this.clock, { endpoint: this.endpoint, ...options }, limits);
   }
 
   kill(): void {

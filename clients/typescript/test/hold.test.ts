@@ -4,7 +4,15 @@ import { inspect } from "node:util";
 
 import { status } from "@grpc/grpc-js";
 
-import { BusyError, HoldLostError, LossReason, ProtocolError, RefusedError, ReleaseOutcome } from "../src/index.js";
+import {
+  BusyError,
+  HoldLostError,
+  LossReason,
+  ProtocolError,
+  RefusedError,
+  ReleaseOutcome,
+  lossIn,
+} from "../src/index.js";
 import { Busy, LockRecord, ReleaseResult, Validity } from "../src/proto.js";
 import type { Event, Held } from "./fake-sidecar.js";
 import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
@@ -153,7 +161,7 @@ test("s21 a renewal moves the end of validity", async () => {
   assert.equal(hold.remainingMs(), 58_000);
 });
 
-test("s13 the belief ends before the release is sent", async () => {
+test("s13 the hold ends before the release is sent", async () => {
   await using bench = await Bench.create();
   const { hold } = await bench.held();
   const seen: boolean[] = [];
@@ -182,7 +190,7 @@ test("s14 a release that is not answered ends the stream at once", async () => {
   await call.ended();
 });
 
-test("s13 a block gives the lock back on every way out", async () => {
+test("s13 a block releases the lock on every way out", async () => {
   await using bench = await Bench.create();
   const boom = new Error("boom");
   const block = async (): Promise<void> => {
@@ -195,7 +203,7 @@ test("s13 a block gives the lock back on every way out", async () => {
   assert.deepEqual(bench.sidecar.script.asked, ["release lease-1 of generation 1"]);
 });
 
-test("s13 a client that is closed ends the belief, and then the stream", async () => {
+test("s13 a client that is closed ends the hold, and then the stream", async () => {
   await using bench = await Bench.create();
   const held = await bench.held();
   bench.client.close();
@@ -234,6 +242,36 @@ test("s13 a block whose release finds the lock lost says so", async () => {
     assert.ok(own.isValid());
   };
   await assert.rejects(block(), isLoss(LossReason.TAKEN));
+});
+
+test("s4 a block whose hold is lost says so, beside its own error, too", async () => {
+  await using bench = await Bench.create();
+  const boom = new Error("boom");
+  const block = async (thrown?: Error): Promise<void> => {
+    const now = bench.clock.read().latest / 1_000;
+    const { hold } = await bench.held(validity(OURS, now + 58, 58));
+    await using own = hold;
+    bench.clock.advance(58);
+    assert.equal(own.loss?.reason, LossReason.EXPIRED, "the loss reads the clock");
+    if (thrown !== undefined) throw thrown;
+  };
+  await assert.rejects(block(), isLoss(LossReason.EXPIRED));
+  const error: unknown = await block(boom).catch((reason: unknown) => reason);
+  assert.equal(lossIn(error)?.reason, LossReason.EXPIRED);
+  assert.equal((error as { suppressed?: unknown }).suppressed, boom);
+  assert.equal(lossIn(boom), undefined);
+});
+
+test("s13 a block whose release fails says so, unless the block has released", async () => {
+  await using bench = await Bench.create();
+  bench.sidecar.script.release = refusal(status.UNAVAILABLE, "not now");
+  const block = async (released: boolean): Promise<void> => {
+    const { hold } = await bench.held();
+    await using own = hold;
+    if (released) await own.release().catch(() => undefined);
+  };
+  await assert.rejects(block(false), RefusedError);
+  await block(true);
 });
 
 test("a release by another is a loss", async () => {
@@ -315,7 +353,7 @@ test("s11 progress is reported and its answer counts", async () => {
   assert.equal(hold.remainingMs(), 90_000);
 });
 
-test("an answer that tells of the loss ends the belief", async () => {
+test("an answer that tells of the loss ends the hold", async () => {
   await using bench = await Bench.create();
   const held = await bench.held();
   const info = { reason: "HOLD_LOST", metadata: { loss_reason: "NO_PROGRESS" } };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -31,7 +31,12 @@ console.log(token, LockKey.create({ function: "f" }).function);
 test("the package has what a user needs, and works", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "leasehold-"));
   try {
-    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
+    // A fresh checkout, in which nothing was built: packing builds.
+    const checkout = path.join(folder, "checkout");
+    const tracked = ["src", "gen", "package.json", "tsconfig.json", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+    for (const name of tracked) await cp(path.join(ROOT, name), path.join(checkout, name), { recursive: true });
+    await symlink(path.join(ROOT, "node_modules"), path.join(checkout, "node_modules"));
+    const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: checkout });
     const [packed] = JSON.parse(stdout) as Packed[];
     assert.ok(packed);
     const paths = packed.files.map((file) => file.path);
@@ -65,6 +70,9 @@ test("the package has what a user needs, and works", async () => {
     bench.sidecar.script.report = validity("elsewhere", 1, 60);
     call.tell(grant(validity("elsewhere", 1, 60)));
     assert.equal((await running).stdout, "65536 f\n");
+
+    await writeFile(path.join(user, "user.cjs"), 'console.log(typeof require("leasehold-client").Client.connect);');
+    assert.equal((await run("node", ["user.cjs"], { cwd: user })).stdout, "function\n");
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 
-import type { ConnectOptions } from "../src/index.js";
+import type { ConnectOptions, TlsCredentials } from "../src/index.js";
 import { Client, UnreachableError } from "../src/index.js";
 import { LeaseServiceService } from "../src/proto.js";
 
@@ -31,7 +31,10 @@ const sidecar = authority("sidecar.test");
 const holder = authority("holder.test");
 const stranger = authority("stranger.test");
 
-async function serve(): Promise<{ server: Server; endpoint: string; seen: string[] }> {
+async function serve(
+  trusted = holder,
+  at = "127.0.0.1:0",
+): Promise<{ server: Server; endpoint: string; seen: string[] }> {
   const server = new Server();
   const seen: string[] = [];
   server.addService(LeaseServiceService, {
@@ -44,9 +47,9 @@ async function serve(): Promise<{ server: Server; endpoint: string; seen: string
     },
   });
   const pair = { cert_chain: sidecar.certificate, private_key: sidecar.key };
-  const credentials = ServerCredentials.createSsl(holder.certificate, [pair], true);
+  const credentials = ServerCredentials.createSsl(trusted.certificate, [pair], true);
   const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync("127.0.0.1:0", credentials, (error, bound) => {
+    server.bindAsync(at, credentials, (error, bound) => {
       if (error === null) resolve(bound);
       else reject(error);
     });
@@ -66,7 +69,8 @@ test("https with certificates of both sides, and a token", async () => {
   try {
     await using client = await Client.connect(options);
     assert.equal((await client.resolvePath({ function: "f" })).lockPath, "locks/f");
-    assert.deepEqual(seen, ["Bearer secret"]);
+    // Connecting makes a call, too.
+    assert.deepEqual(seen, ["Bearer secret", "Bearer secret"]);
 
     for (const wrong of [{ ca: stranger.certificate }, { serverName: "other.test" }]) {
       const error: unknown = await Client.connect({ ...options, ...wrong }).catch((reason: unknown) => reason);
@@ -75,5 +79,41 @@ test("https with certificates of both sides, and a token", async () => {
     }
   } finally {
     server.forceShutdown();
+  }
+});
+
+test("a sidecar that wants a certificate that it trusts says so", async () => {
+  const { server, endpoint } = await serve();
+  try {
+    for (const shown of [{}, { clientCertificate: stranger }]) {
+      const options = { endpoint, ca: sidecar.certificate, serverName: "sidecar.test", ...shown };
+      const error: unknown = await Client.connect(options).catch((reason: unknown) => reason);
+      assert.ok(error instanceof UnreachableError);
+      assert.match(error.message, /client certificate that it trusts/);
+    }
+  } finally {
+    server.forceShutdown();
+  }
+});
+
+test("certificates are asked for before each connection", async () => {
+  const first = await serve();
+  let current = holder;
+  const tls = (): TlsCredentials => ({ ca: sidecar.certificate, clientCertificate: current });
+  await using client = await Client.connect({ endpoint: first.endpoint, tls, serverName: "sidecar.test" });
+  await client.resolvePath({ function: "f" });
+  first.server.forceShutdown();
+  // From now on only the renewed certificate is trusted.
+  current = stranger;
+  const second = await serve(stranger, first.endpoint.slice("https://".length));
+  try {
+    const end = performance.now() + 20_000;
+    for (;;) {
+      const answer = await client.resolvePath({ function: "f" }).catch(() => undefined);
+      if (answer !== undefined) break;
+      assert.ok(performance.now() < end, "the new connection shows the new certificate");
+    }
+  } finally {
+    second.server.forceShutdown();
   }
 });

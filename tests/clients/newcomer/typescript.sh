@@ -4,7 +4,9 @@ set -eu
 client=$(CDPATH='' cd -- "$(dirname -- "$0")/../../../clients/typescript" && pwd)
 cd -- "$1"
 [ -d "$client/node_modules" ] || (cd "$client" && npm ci --no-audit --no-fund --loglevel=error >&2)
-(cd "$client" && npm pack --silent --pack-destination "$1" >&2)
+# Packing builds anew (`prepack`), under the feet of the drivers that run from dist/ meanwhile: what they run from is packed.
+[ -e "$client/dist/src/index.js" ] || (cd "$client" && node_modules/.bin/tsc >&2)
+(cd "$client" && npm pack --silent --ignore-scripts --pack-destination "$1" >&2)
 cat >package.json <<'JSON'
 { "name": "newcomer", "private": true, "type": "module" }
 JSON

@@ -3,7 +3,7 @@
 import type { LockRecord } from "../../gen/leasehold/v1/lock.js";
 import type { Loss } from "../loss.js";
 
-/** What happens to a hold. Spans of time are milliseconds, counted from when the event is told. */
+/** What happens to a hold. Durations are milliseconds, counted from when the event is told. */
 export type HoldEvent =
   /** The lock is busy, and the caller waits for it: at this place, 1 being next. */
   | { readonly type: "waiting"; readonly position: number; readonly record: LockRecord | undefined }

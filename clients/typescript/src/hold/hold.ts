@@ -1,11 +1,13 @@
 // The hold as its holder has it.
 
+import { status } from "@grpc/grpc-js";
+
 import type { Grant, ReleaseResult, Validity } from "../../gen/leasehold/v1/hold.js";
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
 import type { BootReading } from "../boot-clock.js";
 import { duration } from "../duration.js";
-import { HoldLostError, NotReleasedError, ProtocolError } from "../errors.js";
+import { HoldLostError, NotReleasedError, ProtocolError, RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { alreadyLost } from "../loss.js";
 import { toldLost } from "../refusal.js";
@@ -79,8 +81,9 @@ export class Hold implements AsyncDisposable {
     return this.#state.signal;
   }
 
-  /** Why the hold was lost; `undefined` if it was not. */
+  /** Why the hold was lost; `undefined` if it was not. Reads the clock, as {@link Hold.isValid} does. */
   get loss(): Loss | undefined {
+    this.#state.isValid();
     return this.#state.loss;
   }
 
@@ -96,12 +99,12 @@ export class Hold implements AsyncDisposable {
 
   /** Throws a {@link HoldLostError} if the hold is lost. For between the steps of the work. */
   throwIfLost(): void {
-    this.#state.isValid();
-    if (this.loss !== undefined) throw new HoldLostError(this.loss);
+    const { loss } = this;
+    if (loss !== undefined) throw new HoldLostError(loss);
   }
 
   /**
-   * Says that the work is getting on, which restarts `progressTimeoutMs`.
+   * Reports progress, which restarts `progressTimeoutMs`.
    *
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
@@ -140,8 +143,9 @@ export class Hold implements AsyncDisposable {
    * (S13), so stop acting before. May be called again: it gives the same answer.
    *
    * @throws HoldLostError if the hold was lost before, so that somebody else may have had the lock.
-   * @throws RefusedError whether the lock was released is not known; it is available when its lease runs out.
-   * @throws NotReleasedError if the hold was being resumed; the lock is available when its lease runs out.
+   * @throws RefusedError if the sidecar refuses, or the connection breaks.
+   * @throws NotReleasedError if no sidecar has confirmed it within `releaseTimeoutMs`: the lock is available when its
+   *   lease runs out.
    */
   release(): Promise<ReleaseResult> {
     this.#releasing ??= this.#release();
@@ -152,13 +156,18 @@ export class Hold implements AsyncDisposable {
     if (!this.#state.end()) {
       throw new HoldLostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
     }
-    await this.#resumeAnswered();
+    const timeoutMs = this.#rpc.limits.releaseMs;
+    const deadline = this.#state.now().latest + timeoutMs;
+    await this.#resumeAnswered(deadline);
     let result: ReleaseResult;
     try {
-      result = await this.#rpc.release(this.#keeper.id);
-    } catch (error) {
+      result = await this.#rpc.release(this.#keeper.id, Math.max(deadline - this.#state.now().latest, 1));
+    } catch (cause) {
       this.#keeper.close();
-      throw error;
+      if (!(cause instanceof RefusedError) || cause.code !== status.DEADLINE_EXCEEDED) throw cause;
+      throw new NotReleasedError(this.lockPath, `the sidecar has not answered within ${String(timeoutMs)} ms`, {
+        cause,
+      });
     }
     this.#keeper.finish();
     const loss = alreadyLost(result);
@@ -170,12 +179,12 @@ export class Hold implements AsyncDisposable {
    * Waits until it is known which generation to release, as long as the lease can still be this hold's: a sidecar that
    * has not noticed the break would hand the lock on while another takes the hold up (S16).
    */
-  async #resumeAnswered(): Promise<void> {
-    const until = this.#state.validUntil;
+  async #resumeAnswered(deadline: number): Promise<void> {
+    const until = Math.min(this.#state.validUntil, deadline);
     while (this.#keeper.isResuming) {
       if (this.#state.now().latest >= until) {
         this.#keeper.close();
-        throw new NotReleasedError(this.lockPath);
+        throw new NotReleasedError(this.lockPath, "the hold was being resumed, and no sidecar has answered yet");
       }
       await new Promise((resolve) => setTimeout(resolve, ANSWER_POLL_MS));
     }
@@ -192,17 +201,17 @@ export class Hold implements AsyncDisposable {
   }
 
   /**
-   * Releases the lock at the end of an `await using` block. Throws a {@link HoldLostError} where only this finds that the
-   * hold was lost; beside an error of the block itself, JavaScript then throws a `SuppressedError` that has both. Tells
-   * neither of a loss that {@link Hold.signal} has told, nor of a release that was not answered: the lock is available
-   * when its lease runs out.
+   * Releases the lock at the end of an `await using` block, and throws what {@link Hold.release} throws: a
+   * {@link HoldLostError} however the loss was found, and an error where the release failed. Beside an error of the block
+   * itself, JavaScript then throws a `SuppressedError` that has both: see {@link lossIn}. Silent where the block has
+   * called {@link Hold.release}, which told the outcome.
    */
   async [Symbol.asyncDispose](): Promise<void> {
-    const isTold = this.loss !== undefined || this.#releasing !== undefined;
+    const isTold = this.#releasing !== undefined;
     try {
       await this.release();
     } catch (error) {
-      if (error instanceof HoldLostError && !isTold) throw error;
+      if (!isTold) throw error;
     }
   }
 }

@@ -17,7 +17,7 @@ import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import type { HoldState } from "./state.js";
 
-/** No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3). */
+/** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
 const NAP_MS = 1_000;
 /** The pause after the first failed try to resume; doubled up to {@link NAP_MS}. */
 const FIRST_PAUSE_MS = 50;
@@ -43,6 +43,8 @@ export class Keeper {
   readonly #kept: Kept;
   /** The hold's stream; while the hold is resumed, the newest try. */
   #stream: Stream;
+  /** Went silent, and must not be cancelled before the hold was resumed elsewhere (S14). */
+  #silent: Stream | undefined;
   #resumeToken: string;
   #generation: number;
   #resuming = false;
@@ -84,12 +86,13 @@ export class Keeper {
     if (resumeToken !== "") this.#resumeToken = resumeToken;
   }
 
-  /** Ends the stream. The belief has ended before (S13). */
+  /** Ends the stream. The hold has ended before (S13). */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#stream.cancel();
+    this.#silent?.cancel();
     this.#kept.onClosed();
   }
 
@@ -155,6 +158,7 @@ export class Keeper {
         return;
       }
       tell(listener, { type: "interrupted", detail: broke.message });
+      if (this.#stream.isSilent) this.#silent = this.#stream;
       await this.#resume();
     }
   }
@@ -206,14 +210,14 @@ export class Keeper {
   }
 
   /**
-   * S16. Tries until it has worked, or the hold is over. A try is never cut short while the hold is believed in,
-   * because the sidecar would read that as its end (S14).
+   * S16. Tries until it has worked, or the hold is over. A try is never cut short while the hold is valid, because the
+   * sidecar would read that as its end (S14).
    */
   async #resume(): Promise<void> {
     const { state } = this.#kept;
     // The same for every try, so that one whose answer was lost can be repeated.
     const attemptId = randomUUID();
-    // Also where the holder has ended its belief: its release waits for the answer, and closes this (S16).
+    // Also where the holder has ended the hold: its release waits for the answer, and closes this (S16).
     const goesOn = (): boolean => !this.#closed && (state.isValid() || state.loss === undefined);
     for (let pause = FIRST_PAUSE_MS; goesOn(); pause = Math.min(pause * 2, NAP_MS)) {
       const failure = await this.#tryResume(attemptId);
@@ -239,8 +243,11 @@ export class Keeper {
       attemptId,
     };
     this.#resuming = true;
-    this.#stream = rpc.holdLease({ $case: "resume", value });
-    const granted = await readGrant(this.#stream);
+    const opened = openStream(() => rpc.holdLease({ $case: "resume", value }));
+    if (opened instanceof RefusedError) return opened;
+    opened.waitPatiently();
+    this.#stream = opened;
+    const granted = await readGrant(opened);
     if (!("leaseId" in granted)) return granted;
     if (granted.fencingToken !== grant.fencingToken) {
       return { reason: LossReason.TAKEN, detail: "the sidecar resumed another hold than this one" };
@@ -248,6 +255,8 @@ export class Keeper {
     this.#resuming = false;
     this.#generation = granted.generation;
     this.#resumeToken = granted.resumeToken;
+    this.#silent?.cancel();
+    this.#silent = undefined;
     if (!state.takeIn(granted.validity ?? Validity.create(), sent)) return undefined;
     tell(listener, { type: "resumed", remainingMs: state.remainingMs() });
     return undefined;
@@ -261,6 +270,16 @@ async function readEvent(stream: Stream): Promise<Event | RefusedError | undefin
       if (message.event !== undefined) return message.event;
     }
     return undefined;
+  } catch (error) {
+    if (error instanceof RefusedError) return error;
+    throw error;
+  }
+}
+
+/** A stream; the error where there are no certificates to connect with. */
+function openStream(open: () => Stream): Stream | RefusedError {
+  try {
+    return open();
   } catch (error) {
     if (error instanceof RefusedError) return error;
     throw error;

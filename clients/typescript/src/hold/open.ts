@@ -1,10 +1,13 @@
-// Asks for a lock by a stream, and gives the hold once it is granted.
+// Asks for a lock by a stream, and returns the hold once it is granted.
+
+import { setTimeout } from "node:timers/promises";
 
 import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
 import { BusyError, HoldLostError, ProtocolError } from "../errors.js";
 import { lossOf } from "../loss.js";
+import { isBreak } from "../refusal.js";
 import type { MessageStream, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
@@ -13,7 +16,7 @@ import { HoldState } from "./state.js";
 
 /** How a hold is asked for. */
 export interface HoldOptions {
-  /** Cancels the waiting, which then fails with the signal's reason. What is granted already stays. */
+  /** Cancels the waiting, which then fails with the signal's reason. A lock that is granted already stays held. */
   readonly signal?: AbortSignal;
   /** Gets what happens to the hold: waiting, granted, and all that follows. Called at once, so keep it short. */
   readonly onEvent?: HoldListener;
@@ -22,8 +25,48 @@ export interface HoldOptions {
 /** Where holds are noted while they live, so that the client can end them. */
 export type Holds = Set<Hold>;
 
-/** Asks for the lock; a `BusyError` if it was not to be had. */
-export async function openHold(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: HoldOptions): Promise<Hold> {
+/** The pause after the connection broke; doubled up to {@link LONGEST_PAUSE_MS}. */
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1_000;
+
+/**
+ * Asks for the lock; a `BusyError` if it was not acquired within the wait. A caller that has stood in the queue asks
+ * again when the connection breaks or goes silent, for the rest of its wait.
+ */
+export async function openHold(
+  rpc: Rpc,
+  holds: Holds,
+  spec: (waitMs: number) => LeaseSpec,
+  waitMs: number,
+  options: HoldOptions,
+): Promise<Hold> {
+  const began = rpc.clock.read().earliest;
+  let pause = FIRST_PAUSE_MS;
+  const queue = { waited: false };
+  const onWaiting = (): void => {
+    queue.waited = true;
+    pause = FIRST_PAUSE_MS;
+  };
+  for (let left = waitMs; ;) {
+    try {
+      return await openOnce(rpc, holds, spec(left), { ...options, onWaiting });
+    } catch (error) {
+      left = Math.max(waitMs - (rpc.clock.read().latest - began), 0);
+      if (!queue.waited || left === 0 || !isBreak(error) || options.signal?.aborted === true) throw error;
+    }
+    await setTimeout(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => {
+      options.signal?.throwIfAborted();
+    });
+    pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+interface OneTry extends HoldOptions {
+  /** The sidecar has heard the request, or nothing was heard of it. */
+  readonly onWaiting: () => void;
+}
+
+async function openOnce(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: OneTry): Promise<Hold> {
   const { signal, onEvent } = options;
   signal?.throwIfAborted();
   const sent = rpc.clock.read();
@@ -33,7 +76,7 @@ export async function openHold(rpc: Rpc, holds: Holds, spec: LeaseSpec, options:
   };
   signal?.addEventListener("abort", abort);
   try {
-    const grant = await readGrant(stream, onEvent);
+    const grant = await readGrant(stream, options);
     const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
     const state = await askFirst(rpc, grant, granted);
     if (!state.isValid()) {
@@ -45,7 +88,8 @@ export async function openHold(rpc: Rpc, holds: Holds, spec: LeaseSpec, options:
     tell(onEvent, { type: "granted", lockPath, fencingToken });
     return new Hold(holds, { rpc, state, stream, grant, listener: onEvent });
   } catch (error) {
-    // Nothing is believed: a grant on its way is given back by this (S14).
+    if (stream.isSilent) options.onWaiting();
+    // Nothing is held: a grant on its way is released by this (S14).
     stream.cancel();
     throw error;
   } finally {
@@ -53,7 +97,7 @@ export async function openHold(rpc: Rpc, holds: Holds, spec: LeaseSpec, options:
   }
 }
 
-async function readGrant(stream: MessageStream<HoldLeaseResponse>, onEvent: HoldListener | undefined): Promise<Grant> {
+async function readGrant(stream: MessageStream<HoldLeaseResponse>, { onEvent, onWaiting }: OneTry): Promise<Grant> {
   for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
     switch (message.event?.$case) {
       case "granted":
@@ -64,6 +108,7 @@ async function readGrant(stream: MessageStream<HoldLeaseResponse>, onEvent: Hold
         throw new HoldLostError(lossOf(message.event.value));
       case "waiting": {
         const { position, record } = message.event.value;
+        onWaiting();
         tell(onEvent, { type: "waiting", position, record });
         break;
       }
@@ -80,8 +125,8 @@ async function readGrant(stream: MessageStream<HoldLeaseResponse>, onEvent: Hold
 }
 
 /**
- * S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may have used
- * it up. Then the validity is asked for anew.
+ * S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the request, and a wait may have
+ * used it up. Then the validity is asked for anew.
  */
 async function askFirst(rpc: Rpc, grant: Grant, state: HoldState): Promise<HoldState> {
   const due = state.nextQuestion;

@@ -1,18 +1,18 @@
-// A hold's belief and its end, as the holder and the keeper both know it.
+// A hold's validity and its end, as the holder and the keeper both know it.
 
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
 import type { BootTime, Validity } from "../../gen/leasehold/v1/hold.js";
-import { Belief } from "../belief.js";
+import { KnownValidity } from "../known-validity.js";
 import type { BootReading, Clock } from "../boot-clock.js";
 import { HoldLostError } from "../errors.js";
 import type { Loss } from "../loss.js";
 
-/** A hold's belief and its end: lost is final (S4). */
+/** A hold's validity and its end: lost is final (S4). */
 export class HoldState {
   readonly #clock: Clock;
-  readonly #belief = new Belief();
+  readonly #validity = new KnownValidity();
   readonly #abort = new AbortController();
-  /** Ended by the holder or lost: nothing is believed any more. */
+  /** Ended by the holder or lost. */
   #over = false;
   #loss: Loss | undefined;
   #onLost: ((loss: Loss) => void) | undefined;
@@ -20,7 +20,7 @@ export class HoldState {
   /** A hold that was granted by `validity`, in answer to a request sent at `sent`. */
   constructor(clock: Clock, validity: Validity, sent: BootReading) {
     this.#clock = clock;
-    this.#belief.takeIn(validity, sent, clock.read(), clock.bootId);
+    this.#validity.takeIn(validity, sent, clock.read(), clock.bootId);
   }
 
   /** Aborts when the hold is lost, and not when its holder ends it. */
@@ -30,7 +30,7 @@ export class HoldState {
 
   /** The end of validity, in milliseconds since boot. */
   get validUntil(): number {
-    return this.#belief.until;
+    return this.#validity.until;
   }
 
   /** Why the hold was lost, if it was. */
@@ -40,15 +40,15 @@ export class HoldState {
 
   /** The latest validity told, in the sidecar's words (S16). */
   get told(): BootTime | undefined {
-    return this.#belief.told;
+    return this.#validity.told;
   }
 
   /** When the sidecar should be asked next for the validity; `undefined` where its words are enough (S21). */
   get nextQuestion(): number | undefined {
-    return this.#belief.nextQuestion;
+    return this.#validity.nextQuestion;
   }
 
-  /** Calls `onLost` once, when the hold is lost and nothing is believed any more. */
+  /** Calls `onLost` once, when the hold is lost. */
   set onLost(onLost: (loss: Loss) => void) {
     this.#onLost = onLost;
   }
@@ -60,7 +60,7 @@ export class HoldState {
   /** The time left; 0 if the hold is over. Being past validity is being lost, whoever finds out first (S21). */
   remainingMs(): number {
     if (this.#over) return 0;
-    const left = Math.max(this.#belief.until - this.#clock.read().latest, 0);
+    const left = Math.max(this.#validity.until - this.#clock.read().latest, 0);
     if (left === 0) {
       this.lose({ reason: LossReason.EXPIRED, detail: "its validity ended without word of a renewal" });
     }
@@ -74,7 +74,7 @@ export class HoldState {
   /** Takes in what the sidecar says, unless the hold is over (S4). Says whether it goes on. */
   takeIn(validity: Validity, sent: BootReading | undefined): boolean {
     if (!this.isValid()) return false;
-    this.#belief.takeIn(validity, sent, this.#clock.read(), this.#clock.bootId);
+    this.#validity.takeIn(validity, sent, this.#clock.read(), this.#clock.bootId);
     return this.isValid();
   }
 
@@ -87,10 +87,10 @@ export class HoldState {
     this.#onLost?.(loss);
   }
 
-  /** The holder ends its belief (S13). False if it was over already. */
+  /** The holder ends the hold (S13). False if it was over already. */
   end(): boolean {
-    const believed = this.isValid();
+    const valid = this.isValid();
     this.#over = true;
-    return believed;
+    return valid;
   }
 }

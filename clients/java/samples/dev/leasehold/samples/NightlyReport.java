@@ -23,7 +23,7 @@ public final class NightlyReport {
         Hold hold = client.hold(request)) {
       writeReport(hold.fencingToken());
     } catch (LockBusyException busy) {
-      System.out.println("somebody else is at it: " + busy.holder());
+      System.out.println("somebody else holds the lock: " + busy.holder());
     }
   }
 

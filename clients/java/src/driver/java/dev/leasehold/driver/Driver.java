@@ -1,6 +1,7 @@
 package dev.leasehold.driver;
 
 import com.google.gson.JsonParser;
+import dev.leasehold.client.ClientBuilder;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.LeaseGrant;
 import dev.leasehold.client.LeaseRequest;
@@ -18,6 +19,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -46,20 +48,41 @@ public final class Driver {
    *
    * @param arguments none
    * @throws IOException when the standard input cannot be read
+   * @throws InterruptedException when the main thread is interrupted
    */
-  public static void main(String[] arguments) throws IOException {
-    new Driver().run();
-    System.exit(0);
+  public static void main(String[] arguments) throws IOException, InterruptedException {
+    if (new Driver().run()) {
+      System.exit(0);
+    }
   }
 
-  private void run() throws IOException {
+  /** Whether what still runs is to be ended. */
+  private boolean run() throws IOException, InterruptedException {
     BufferedReader lines =
         new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-      if (!line.isBlank()) {
-        start(new Command(JsonParser.parseString(line).getAsJsonObject()));
+      if (line.isBlank()) {
+        continue;
       }
+      Command command = new Command(JsonParser.parseString(line).getAsJsonObject());
+      if (command.what().equals("exit_with_open_watch")) {
+        openWatch(command);
+        return false;
+      }
+      start(command);
     }
+    return true;
+  }
+
+  /** Leaves a watch open, which must not keep the process from ending. */
+  private void openWatch(Command command) throws InterruptedException {
+    LockWatch watch = client().watchLock(Locks.named(command.key()));
+    tellRecord(command.id(), watch.next().orElseThrow());
+  }
+
+  private void tellRecord(String id, LockRecord record) {
+    String state = record.getState().name();
+    output.event(id, "watched", Map.of("state", withoutPrefix("LOCK_STATE_", state)));
   }
 
   private void start(Command command) {
@@ -70,6 +93,7 @@ public final class Driver {
       case "release" -> hold.leave(false);
       case "fail" -> hold.leave(true);
       case "cancel" -> cancel(id);
+      case "interrupt" -> hold.interrupt();
       case "progress" -> background(id, () -> progress(id, hold));
       case "validity" -> validity(id, hold);
       default -> background(id, () -> call(command));
@@ -79,9 +103,18 @@ public final class Driver {
   /** The client, connected by the first command that needs it. */
   private synchronized LeaseholdClient client() throws InterruptedException {
     if (client == null) {
-      client = LeaseholdClient.fromEnvironment();
+      ClientBuilder builder = LeaseholdClient.builder();
+      millis("LEASEHOLD_DRIVER_KEEP_ALIVE_MS").ifPresent(builder::keepAlive);
+      millis("LEASEHOLD_DRIVER_RELEASE_TIMEOUT_MS").ifPresent(builder::releaseTimeout);
+      client = builder.connect();
     }
     return client;
+  }
+
+  private static Optional<Duration> millis(String variable) {
+    return Optional.ofNullable(System.getenv(variable))
+        .map(Long::parseLong)
+        .map(Duration::ofMillis);
   }
 
   private void background(String id, Work work) {
@@ -117,7 +150,7 @@ public final class Driver {
 
   private void validity(String id, HoldCommand hold) {
     Optional<Hold> held = hold.held();
-    long left = held.map(Hold::remaining).map(java.time.Duration::toMillis).orElse(0L);
+    long left = held.map(Hold::remaining).map(Duration::toMillis).orElse(0L);
     boolean valid = held.map(Hold::isValid).orElse(false);
     output.event(id, "validity", Map.of("valid", valid, "remaining_ms", left));
   }
@@ -195,8 +228,7 @@ public final class Driver {
     try (LockWatch watch = client().watchLock(lock)) {
       watches.put(id, watch);
       for (Optional<LockRecord> next = watch.next(); next.isPresent(); next = watch.next()) {
-        String state = next.get().getState().name();
-        output.event(id, "watched", Map.of("state", withoutPrefix("LOCK_STATE_", state)));
+        tellRecord(id, next.get());
       }
     } catch (RefusedException ended) {
       if (watches.containsKey(id)) {

@@ -4,6 +4,7 @@ import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
 import dev.leasehold.client.HoldLostException;
 import dev.leasehold.client.LeaseholdClient;
+import dev.leasehold.client.NotReleasedException;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
@@ -26,6 +27,7 @@ final class HoldCommand {
   private volatile Hold held;
   private Thread waiting;
   private boolean cancelled;
+  private volatile boolean interrupted;
 
   HoldCommand(Command command, Output output) {
     this.command = command;
@@ -36,17 +38,29 @@ final class HoldCommand {
     start();
     String id = command.id();
     try {
-      client.withHold(command.request(), this::tell, this::stay);
+      if (command.text("form").equals("scope")) {
+        stayInScope(client);
+      } else {
+        client.withHold(command.request(), this::tell, this::stay);
+      }
       output.event(id, "released");
     } catch (Boom boom) {
       output.event(id, "failed", Map.of("error", boom.getMessage()));
     } catch (HoldLostException lost) {
       String reason = lost.loss().reasonName();
       output.event(id, "lost", Map.of("reason", reason, "detail", lost.loss().detail()));
-    } catch (InterruptedException aborted) {
-      output.event(id, "aborted");
+    } catch (InterruptedException stopped) {
+      output.event(id, interrupted ? "interrupted_outside" : "aborted");
+    } catch (NotReleasedException unconfirmed) {
+      output.event(id, "release_unconfirmed");
     } catch (RuntimeException error) {
       output.failure(id, error);
+    }
+  }
+
+  private void stayInScope(LeaseholdClient client) throws Boom, InterruptedException {
+    try (Hold hold = client.hold(command.request(), this::tell)) {
+      stay(hold);
     }
   }
 
@@ -62,9 +76,11 @@ final class HoldCommand {
             "lock_path", hold.lockPath()));
     try {
       told.await();
-    } catch (InterruptedException interrupted) {
-      output.event(id, "cancelled");
-      throw interrupted;
+    } catch (InterruptedException stopped) {
+      if (!hold.isValid()) {
+        output.event(id, "cancelled");
+      }
+      throw stopped;
     }
     if (fails) {
       throw new Boom();
@@ -108,6 +124,12 @@ final class HoldCommand {
     if (waiting != null) {
       waiting.interrupt();
     }
+  }
+
+  /** Interrupts the block from outside, which is no loss. */
+  synchronized void interrupt() {
+    interrupted = true;
+    waiting.interrupt();
   }
 
   /** The hold, once it is granted. */

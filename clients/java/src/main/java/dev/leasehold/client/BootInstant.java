@@ -17,18 +17,18 @@ public record BootInstant(Duration sinceBoot) implements Comparable<BootInstant>
     return sinceBoot.compareTo(other.sinceBoot);
   }
 
-  BootInstant plus(Duration span) {
-    return new BootInstant(Spans.sum(sinceBoot, span));
+  BootInstant plus(Duration duration) {
+    return new BootInstant(Durations.sum(sinceBoot, duration));
   }
 
-  /** The moment {@code span} before this one; boot, if that is before boot. */
-  BootInstant minus(Duration span) {
-    return new BootInstant(Spans.atLeastZero(sinceBoot.minus(span)));
+  /** The moment {@code duration} before this one; boot, if that is before boot. */
+  BootInstant minus(Duration duration) {
+    return new BootInstant(Durations.atLeastZero(sinceBoot.minus(duration)));
   }
 
   /** The time from {@code earlier} to this moment; zero if {@code earlier} is later. */
   Duration since(BootInstant earlier) {
-    return Spans.atLeastZero(sinceBoot.minus(earlier.sinceBoot));
+    return Durations.atLeastZero(sinceBoot.minus(earlier.sinceBoot));
   }
 
   boolean isBefore(BootInstant other) {

@@ -28,11 +28,6 @@ final class Calls {
   /** A call that asks no holder and waits for nothing is given up after this. */
   static final Duration PATIENCE = Duration.ofSeconds(30);
 
-  /**
-   * A release may wait until the lease can no longer be valid (S13), at most one lease duration.
-   */
-  static final Duration RELEASE_PATIENCE = Duration.ofSeconds(90);
-
   private final Connection connection;
   private final Executor loop;
 
@@ -64,10 +59,10 @@ final class Calls {
   static final long UNKNOWN_GENERATION = 0;
 
   /** {@code generation} is the newest of the hold that was answered (S16). */
-  CompletableFuture<ReleaseResult> release(String leaseId, long generation) {
+  CompletableFuture<ReleaseResult> release(String leaseId, long generation, Duration patience) {
     ReleaseLeaseRequest request =
         ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
-    return call(RELEASE_PATIENCE, stub -> stub.releaseLease(request)).thenApply(Calls::resultOf);
+    return call(patience, stub -> stub.releaseLease(request)).thenApply(Calls::resultOf);
   }
 
   private static ReleaseResult resultOf(ReleaseLeaseResponse answer) {
@@ -94,7 +89,7 @@ final class Calls {
         ExtendLeaseRequest.newBuilder()
             .setLeaseId(leaseId)
             .setGeneration(generation)
-            .setMaxHold(Spans.toWire(maxHold))
+            .setMaxHold(Durations.toWire(maxHold))
             .build();
     return call(PATIENCE, stub -> stub.extendLease(request))
         .thenApply(

@@ -1,49 +1,42 @@
 package dev.leasehold.client;
 
 import io.grpc.ClientInterceptor;
-import io.grpc.ManagedChannel;
-import io.grpc.netty.GrpcSslContexts;
-import io.grpc.netty.NettyChannelBuilder;
-import io.netty.channel.Channel;
-import io.netty.channel.ChannelFactory;
-import io.netty.channel.ChannelOption;
-import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
 import io.netty.channel.MultiThreadIoEventLoopGroup;
-import io.netty.channel.group.ChannelGroup;
-import io.netty.channel.group.DefaultChannelGroup;
 import io.netty.channel.nio.NioIoHandler;
-import io.netty.channel.socket.nio.NioDomainSocketChannel;
-import io.netty.channel.socket.nio.NioSocketChannel;
-import io.netty.handler.ssl.SslContext;
-import io.netty.handler.ssl.SslContextBuilder;
-import java.io.ByteArrayInputStream;
-import java.net.URI;
-import java.net.URISyntaxException;
-import java.net.UnixDomainSocketAddress;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
-import javax.net.ssl.SSLException;
+import java.util.function.UnaryOperator;
 
 /** How to reach a sidecar; made by {@link LeaseholdClient#builder}. */
 public final class ClientBuilder {
-  private static final Duration CONNECT_PATIENCE = Duration.ofSeconds(5);
+  /** Of a sidecar on another machine. */
+  private static final Duration REMOTE_KEEP_ALIVE = Duration.ofSeconds(30);
+
+  private static final Duration SHORTEST_KEEP_ALIVE = Duration.ofSeconds(10);
 
   /** How long the connections' thread must have been idle before it ends. */
   private static final Duration QUIET = Duration.ofMillis(100);
 
-  private static final String FORMS =
-      "it must be unix:///path, http://host:port or https://host:port";
-
   private final String endpoint;
-  private Optional<byte[]> authority = Optional.empty();
-  private Optional<byte[]> certificate = Optional.empty();
-  private byte[] privateKey = {};
+  private Optional<TlsCredentials> authority = Optional.empty();
+  private Optional<UnaryOperator<TlsCredentials>> identity = Optional.empty();
+  private Optional<Supplier<TlsCredentials>> tls = Optional.empty();
   private Optional<String> serverName = Optional.empty();
-  private Optional<String> token = Optional.empty();
-  private Supplier<BootClock> clock = LinuxBootClock::new;
+  private Optional<Supplier<String>> token = Optional.empty();
+
+  /** Null unless it was chosen. */
+  private Optional<Duration> keepAlive;
+
+  private Duration releaseTimeout = Duration.ofSeconds(10);
+  private final List<ClientInterceptor> interceptors = new ArrayList<>();
+  private Supplier<BootClock> clock = BootClock::ofMachine;
+  private Duration silence = Silence.LIMIT;
+  private int streamsPerConnection = Connections.STREAMS;
 
   ClientBuilder(String endpoint) {
     this.endpoint = endpoint;
@@ -56,20 +49,34 @@ public final class ClientBuilder {
    * @return this
    */
   public ClientBuilder caCertificate(byte[] pem) {
-    authority = Optional.of(pem.clone());
+    TlsCredentials trusted = TlsCredentials.trusting(pem);
+    authority = Optional.of(trusted);
     return this;
   }
 
   /**
-   * Shows this certificate to a sidecar that asks for one; with {@code https} only.
+   * Shows this certificate to a sidecar that asks for one; with {@link #caCertificate} only.
    *
    * @param pem the certificate, and those between it and its authority
    * @param keyPem its private key, PKCS #8, not encrypted
    * @return this
    */
   public ClientBuilder clientCertificate(byte[] pem, byte[] keyPem) {
-    certificate = Optional.of(pem.clone());
-    privateKey = keyPem.clone();
+    byte[] shown = pem.clone();
+    byte[] key = keyPem.clone();
+    identity = Optional.of(credentials -> credentials.withClientCertificate(shown, key));
+    return this;
+  }
+
+  /**
+   * Instead of {@link #caCertificate} and {@link #clientCertificate}, for certificates that change
+   * while the client lives.
+   *
+   * @param credentials asked before each new connection is made, by any thread, which waits for it
+   * @return this
+   */
+  public ClientBuilder tls(Supplier<TlsCredentials> credentials) {
+    tls = Optional.of(credentials);
     return this;
   }
 
@@ -91,7 +98,65 @@ public final class ClientBuilder {
    * @return this
    */
   public ClientBuilder bearerToken(String token) {
-    this.token = Optional.of(token.strip());
+    return bearerToken(() -> token);
+  }
+
+  /**
+   * As {@link #bearerToken(String)}, for a token that changes while the client lives.
+   *
+   * @param token asked before each call, by any thread, which waits for it; when it throws, the
+   *     call fails with {@code UNAUTHENTICATED}
+   * @return this
+   */
+  public ClientBuilder bearerToken(Supplier<String> token) {
+    this.token = Optional.of(token);
+    return this;
+  }
+
+  /**
+   * How often an HTTP/2 ping tests each connection; one that is not answered within 10 s closes it.
+   * Default: 30 s, and none for a sidecar on this machine ({@code unix://}, {@code localhost},
+   * {@code 127.0.0.0/8}, {@code ::1}), which would read the closed connection as the end of this
+   * process.
+   *
+   * @param interval 10 s or more
+   * @return this
+   */
+  public ClientBuilder keepAlive(Duration interval) {
+    keepAlive = Optional.of(interval);
+    return this;
+  }
+
+  /**
+   * Sends no pings: a sidecar that was cut off is noticed after 90 s without a word.
+   *
+   * @return this
+   */
+  public ClientBuilder withoutKeepAlive() {
+    keepAlive = Optional.empty();
+    return this;
+  }
+
+  /**
+   * How long a release waits for the sidecar's answer. Not longer than the process has until it is
+   * killed after SIGTERM: by default Kubernetes gives it 30 s.
+   *
+   * @param timeout more than 0; default 10 s
+   * @return this
+   */
+  public ClientBuilder releaseTimeout(Duration timeout) {
+    releaseTimeout = timeout;
+    return this;
+  }
+
+  /**
+   * Adds interceptors to all calls, for tracing and metrics. Later ones run first.
+   *
+   * @param more the interceptors
+   * @return this
+   */
+  public ClientBuilder intercept(ClientInterceptor... more) {
+    interceptors.addAll(List.of(more));
     return this;
   }
 
@@ -100,41 +165,50 @@ public final class ClientBuilder {
     return this;
   }
 
+  ClientBuilder silence(Duration limit) {
+    silence = limit;
+    return this;
+  }
+
+  ClientBuilder streamsPerConnection(int streams) {
+    streamsPerConnection = streams;
+    return this;
+  }
+
   /**
    * Connects, and gives up after 5 s.
    *
    * @return the client
-   * @throws EndpointException when the endpoint or what goes with it makes no sense
-   * @throws SidecarUnreachableException when nobody answers there
+   * @throws EndpointException when the endpoint or an option is invalid
+   * @throws SidecarUnreachableException when no sidecar answers there
    * @throws InterruptedException when the thread is interrupted
-   * @throws UnsupportedOperationException where there is no clock that counts while the machine
-   *     sleeps: elsewhere than on Linux
+   * @throws UnsupportedOperationException elsewhere than on Linux and macOS
    */
   public LeaseholdClient connect() throws InterruptedException {
-    checkToken();
-    Target target = target();
+    Endpoint target = validated();
     BootClock machine = clock.get();
     EventLoopGroup loop =
         new MultiThreadIoEventLoopGroup(
             1, ClientContext.daemons("leasehold-connection"), NioIoHandler.newFactory());
-    Wiring wiring = new Wiring(loop);
+    Channels channels = new Channels(settings(target), loop);
+    CallHeaders headers = new CallHeaders(token, machine.bootId());
     Connections connections =
         new Connections(
-            () -> target.channel(wiring),
-            Connection.headers(token, machine.bootId()),
+            () -> new Connection(channels::open, headers),
+            streamsPerConnection,
             () ->
                 loop.shutdownGracefully(
-                    QUIET.toMillis(), CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
+                    QUIET.toMillis(), Channels.CONNECT_PATIENCE.toMillis(), TimeUnit.MILLISECONDS));
     LeaseholdClient client = null;
     try {
       connections
-          .lasting()
-          .awaitReady(CONNECT_PATIENCE)
+          .awaitReady(Channels.CONNECT_PATIENCE, target.isSecure())
           .ifPresent(
               why -> {
                 throw new SidecarUnreachableException(endpoint, why);
               });
-      client = new LeaseholdClient(new ClientContext(connections, machine, loop));
+      ClientContext.Limits limits = new ClientContext.Limits(releaseTimeout, silence);
+      client = new GrpcLeaseholdClient(new ClientContext(connections, machine, loop, limits));
       return client;
     } finally {
       if (client == null) {
@@ -143,122 +217,52 @@ public final class ClientBuilder {
     }
   }
 
-  private void checkToken() {
-    boolean sendable = token.stream().flatMapToInt(String::chars).allMatch(c -> c > ' ' && c < 127);
-    if (!sendable || token.equals(Optional.of(""))) {
-      throw useless("the bearer token is empty or has characters that cannot be sent");
-    }
+  private Channels.Settings settings(Endpoint target) {
+    Optional<Duration> standard =
+        target.isLocal() ? Optional.empty() : Optional.of(REMOTE_KEEP_ALIVE);
+    Optional<Duration> pings = keepAlive == null ? standard : keepAlive;
+    return new Channels.Settings(
+        endpoint, target, credentials(), serverName, pings, List.copyOf(interceptors));
   }
 
-  /** Where the sidecar is, in netty's terms. */
-  private interface Target {
-    ManagedChannel channel(Wiring wiring);
+  private Optional<Supplier<TlsCredentials>> credentials() {
+    Optional<TlsCredentials> plain =
+        authority.map(trusted -> identity.map(own -> own.apply(trusted)).orElse(trusted));
+    return tls.or(() -> plain.map(fixed -> () -> fixed));
   }
 
-  /** What the connections of a client share: their only thread, which knows their sockets. */
-  private static final class Wiring {
-    private final EventLoopGroup loop;
-    private final ChannelGroup sockets;
-    private final ClientInterceptor flush;
-
-    Wiring(EventLoopGroup loop) {
-      EventLoop only = loop.next();
-      this.loop = loop;
-      this.sockets = new DefaultChannelGroup(only);
-      this.flush = new FlushAfterCall(only, sockets);
+  /** The endpoint, if it and all options are valid. */
+  private Endpoint validated() {
+    Endpoint target = Endpoint.parse(endpoint);
+    if (target.isSecure() && credentials().isEmpty()) {
+      throw invalidEndpoint("https needs the certificate authority to trust");
     }
-
-    /** Makes sockets, and remembers them until they are closed. */
-    ChannelFactory<Channel> sockets(Supplier<Channel> kind) {
-      return () -> {
-        Channel socket = kind.get();
-        sockets.add(socket);
-        return socket;
-      };
+    if (!target.isSecure() && (credentials().isPresent() || identity.isPresent())) {
+      throw invalidEndpoint("certificates were given, and only https:// uses them");
     }
+    if (keepAlive != null && keepAlive.filter(this::isTooShort).isPresent()) {
+      throw invalidEndpoint("keepAlive must be 10 s or more");
+    }
+    if (releaseTimeout.isNegative() || releaseTimeout.isZero()) {
+      throw invalidEndpoint("releaseTimeout must be more than 0");
+    }
+    token.ifPresent(this::checkToken);
+    return target;
   }
 
-  private Target target() {
-    boolean secure = endpoint.startsWith("https://");
-    if (!secure && (authority.isPresent() || certificate.isPresent())) {
-      throw useless("certificates were given, and only https:// makes use of them");
-    }
-    if (endpoint.startsWith("unix:///") && endpoint.length() > "unix:///".length()) {
-      return overSocket(endpoint.substring("unix://".length()));
-    }
-    if (secure || endpoint.startsWith("http://")) {
-      return overNetwork(secure);
-    }
-    throw useless(FORMS);
+  private boolean isTooShort(Duration interval) {
+    return interval.compareTo(SHORTEST_KEEP_ALIVE) < 0;
   }
 
-  private static Target overSocket(String path) {
-    UnixDomainSocketAddress address = UnixDomainSocketAddress.of(path);
-    return wiring ->
-        common(NettyChannelBuilder.forAddress(address), wiring)
-            .channelFactory(
-                wiring.sockets(NioDomainSocketChannel::new), UnixDomainSocketAddress.class)
-            // Unknown to such sockets, which netty warns of.
-            .withOption(ChannelOption.SO_KEEPALIVE, null)
-            .overrideAuthority("localhost")
-            .usePlaintext()
-            .build();
-  }
-
-  private Target overNetwork(boolean secure) {
-    URI uri;
+  private void checkToken(Supplier<String> token) {
     try {
-      uri = new URI(endpoint);
-    } catch (URISyntaxException error) {
-      throw useless(FORMS);
-    }
-    if (uri.getHost() == null || uri.getPath().length() > 1) {
-      throw useless(FORMS);
-    }
-    String host = uri.getHost().replaceAll("[\\[\\]]", "");
-    int standard = secure ? 443 : 80;
-    int port = uri.getPort() < 0 ? standard : uri.getPort();
-    Optional<SslContext> tls = secure ? Optional.of(tls()) : Optional.empty();
-    return wiring -> {
-      NettyChannelBuilder builder =
-          common(NettyChannelBuilder.forAddress(host, port), wiring)
-              .channelFactory(wiring.sockets(NioSocketChannel::new));
-      serverName.ifPresent(builder::overrideAuthority);
-      tls.ifPresentOrElse(builder::sslContext, builder::usePlaintext);
-      return builder.build();
-    };
-  }
-
-  /**
-   * No keep-alive of our own: an unanswered one would close the connection, which the sidecar on
-   * the same machine reads as the holder being gone (S13, S14). Nothing is tried again behind the
-   * caller's back. What is called back never blocks, so it needs no thread but the connection's.
-   */
-  private static NettyChannelBuilder common(NettyChannelBuilder builder, Wiring wiring) {
-    return builder
-        .eventLoopGroup(wiring.loop)
-        .intercept(wiring.flush)
-        .directExecutor()
-        .withOption(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) CONNECT_PATIENCE.toMillis())
-        .disableRetry();
-  }
-
-  private SslContext tls() {
-    byte[] trusted =
-        authority.orElseThrow(() -> useless("https needs the certificate authority to trust"));
-    try {
-      SslContextBuilder tls =
-          GrpcSslContexts.forClient().trustManager(new ByteArrayInputStream(trusted));
-      certificate.ifPresent(
-          own ->
-              tls.keyManager(new ByteArrayInputStream(own), new ByteArrayInputStream(privateKey)));
-      return tls.build();
-    } catch (SSLException | IllegalArgumentException error) {
-      throw new EndpointException(endpoint, "its certificates cannot be used", error);
+      CallHeaders.authorization(token.get());
+    } catch (IllegalArgumentException unsendable) {
+      throw invalidEndpoint(unsendable.getMessage());
     }
   }
 
-  private EndpointException useless(String problem) {
+  private EndpointException invalidEndpoint(String problem) {
     return new EndpointException(endpoint, problem);
   }
 

@@ -17,8 +17,15 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /** What all holds of a client share: the connections, the clock, and threads. */
 final class ClientContext implements AutoCloseable {
+  /**
+   * How long to wait.
+   *
+   * @param release for the answer to a release
+   * @param silence for a word on a stream, before it is dropped
+   */
+  record Limits(Duration release, Duration silence) {}
+
   private final Connections connections;
-  private final Calls lastingCalls;
   private final Calls calls;
   private final BootClock clock;
 
@@ -32,16 +39,26 @@ final class ClientContext implements AutoCloseable {
   private final ExecutorService workers =
       Executors.newCachedThreadPool(daemons("leasehold-worker"));
 
+  private final Limits limits;
+  private final Silence.Watch silence;
   private final Set<HoldState> holds = new HashSet<>();
+
+  /** What is to be told that the client was closed. */
+  private final Set<Runnable> waiting = new HashSet<>();
+
   private Duration longestWait = LeaseRequest.LONGEST_WAIT;
   private boolean closed;
 
-  ClientContext(Connections connections, BootClock clock, ScheduledExecutorService timers) {
+  ClientContext(
+      Connections connections, BootClock clock, ScheduledExecutorService timers, Limits limits) {
     this.connections = connections;
-    this.lastingCalls = new Calls(connections.lasting(), timers);
     this.calls = new Calls(connections.brief(), timers);
     this.clock = clock;
     this.timers = timers;
+    this.limits = limits;
+    this.silence = new Silence.Watch(limits.silence());
+    long interval = silence.interval().toNanos();
+    timers.scheduleAtFixedRate(silence::look, interval, interval, TimeUnit.NANOSECONDS);
   }
 
   static ThreadFactory daemons(String name) {
@@ -53,14 +70,23 @@ final class ClientContext implements AutoCloseable {
     };
   }
 
-  /** For streams: what lasts. */
-  Connection connection() {
-    return connections.lasting();
+  /** For a call that lasts: close it when the call is over. */
+  Connections.Place place() {
+    return connections.place();
   }
 
   /** Unary calls that may wait for a lock. */
-  Calls lastingCalls() {
-    return lastingCalls;
+  Calls callsFrom(Connections.Place place) {
+    return new Calls(place.connection(), timers);
+  }
+
+  Limits limits() {
+    return limits;
+  }
+
+  /** Notices streams that have gone silent. */
+  Silence.Watch silence() {
+    return silence;
   }
 
   /** Unary calls that never stand behind holds and waits. */
@@ -77,12 +103,15 @@ final class ClientContext implements AutoCloseable {
     return workers;
   }
 
-  /** Runs {@code task} later, unless the client is closed by then. */
+  /**
+   * Runs {@code task} later, unless the client is closed by then: who waits for it must be {@link
+   * #whenClosed told} of that.
+   */
   Future<?> after(Duration pause, Runnable task) {
     try {
       return timers.schedule(task, pause.toNanos(), TimeUnit.NANOSECONDS);
     } catch (RejectedExecutionException closing) {
-      // Its holds are lost by then, and its callers told.
+      // Who waits is told by close().
       return CompletableFuture.completedFuture(null);
     }
   }
@@ -114,16 +143,36 @@ final class ClientContext implements AutoCloseable {
     holds.remove(hold);
   }
 
-  /** Ends what is believed, and then the connections (S13). */
+  /** Runs {@code teller} when the client is closed, at once if it is. */
+  void whenClosed(Runnable teller) {
+    synchronized (this) {
+      if (!closed) {
+        waiting.add(teller);
+        return;
+      }
+    }
+    teller.run();
+  }
+
+  /** Whoever waited has its answer. */
+  synchronized void answered(Runnable teller) {
+    waiting.remove(teller);
+  }
+
+  /** Ends all holds, and then the connections (S13). Nobody is left waiting. */
   @Override
   public void close() {
     List<HoldState> left;
+    List<Runnable> tellers;
     synchronized (this) {
       closed = true;
       left = List.copyOf(holds);
+      tellers = List.copyOf(waiting);
+      waiting.clear();
     }
     left.forEach(ClientContext::loseToClosing);
     connections.close();
+    tellers.forEach(Runnable::run);
   }
 
   private static void loseToClosing(HoldState hold) {

@@ -8,10 +8,8 @@ import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
 import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
-import io.grpc.stub.MetadataUtils;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -24,6 +22,7 @@ import java.util.function.Supplier;
 /**
  * One way to a sidecar. A channel whose connection failed waits longer and longer before it tries
  * again, and refuses calls meanwhile; a call of ours is to try at once, so it gets a fresh channel.
+ * So does the first call after a connection was lost: certificates are asked for anew then.
  */
 final class Connection implements AutoCloseable {
   private final Supplier<ManagedChannel> channels;
@@ -31,45 +30,65 @@ final class Connection implements AutoCloseable {
 
   private ManagedChannel current;
 
+  /** Whether the connection of {@link #current} was lost. */
+  private boolean lost;
+
   /** Replaced, with calls on them that may still go on. */
   private final List<ManagedChannel> replaced = new ArrayList<>();
 
   private boolean closed;
 
-  Connection(Supplier<ManagedChannel> channels, Metadata headers) {
+  /**
+   * With {@code channels} that connect when they are first used.
+   *
+   * @throws EndpointException when none can be made
+   */
+  Connection(Supplier<ManagedChannel> channels, ClientInterceptor headers) {
     this.channels = channels;
-    this.headers = MetadataUtils.newAttachHeadersInterceptor(headers);
-    this.current = channels.get();
+    this.headers = headers;
+    open();
+  }
+
+  private void open() {
+    current = channels.get();
+    lost = false;
+    watch(current, ConnectivityState.IDLE);
+  }
+
+  /** Notices when {@code channel} loses its connection. */
+  private void watch(ManagedChannel channel, ConnectivityState state) {
+    channel.notifyWhenStateChanged(
+        state,
+        () -> {
+          ConnectivityState now = channel.getState(false);
+          if (state == ConnectivityState.READY && now != ConnectivityState.READY) {
+            lose(channel);
+          } else if (now != ConnectivityState.SHUTDOWN) {
+            watch(channel, now);
+          }
+        });
+  }
+
+  private synchronized void lose(ManagedChannel channel) {
+    if (channel == current) {
+      lost = true;
+    }
   }
 
   /**
-   * What goes with each call: the token, and the kernel of this process, so that a sidecar on the
-   * same one knows that the end of a stream is this process's doing (S14).
+   * Waits for a connection; what happened, if there is none. What is {@code secure} may break only
+   * after the handshake, when the sidecar has seen the certificate; the first call tells.
    */
-  static Metadata headers(Optional<String> bearerToken, String bootId) {
-    Metadata headers = new Metadata();
-    bearerToken.ifPresent(token -> headers.put(key("authorization"), "Bearer " + token));
-    if (!bootId.isEmpty()) {
-      headers.put(key("leasehold-boot-id"), bootId);
-    }
-    return headers;
-  }
-
-  private static Metadata.Key<String> key(String name) {
-    return Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER);
-  }
-
-  /** Waits for a connection; what happened, if there is none. */
-  Optional<Throwable> awaitReady(Duration patience) throws InterruptedException {
+  Optional<Throwable> awaitReady(Duration patience, boolean secure) throws InterruptedException {
     ManagedChannel channel = live();
     long deadline = System.nanoTime() + patience.toNanos();
     while (true) {
       ConnectivityState state = channel.getState(true);
-      if (state == ConnectivityState.READY) {
+      if (state == ConnectivityState.READY && !secure) {
         return Optional.empty();
       }
-      if (state == ConnectivityState.TRANSIENT_FAILURE) {
-        return whyNot(channel);
+      if (state == ConnectivityState.READY || state == ConnectivityState.TRANSIENT_FAILURE) {
+        return whyNot(channel, deadline - System.nanoTime());
       }
       CountDownLatch changed = new CountDownLatch(1);
       channel.notifyWhenStateChanged(state, changed::countDown);
@@ -80,16 +99,19 @@ final class Connection implements AutoCloseable {
   }
 
   /** A channel tells what is wrong with it to calls only: any call will do. */
-  private static Optional<Throwable> whyNot(ManagedChannel channel) {
+  private Optional<Throwable> whyNot(ManagedChannel channel, long patienceNanos) {
     try {
-      LeaseServiceGrpc.newBlockingStub(channel)
-          .withDeadlineAfter(1, TimeUnit.SECONDS)
+      LeaseServiceGrpc.newBlockingStub(ClientInterceptors.intercept(channel, headers))
+          .withDeadlineAfter(patienceNanos, TimeUnit.NANOSECONDS)
           .resolvePath(ResolvePathRequest.getDefaultInstance());
       return Optional.empty();
     } catch (StatusRuntimeException error) {
       RefusedException refusal = RefusedException.of(error);
-      // By now somebody may be there, and answer.
-      return refusal.reasonName().isPresent() ? Optional.empty() : Optional.of(refusal);
+      boolean unheard =
+          refusal.code() == Status.Code.UNAVAILABLE
+              || refusal.code() == Status.Code.DEADLINE_EXCEEDED;
+      // Anything else was said by somebody who is there.
+      return unheard && refusal.reasonName().isEmpty() ? Optional.of(refusal) : Optional.empty();
     }
   }
 
@@ -107,14 +129,41 @@ final class Connection implements AutoCloseable {
 
   private synchronized ManagedChannel live() {
     if (closed) {
-      throw Status.CANCELLED.withDescription("the client was closed").asRuntimeException();
+      throw closed();
     }
-    if (current.getState(false) == ConnectivityState.TRANSIENT_FAILURE) {
+    boolean failed = current.getState(false) == ConnectivityState.TRANSIENT_FAILURE;
+    if (failed || lost) {
       replaced.removeIf(ManagedChannel::isTerminated);
-      replaced.add(current.shutdown());
-      current = channels.get();
+      // Those before: a call may be about to start on the current one.
+      replaced.forEach(ManagedChannel::shutdown);
+      replaced.add(failed ? current.shutdown() : current);
+      try {
+        open();
+      } catch (EndpointException unusable) {
+        throw unavailable(unusable);
+      }
     }
     return current;
+  }
+
+  /** What a call is told after the client was closed. */
+  static StatusRuntimeException closed() {
+    return Status.CANCELLED.withDescription("the client was closed").asRuntimeException();
+  }
+
+  /** What a call is told that has heard nothing for so long. */
+  static StatusRuntimeException silent(Duration limit) {
+    return Status.UNAVAILABLE
+        .withDescription("nothing was heard for " + limit.toSeconds() + " s")
+        .asRuntimeException();
+  }
+
+  /** What a call is told for which no connection can be made. */
+  static StatusRuntimeException unavailable(EndpointException unusable) {
+    return Status.UNAVAILABLE
+        .withDescription(unusable.getMessage())
+        .withCause(unusable)
+        .asRuntimeException();
   }
 
   /** Ends all calls. */

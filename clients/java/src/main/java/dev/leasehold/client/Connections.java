@@ -1,33 +1,130 @@
 package dev.leasehold.client;
 
-import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
 import java.util.function.Supplier;
 
 /**
  * The ways to a sidecar. A connection carries only so many calls at once (the sidecar's
- * limits.streams_per_connection), so those that last have one, and those that must go through at
- * once have another: a release never stands in line behind holds (S13), nor a question about the
- * validity (S21).
+ * limits.streams_per_connection), so those that last are spread over as many connections as they
+ * need, and those that must go through at once have another: a release never stands in line behind
+ * holds (S13), nor a question about the validity (S21).
  */
 final class Connections implements AutoCloseable {
-  private final Connection lasting;
+  /** How many lasting calls a connection carries: fewer than a sidecar allows by default, 256. */
+  static final int STREAMS = 200;
+
+  private final Supplier<Connection> maker;
+  private final int streams;
+  private final List<Lasting> lasting = new ArrayList<>();
   private final Connection brief;
   private final Runnable whenClosed;
+  private boolean closed;
 
-  /** {@code channels} makes channels that connect when they are first used. */
-  Connections(Supplier<ManagedChannel> channels, Metadata headers, Runnable whenClosed) {
-    this.lasting = new Connection(channels, headers);
-    this.brief = new Connection(channels, headers);
+  /** {@code maker} makes connections, each for at most {@code streams} lasting calls. */
+  Connections(Supplier<Connection> maker, int streams, Runnable whenClosed) {
+    this.maker = maker;
+    this.streams = streams;
     this.whenClosed = whenClosed;
+    try {
+      this.lasting.add(new Lasting(maker.get()));
+      this.brief = maker.get();
+    } catch (RuntimeException unusable) {
+      whenClosed.run();
+      throw unusable;
+    }
   }
 
-  /** For calls that last as long as a hold, a wait or a watch. Connected first. */
-  Connection lasting() {
-    return lasting;
+  /** A connection for lasting calls. */
+  private static final class Lasting {
+    private final Connection connection;
+    private int calls;
+
+    /** Takes no more calls. */
+    private boolean retired;
+
+    Lasting(Connection connection) {
+      this.connection = connection;
+    }
   }
 
-  /** For all other calls, releases above all. */
+  /** The place of one lasting call on a connection. */
+  final class Place implements AutoCloseable {
+    private final Lasting on;
+    private boolean left;
+
+    private Place(Lasting on) {
+      this.on = on;
+    }
+
+    Connection connection() {
+      return on.connection;
+    }
+
+    /** Lets no more calls onto this connection: it has gone silent. */
+    void retireConnection() {
+      synchronized (Connections.this) {
+        on.retired = true;
+      }
+    }
+
+    /** The call is over. May be repeated. */
+    @Override
+    public void close() {
+      synchronized (Connections.this) {
+        if (left) {
+          return;
+        }
+        left = true;
+        on.calls--;
+        if (!isSuperfluous(on)) {
+          return;
+        }
+        lasting.remove(on);
+      }
+      on.connection.close();
+    }
+  }
+
+  private boolean isSuperfluous(Lasting one) {
+    boolean replaceable =
+        one.retired || lasting.stream().anyMatch(other -> other != one && !other.retired);
+    return one.calls == 0 && replaceable;
+  }
+
+  /** A place for a call that lasts as long as a hold, a wait or a watch. */
+  synchronized Place place() {
+    Lasting chosen =
+        lasting.stream()
+            .filter(one -> !one.retired && one.calls < streams)
+            .findFirst()
+            .orElseGet(this::another);
+    chosen.calls++;
+    return new Place(chosen);
+  }
+
+  private Lasting another() {
+    Lasting made;
+    try {
+      made = new Lasting(maker.get());
+    } catch (EndpointException unusable) {
+      throw Connection.unavailable(unusable);
+    }
+    if (closed) {
+      made.connection.close();
+    }
+    lasting.add(made);
+    return made;
+  }
+
+  /** Makes the first connection; what happened, if that fails. */
+  Optional<Throwable> awaitReady(Duration patience, boolean secure) throws InterruptedException {
+    return lasting.get(0).connection.awaitReady(patience, secure);
+  }
+
+  /** For calls that do not last, releases above all. */
   Connection brief() {
     return brief;
   }
@@ -35,7 +132,12 @@ final class Connections implements AutoCloseable {
   /** Ends all calls. */
   @Override
   public void close() {
-    lasting.close();
+    List<Lasting> left;
+    synchronized (this) {
+      closed = true;
+      left = List.copyOf(lasting);
+    }
+    left.forEach(one -> one.connection.close());
     brief.close();
     whenClosed.run();
   }

@@ -1,6 +1,6 @@
 package dev.leasehold.client;
 
-/** The endpoint, or what goes with it, makes no sense. Not worth repeating. */
+/** The endpoint, or an option that goes with it, is invalid. Trying again does not help. */
 public final class EndpointException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 

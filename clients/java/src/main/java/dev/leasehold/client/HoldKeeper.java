@@ -7,11 +7,8 @@ import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Resume;
 import dev.leasehold.v1.Validity;
-import io.grpc.Status;
 import java.time.Duration;
-import java.util.EnumSet;
 import java.util.Optional;
-import java.util.Set;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
@@ -20,7 +17,7 @@ import java.util.concurrent.Future;
  * Keeps a hold true: reads its stream, watches the clock, and resumes when the sidecar was away.
  */
 final class HoldKeeper {
-  /** No timer is longer while a hold is believed in: timers stop while the machine sleeps (S3). */
+  /** No timer is longer while a hold is valid: timers stop while the machine sleeps (S3). */
   private static final Duration NAP = Duration.ofSeconds(1);
 
   /** The pause after the first failed try to resume; doubled up to {@link #NAP}. */
@@ -31,25 +28,22 @@ final class HoldKeeper {
 
   private static final Duration BETWEEN_QUESTIONS = Duration.ofMillis(200);
 
-  /** Codes that say that no try to resume will ever work; anything else may pass (S16). */
-  private static final Set<Status.Code> HOPELESS =
-      EnumSet.of(
-          Status.Code.INVALID_ARGUMENT,
-          Status.Code.NOT_FOUND,
-          Status.Code.FAILED_PRECONDITION,
-          Status.Code.ABORTED,
-          Status.Code.DATA_LOSS,
-          Status.Code.UNIMPLEMENTED);
-
   private final ClientContext context;
   private final HoldState state;
   private final Grant grant;
   private final HoldEvents events;
   private final HoldLine line;
-  private final LossInterrupt interrupt = new LossInterrupt();
+  private final LossInterrupt interrupt;
   private final CompletableFuture<Loss> lost = new CompletableFuture<>();
 
   private HoldStream stream;
+
+  /** Looks after {@link #stream}. */
+  private Silence silence;
+
+  /** Went silent, and must not be cancelled before the hold was resumed elsewhere (S14). */
+  private Optional<HoldStream> silent = Optional.empty();
+
   private Future<?> timer = CompletableFuture.completedFuture(null);
   private boolean asking;
   private boolean stopped;
@@ -62,6 +56,7 @@ final class HoldKeeper {
     this.stream = stream;
     this.events = events;
     this.line = new HoldLine(grant);
+    this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
   }
 
   HoldState state() {
@@ -91,17 +86,50 @@ final class HoldKeeper {
     state.whenLost(this::tellLoss);
     events.tell(
         new HoldEvent.Granted(grant.getLockPath(), grant.getFencingToken(), state.validUntil()));
-    current().read(this::onSignal);
+    listen();
     watch(left);
+  }
+
+  private void listen() {
+    HoldStream heard = current();
+    Silence listening = context.silence().start(() -> onSilence(heard));
+    synchronized (this) {
+      silence = listening;
+    }
+    heard.read(
+        signal -> {
+          listening.heard();
+          onSignal(signal);
+        });
+  }
+
+  private synchronized void stopListening() {
+    if (silence != null) {
+      silence.stop();
+    }
+  }
+
+  /** The connection is dead, though nobody has closed it. */
+  private void onSilence(HoldStream heard) {
+    if (!state.isValid() || heard != current()) {
+      return;
+    }
+    heard.pause();
+    heard.retireConnection();
+    synchronized (this) {
+      silent = Optional.of(heard);
+    }
+    broke(Connection.silent(context.limits().silence()).getMessage());
   }
 
   HoldLine line() {
     return line;
   }
 
-  /** The generation to release, once it is known (S16). */
-  CompletableFuture<Long> releasable() {
-    return line.releasable(context, state.validUntil(), grant.getLockPath());
+  /** The generation to release, once it is known (S16), by {@code deadline} at the latest. */
+  CompletableFuture<Long> releasable(BootInstant deadline) {
+    BootInstant until = deadline.isBefore(state.validUntil()) ? deadline : state.validUntil();
+    return line.releasable(context, until, grant.getLockPath());
   }
 
   /** No try to resume will ever work. */
@@ -115,7 +143,7 @@ final class HoldKeeper {
     return line.isUnanswered() && !stopped && state.loss().isEmpty();
   }
 
-  /** Ends the stream. The belief must have ended before (S13). */
+  /** Ends the stream. The hold must have ended before (S13). */
   void stop() {
     HoldStream last;
     synchronized (this) {
@@ -123,8 +151,19 @@ final class HoldKeeper {
       timer.cancel(false);
       last = stream;
     }
+    stopListening();
     context.remove(state);
     last.cancel();
+    cancelSilent();
+  }
+
+  private void cancelSilent() {
+    Optional<HoldStream> dead;
+    synchronized (this) {
+      dead = silent;
+      silent = Optional.empty();
+    }
+    dead.ifPresent(HoldStream::cancel);
   }
 
   /**
@@ -132,6 +171,7 @@ final class HoldKeeper {
    * if that does not happen.
    */
   void released() {
+    stopListening();
     context.remove(state);
   }
 
@@ -160,15 +200,20 @@ final class HoldKeeper {
     if (signal instanceof Signal.Message message) {
       takeIn(message.response()).ifPresent(state::lose);
     } else if (signal instanceof Signal.End end) {
-      Optional<Loss> refusal = finalRefusal(end.why());
+      stopListening();
+      Optional<Loss> refusal = Loss.ifFinal(end.why());
       if (refusal.isPresent()) {
         state.lose(refusal.get());
         return;
       }
-      events.tell(new HoldEvent.Interrupted(end.why().getMessage()));
-      // The same for every try, so that one whose answer was lost can be repeated.
-      resume(UUID.randomUUID().toString(), FIRST_PAUSE);
+      broke(end.why().getMessage());
     }
+  }
+
+  private void broke(String detail) {
+    events.tell(new HoldEvent.Interrupted(detail));
+    // The same for every try, so that one whose answer was lost can be repeated.
+    resume(UUID.randomUUID().toString(), FIRST_PAUSE);
   }
 
   /** Takes in an event, and tells it if the hold goes on; the loss, if the event is one. */
@@ -193,7 +238,8 @@ final class HoldKeeper {
         }
       }
       case DRAINING ->
-          events.tell(new HoldEvent.Draining(Spans.fromWire(response.getDraining().getTimeLeft())));
+          events.tell(
+              new HoldEvent.Draining(Durations.fromWire(response.getDraining().getTimeLeft())));
       case LOST -> {
         return Optional.of(Loss.of(response.getLost()));
       }
@@ -215,11 +261,11 @@ final class HoldKeeper {
 
   /**
    * S16. Tries until it has worked or the hold is over. A try is never cut short while the hold is
-   * believed in, because the sidecar would read that as its end (S14).
+   * valid, because the sidecar would read that as its end (S14).
    */
   private void resume(String attemptId, Duration pause) {
-    // Goes on where the holder has ended its belief: its release waits for the answer (S16).
-    boolean believed = state.isValid();
+    // Goes on where the holder has ended the hold: its release waits for the answer (S16).
+    boolean valid = state.isValid();
     if (state.loss().isPresent()) {
       return;
     }
@@ -230,12 +276,11 @@ final class HoldKeeper {
     }
     Resume.Builder resume =
         Resume.newBuilder().setAttemptId(attemptId).setResumeToken(resumeToken.get());
-    if (believed) {
+    if (valid) {
       state.told().ifPresent(resume::setToldValidUntil);
     }
     HoldStream attempt =
-        HoldStream.open(
-            context.connection(), HoldLeaseRequest.newBuilder().setResume(resume).build());
+        HoldStream.open(context, HoldLeaseRequest.newBuilder().setResume(resume).build());
     boolean late;
     synchronized (this) {
       late = stopped;
@@ -256,12 +301,12 @@ final class HoldKeeper {
         case WAITING, BUSY, RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
       }
     } else if (signal instanceof Signal.End end) {
-      Optional<Loss> refusal = finalRefusal(end.why());
+      Optional<Loss> refusal = Loss.ifFinal(end.why());
       if (refusal.isPresent()) {
         refused(refusal.get());
         return;
       }
-      context.after(pause, () -> resume(attemptId, Spans.shorter(pause.multipliedBy(2), NAP)));
+      context.after(pause, () -> resume(attemptId, Durations.shorter(pause.multipliedBy(2), NAP)));
     }
   }
 
@@ -272,11 +317,12 @@ final class HoldKeeper {
       return;
     }
     line.resumed(again);
+    cancelSilent();
     if (!state.takeIn(again.getValidity(), Optional.of(sent))) {
       return;
     }
     events.tell(new HoldEvent.Resumed(state.validUntil()));
-    current().read(this::onSignal);
+    listen();
   }
 
   /**
@@ -292,13 +338,13 @@ final class HoldKeeper {
       stop();
       return;
     }
-    Duration pause = left.isZero() ? NAP : Spans.shorter(left, NAP);
+    Duration pause = left.isZero() ? NAP : Durations.shorter(left, NAP);
     Optional<Duration> due = state.untilNextQuestion();
     if (due.isPresent() && !asking() && !left.isZero()) {
       if (due.get().isZero()) {
         ask();
       } else {
-        pause = Spans.shorter(due.get(), pause);
+        pause = Durations.shorter(due.get(), pause);
       }
     }
     Future<?> next = context.after(pause, this::watch);
@@ -335,15 +381,5 @@ final class HoldKeeper {
       Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
     }
     context.after(BETWEEN_QUESTIONS, () -> asking(false));
-  }
-
-  /** A refusal that no try to resume will ever change (S16). */
-  static Optional<Loss> finalRefusal(RefusedException refusal) {
-    if (!HOPELESS.contains(refusal.code()) || refusal.is(Reason.STREAM_BEHIND)) {
-      return Optional.empty();
-    }
-    String detail = "the sidecar will not resume it: " + refusal.getMessage();
-    return Loss.toldBy(refusal)
-        .or(() -> Optional.of(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, detail)));
   }
 }

@@ -68,11 +68,16 @@ final class HoldLine {
   /**
    * The generation to release. While a resume is unanswered that is the one of the answer, if it
    * comes until {@code until}: a sidecar that has not noticed the break would hand the lock on
-   * while another takes the hold up. Fails with what makes a release useless.
+   * while another takes the hold up. Fails with the reason that forbids a release.
    */
   CompletableFuture<Long> releasable(ClientContext context, BootInstant until, String lockPath) {
     CompletableFuture<Long> answer = new CompletableFuture<>();
+    Runnable closed = () -> answer.completeExceptionally(NotReleasedException.resuming(lockPath));
     look(context, until, lockPath, answer);
+    if (!answer.isDone()) {
+      context.whenClosed(closed);
+      answer.whenComplete((generation, error) -> context.answered(closed));
+    }
     return answer;
   }
 
@@ -85,7 +90,7 @@ final class HoldLine {
     } else if (known.isPresent()) {
       answer.complete(known.getAsLong());
     } else if (until.since(context.clock().latest()).isZero()) {
-      answer.completeExceptionally(new NotReleasedException(lockPath));
+      answer.completeExceptionally(NotReleasedException.resuming(lockPath));
     } else {
       context.after(ANSWER_POLL, () -> look(context, until, lockPath, answer));
     }

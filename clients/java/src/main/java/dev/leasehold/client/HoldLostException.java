@@ -1,15 +1,20 @@
 package dev.leasehold.client;
 
 /**
- * The hold was lost before its holder ended it, as a loss or only its release told: what was done
- * since may have been done by two.
+ * The hold was lost before its holder ended it, as a loss or only its release told: two holders may
+ * have acted since.
  */
 public final class HoldLostException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   private final transient Loss loss;
 
-  HoldLostException(Loss loss) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param loss why it was lost
+   */
+  public HoldLostException(Loss loss) {
     this(loss, null);
   }
 

@@ -16,9 +16,12 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.Executor;
 
-/** A hold being asked for. Cancelled, it leaves the queue, and a grant on its way is given back. */
+/** A hold being asked for. Cancelled, it leaves the queue, and a grant on its way is released. */
 final class HoldOpening extends CompletableFuture<Hold> {
   private static final Duration LONGEST_PAUSE = Duration.ofSeconds(1);
+
+  /** The pause after the connection broke; doubled up to {@link #LONGEST_PAUSE}. */
+  private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
 
   private final ClientContext context;
   private final LeaseRequest request;
@@ -27,7 +30,14 @@ final class HoldOpening extends CompletableFuture<Hold> {
   /** Completes this. */
   private final Executor completer;
 
+  /** When it was asked for: the wait counts from here, over all connections. */
+  private final BootInstant began;
+
   private HoldStream stream;
+  private Duration pause = FIRST_PAUSE;
+
+  /** It has stood in the queue, so a break of the connection is not the end of the wait. */
+  private boolean waited;
 
   private HoldOpening(
       ClientContext context, LeaseRequest request, HoldEvents events, Executor completer) {
@@ -35,6 +45,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     this.request = request;
     this.events = events;
     this.completer = completer;
+    this.began = context.clock().earliest();
   }
 
   static HoldOpening open(
@@ -44,9 +55,12 @@ final class HoldOpening extends CompletableFuture<Hold> {
       Executor completer) {
     HoldEvents events = new HoldEvents(listener, context.workers());
     HoldOpening opening = new HoldOpening(context, request, events, completer);
+    Runnable closed = opening::tellClosed;
+    context.whenClosed(closed);
     opening.ask();
     opening.whenComplete(
         (hold, error) -> {
+          context.answered(closed);
           if (opening.isCancelled()) {
             opening.current().cancel();
           }
@@ -54,16 +68,21 @@ final class HoldOpening extends CompletableFuture<Hold> {
     return opening;
   }
 
-  /** Gives up: whatever was granted or will be is given back. */
+  /** Whatever was granted or will be is released. */
   void giveUp() {
     if (cancel(true)) {
       return;
     }
     try {
-      getNow(null).abandon();
+      ((StreamHold) getNow(null)).abandon();
     } catch (CompletionException failed) {
-      // Nothing was granted, so there is nothing to give back.
+      // Nothing was granted, so there is nothing to release.
     }
+  }
+
+  /** Also between two rounds of waiting, when no stream is there that would end. */
+  private void tellClosed() {
+    fail(RefusedException.of(Connection.closed()));
   }
 
   private synchronized HoldStream current() {
@@ -77,52 +96,93 @@ final class HoldOpening extends CompletableFuture<Hold> {
     LeaseSpec spec = spec();
     BootInstant sent = context.clock().earliest();
     HoldLeaseRequest message = HoldLeaseRequest.newBuilder().setSpec(spec).build();
-    HoldStream asked = HoldStream.open(context.connection(), message);
+    HoldStream asked = HoldStream.open(context, message);
     synchronized (this) {
       stream = asked;
     }
-    Duration wait = Spans.fromWire(spec.getWait());
-    asked.read(signal -> onSignal(asked, signal, sent, wait));
+    Silence silence = context.silence().start(() -> silent(asked));
+    Round round = new Round(asked, silence, sent, Durations.fromWire(spec.getWait()));
+    asked.read(signal -> onSignal(round, signal));
     if (isCancelled()) {
       asked.cancel();
     }
   }
 
+  /** One asking. */
+  private record Round(HoldStream stream, Silence silence, BootInstant sent, Duration patience) {}
+
   private LeaseSpec spec() {
-    if (!request.waitsWithoutEnd()) {
-      return request.toSpec();
+    if (request.waitsWithoutEnd()) {
+      return request.waitUpTo(context.longestWait()).toSpec();
     }
-    return request.waitUpTo(context.longestWait()).toSpec();
+    return waited ? request.waitUpTo(waitLeft()).toSpec() : request.toSpec();
   }
 
-  private void onSignal(HoldStream asked, Signal signal, BootInstant sent, Duration wait) {
+  /** What is left of the wait asked for. */
+  private Duration waitLeft() {
+    Duration wait = Durations.fromWire(request.toSpec().getWait());
+    return Durations.atLeastZero(wait.minus(context.clock().latest().since(began)));
+  }
+
+  /** Nothing was heard for too long: the connection is dead, though nobody has closed it. */
+  private void silent(HoldStream asked) {
+    if (isDone()) {
+      return;
+    }
+    asked.retireConnection();
+    asked.cancel();
+    waited = true;
+    if (goesOn()) {
+      ask();
+    } else {
+      fail(RefusedException.of(Connection.silent(context.limits().silence())));
+    }
+  }
+
+  private boolean goesOn() {
+    return request.waitsWithoutEnd() || !waitLeft().isZero();
+  }
+
+  private void onSignal(Round round, Signal signal) {
+    round.silence.heard();
     if (signal instanceof Signal.End end) {
-      if (request.waitsWithoutEnd() && waitTooLong(end.why())) {
-        // The operator has set a lower ceiling, which is not told in a form for programs.
-        context.halveLongestWait(wait);
-        ask();
-      } else {
-        fail(end.why());
-      }
+      round.silence.stop();
+      ended(end.why(), round.patience);
     } else if (signal instanceof Signal.Message message) {
       HoldLeaseResponse response = message.response();
       switch (response.getEventCase()) {
         case WAITING -> tell(response.getWaiting());
         case GRANTED -> {
+          round.silence.stop();
           // What follows is for the keeper.
-          asked.pause();
-          granted(response.getGranted(), sent);
+          round.stream.pause();
+          granted(response.getGranted(), round.sent);
         }
         case BUSY -> {
-          asked.cancel();
+          round.silence.stop();
+          round.stream.cancel();
           busy(response.getBusy());
         }
         case LOST -> {
-          asked.cancel();
+          round.silence.stop();
+          round.stream.cancel();
           fail(new HoldLostException(Loss.of(response.getLost())));
         }
         case RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
       }
+    }
+  }
+
+  private void ended(RefusedException why, Duration wait) {
+    if (request.waitsWithoutEnd() && waitTooLong(why)) {
+      // The operator has set a lower ceiling, which is not told in a form for programs.
+      context.halveLongestWait(wait);
+      ask();
+    } else if (waited && goesOn() && why.isBreak()) {
+      context.after(pause, this::ask);
+      pause = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
+    } else {
+      fail(why);
     }
   }
 
@@ -135,21 +195,23 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private void tell(Waiting waiting) {
+    waited = true;
+    pause = FIRST_PAUSE;
     events.tell(new HoldEvent.Waiting(waiting.getPosition(), waiting.getRecord()));
   }
 
   private void busy(Busy busy) {
     if (request.waitsWithoutEnd()) {
-      Duration pause = Spans.shorter(Spans.fromWire(busy.getRetryAfter()), LONGEST_PAUSE);
-      context.after(pause, this::ask);
+      Duration rest = Durations.shorter(Durations.fromWire(busy.getRetryAfter()), LONGEST_PAUSE);
+      context.after(rest, this::ask);
     } else {
       fail(new LockBusyException(busy));
     }
   }
 
   /**
-   * S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request,
-   * and a wait may have used it up. Then the validity is asked for anew.
+   * S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the
+   * request, and a wait may have used it up. Then the validity is asked for anew.
    */
   private void granted(Grant grant, BootInstant sent) {
     HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);
@@ -182,7 +244,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
       return;
     }
     HoldKeeper keeper = new HoldKeeper(context, state, grant, current(), events);
-    Hold hold = new Hold(keeper);
+    StreamHold hold = new StreamHold(keeper);
     keeper.start(left);
     completer.execute(
         () -> {

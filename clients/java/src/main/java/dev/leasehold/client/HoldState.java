@@ -7,10 +7,10 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.function.Consumer;
 
-/** A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4). */
+/** A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4). */
 final class HoldState {
   private final BootClock clock;
-  private final Belief belief = new Belief();
+  private final KnownValidity validity = new KnownValidity();
   private Consumer<Loss> whenLost = loss -> {};
   private boolean over;
   private Loss loss;
@@ -19,7 +19,7 @@ final class HoldState {
   /** A hold that was granted by {@code validity}, in answer to a request sent at {@code sent}. */
   HoldState(BootClock clock, Validity validity, BootInstant sent) {
     this.clock = clock;
-    belief.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    this.validity.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
   }
 
   /** Calls {@code listener} when the hold is lost, at once if it is; once, and under no lock. */
@@ -32,7 +32,7 @@ final class HoldState {
   }
 
   synchronized BootInstant validUntil() {
-    return belief.until();
+    return validity.until();
   }
 
   /**
@@ -57,7 +57,7 @@ final class HoldState {
     boolean goesOn = false;
     synchronized (this) {
       if (!left().isZero()) {
-        belief.takeIn(validity, sent, clock.latest(), clock.bootId());
+        this.validity.takeIn(validity, sent, clock.latest(), clock.bootId());
         goesOn = !left().isZero();
       }
     }
@@ -67,7 +67,7 @@ final class HoldState {
 
   /** The latest grant's or renewal's end, in the sidecar's words (S16). */
   synchronized Optional<BootTime> told() {
-    return belief.told();
+    return validity.told();
   }
 
   /**
@@ -75,11 +75,11 @@ final class HoldState {
    * where its words are enough (S21).
    */
   synchronized Optional<Duration> untilNextQuestion() {
-    if (!belief.mustAsk()) {
+    if (!validity.mustAsk()) {
       return Optional.empty();
     }
-    Duration third = belief.until().since(belief.asOf()).dividedBy(3);
-    return Optional.of(belief.asOf().plus(third).since(clock.latest()));
+    Duration third = validity.until().since(validity.asOf()).dividedBy(3);
+    return Optional.of(validity.asOf().plus(third).since(clock.latest()));
   }
 
   /** The hold is lost, unless it is over already. */
@@ -90,15 +90,15 @@ final class HoldState {
     tellLoss();
   }
 
-  /** The holder ends its belief (S13). False if it was over already. */
+  /** The holder ends the hold (S13). False if it was over already. */
   boolean end() {
-    boolean believed;
+    boolean wasValid;
     synchronized (this) {
-      believed = !left().isZero();
+      wasValid = !left().isZero();
       end(null);
     }
     tellLoss();
-    return believed;
+    return wasValid;
   }
 
   synchronized boolean isOver() {
@@ -113,7 +113,7 @@ final class HoldState {
     if (over) {
       return Duration.ZERO;
     }
-    Duration left = belief.until().since(clock.latest());
+    Duration left = validity.until().since(clock.latest());
     if (left.isZero()) {
       end(new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal"));
     }

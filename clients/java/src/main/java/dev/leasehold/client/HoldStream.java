@@ -39,19 +39,37 @@ final class HoldStream {
   private boolean cancelled;
   private ClientCallStreamObserver<HoldLeaseRequest> call;
 
+  /** Null where there was no connection to be on. */
+  private Connections.Place place;
+
   /** Sends {@code request}, without a deadline. */
-  static HoldStream open(Connection connection, HoldLeaseRequest request) {
+  static HoldStream open(ClientContext context, HoldLeaseRequest request) {
     HoldStream stream = new HoldStream();
     try {
+      stream.place = context.place();
       Calls.detached(
           () -> {
-            connection.streams().holdLease(request, stream.new Observer());
+            stream.place.connection().streams().holdLease(request, stream.new Observer());
             return stream;
           });
     } catch (RuntimeException refused) {
+      stream.leavePlace();
       stream.receive(new Signal.End(() -> RefusedException.of(refused)));
     }
     return stream;
+  }
+
+  /** Lets no more streams onto this one's connection, which has gone silent. */
+  void retireConnection() {
+    if (place != null) {
+      place.retireConnection();
+    }
+  }
+
+  private void leavePlace() {
+    if (place != null) {
+      place.close();
+    }
   }
 
   /** Hands everything over to {@code newReader} from now on, starting with what was kept. */
@@ -68,7 +86,7 @@ final class HoldStream {
   }
 
   /**
-   * Ends the call, which tells the sidecar that the hold is over (S14): the belief must have ended
+   * Ends the call, which tells the sidecar that the hold is over (S14): the hold must have ended
    * before (S13).
    */
   void cancel() {
@@ -132,11 +150,13 @@ final class HoldStream {
 
     @Override
     public void onError(Throwable error) {
+      leavePlace();
       receive(new Signal.End(() -> RefusedException.of(error)));
     }
 
     @Override
     public void onCompleted() {
+      leavePlace();
       receive(new Signal.End(() -> RefusedException.of(SILENT.asRuntimeException())));
     }
   }

@@ -28,9 +28,9 @@ public record LeaseGrant(
 
   /** The end of a validity that answers a request sent at {@code sent}. */
   static BootInstant until(Validity validity, BootInstant sent, BootClock clock) {
-    Belief belief = new Belief();
-    belief.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
-    return belief.until();
+    KnownValidity known = new KnownValidity();
+    known.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    return known.until();
   }
 
   /** Without the lease id, which is a secret (S20). */

@@ -56,7 +56,7 @@ public final class LeaseRequest {
   }
 
   /**
-   * Waits until the lock is had, however long that takes.
+   * Waits until the lock is acquired, however long that takes.
    *
    * @return a request like this one, so changed
    */
@@ -110,7 +110,7 @@ public final class LeaseRequest {
    * @return a request like this one, so changed
    */
   public LeaseRequest waitUpTo(Duration wait) {
-    LeaseSpec waiting = spec.toBuilder().setWait(Spans.toWire(wait)).build();
+    LeaseSpec waiting = spec.toBuilder().setWait(Durations.toWire(wait)).build();
     return new LeaseRequest(waiting, false);
   }
 
@@ -122,7 +122,7 @@ public final class LeaseRequest {
    * @return a request like this one, so changed
    */
   public LeaseRequest leaseDuration(Duration leaseDuration) {
-    return with(spec -> spec.setLeaseDuration(Spans.toWire(leaseDuration)));
+    return with(spec -> spec.setLeaseDuration(Durations.toWire(leaseDuration)));
   }
 
   /**
@@ -134,7 +134,7 @@ public final class LeaseRequest {
    * @return a request like this one, so changed
    */
   public LeaseRequest maxHold(Duration maxHold) {
-    return with(spec -> spec.setMaxHold(Spans.toWire(maxHold)));
+    return with(spec -> spec.setMaxHold(Durations.toWire(maxHold)));
   }
 
   /**
@@ -145,7 +145,7 @@ public final class LeaseRequest {
    * @return a request like this one, so changed
    */
   public LeaseRequest minHold(Duration minHold) {
-    return with(spec -> spec.setMinHold(Spans.toWire(minHold)));
+    return with(spec -> spec.setMinHold(Durations.toWire(minHold)));
   }
 
   /**
@@ -155,7 +155,7 @@ public final class LeaseRequest {
    * @return a request like this one, so changed
    */
   public LeaseRequest progressTimeout(Duration progressTimeout) {
-    return with(spec -> spec.setProgressTimeout(Spans.toWire(progressTimeout)));
+    return with(spec -> spec.setProgressTimeout(Durations.toWire(progressTimeout)));
   }
 
   /**

@@ -1,65 +1,50 @@
 package dev.leasehold.client;
 
-import com.google.common.util.concurrent.ListenableFuture;
-import dev.leasehold.v1.AcquireLeaseRequest;
-import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.BreakLockRequest;
 import dev.leasehold.v1.BreakLockResponse;
-import dev.leasehold.v1.CheckTokenRequest;
 import dev.leasehold.v1.CheckTokenResponse;
-import dev.leasehold.v1.GetLockRequest;
-import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
 import dev.leasehold.v1.ListLocksRequest;
 import dev.leasehold.v1.ListLocksResponse;
 import dev.leasehold.v1.LockKey;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.ReleaseResult;
-import dev.leasehold.v1.ResolvePathRequest;
 import dev.leasehold.v1.ResolvePathResponse;
-import dev.leasehold.v1.WatchLockRequest;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.function.Function;
 
 /**
- * Connections to a sidecar, one for holds, waits and watches, and one for all other calls, so that
- * these never stand behind those. They are made again when they break. Safe for several threads,
- * and best shared by all of a process.
+ * A client of a sidecar. It makes its connections by itself: as many as its holds, waits and
+ * watches need, and one for all other calls, which never wait behind those. They are made again
+ * when they break. Safe for several threads, and best shared by a whole process.
  *
  * <p>Calls throw {@link RefusedException} when the sidecar answers with an error or the connection
  * breaks, and {@link InterruptedException} when the thread is interrupted while it waits, which
- * gives the call up. Nothing is tried again by itself, except that a hold whose stream breaks is
- * resumed.
+ * cancels the call. Three things are tried again by themselves: a hold whose stream breaks is
+ * resumed within its validity, a caller that waits in the queue asks again within its wait, and a
+ * watch is opened again.
+ *
+ * <p>An interface, so that tests can have one of their own.
  */
-public final class LeaseholdClient implements AutoCloseable {
+public interface LeaseholdClient extends AutoCloseable {
   /** Where a sidecar listens unless told otherwise. */
-  public static final String DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
+  String DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
 
   /** The environment variable that says where the sidecar is. */
-  public static final String ENDPOINT_VARIABLE = "LEASEHOLD_ENDPOINT";
-
-  private final ClientContext context;
-
-  LeaseholdClient(ClientContext context) {
-    this.context = context;
-  }
+  String ENDPOINT_VARIABLE = "LEASEHOLD_ENDPOINT";
 
   /**
    * Connects to where {@code LEASEHOLD_ENDPOINT} says, or to {@link #DEFAULT_ENDPOINT} if it is
    * unset or empty.
    *
    * @return the client
-   * @throws EndpointException when the endpoint makes no sense
-   * @throws SidecarUnreachableException when nobody answers there
+   * @throws EndpointException when the endpoint is invalid
+   * @throws SidecarUnreachableException when no sidecar answers there
    * @throws InterruptedException when the thread is interrupted
    */
-  public static LeaseholdClient fromEnvironment() throws InterruptedException {
-    String endpoint = System.getenv(ENDPOINT_VARIABLE);
-    return connect(endpoint == null || endpoint.isEmpty() ? DEFAULT_ENDPOINT : endpoint);
+  static LeaseholdClient fromEnvironment() throws InterruptedException {
+    return builder().connect();
   }
 
   /**
@@ -67,21 +52,32 @@ public final class LeaseholdClient implements AutoCloseable {
    *
    * @param endpoint {@code unix:///path} or {@code http://host:port}
    * @return the client
-   * @throws EndpointException when the endpoint makes no sense
-   * @throws SidecarUnreachableException when nobody answers there
+   * @throws EndpointException when the endpoint is invalid
+   * @throws SidecarUnreachableException when no sidecar answers there
    * @throws InterruptedException when the thread is interrupted
    */
-  public static LeaseholdClient connect(String endpoint) throws InterruptedException {
+  static LeaseholdClient connect(String endpoint) throws InterruptedException {
     return builder(endpoint).connect();
   }
 
   /**
-   * Connects with certificates or a token.
+   * Connects with options to where {@code LEASEHOLD_ENDPOINT} says, or to {@link #DEFAULT_ENDPOINT}
+   * if it is unset or empty.
+   *
+   * @return the builder
+   */
+  static ClientBuilder builder() {
+    String endpoint = System.getenv(ENDPOINT_VARIABLE);
+    return builder(endpoint == null || endpoint.isEmpty() ? DEFAULT_ENDPOINT : endpoint);
+  }
+
+  /**
+   * Connects with options, such as certificates or a token.
    *
    * @param endpoint {@code unix:///path}, {@code http://host:port} or {@code https://host:port}
    * @return the builder
    */
-  public static ClientBuilder builder(String endpoint) {
+  static ClientBuilder builder(String endpoint) {
     return new ClientBuilder(endpoint);
   }
 
@@ -91,15 +87,13 @@ public final class LeaseholdClient implements AutoCloseable {
    *
    * @param request what is asked for
    * @return the hold
-   * @throws LockBusyException when the lock was not to be had within the wait asked for
+   * @throws LockBusyException when the lock was not acquired within the wait asked for
    * @throws HoldLostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
    *     holds nothing
    */
-  public Hold hold(LeaseRequest request) throws InterruptedException {
-    return hold(request, Optional.empty());
-  }
+  Hold hold(LeaseRequest request) throws InterruptedException;
 
   /**
    * As {@link #hold(LeaseRequest)}, and tells what happens.
@@ -107,29 +101,13 @@ public final class LeaseholdClient implements AutoCloseable {
    * @param request what is asked for
    * @param listener hears of all that happens, from waiting on
    * @return the hold
-   * @throws LockBusyException when the lock was not to be had within the wait asked for
+   * @throws LockBusyException when the lock was not acquired within the wait asked for
    * @throws HoldLostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
    *     holds nothing
    */
-  public Hold hold(LeaseRequest request, HoldListener listener) throws InterruptedException {
-    return hold(request, Optional.of(listener));
-  }
-
-  private Hold hold(LeaseRequest request, Optional<HoldListener> listener)
-      throws InterruptedException {
-    HoldOpening opening = HoldOpening.open(context, request, listener, Runnable::run);
-    Hold hold;
-    try {
-      hold = Calls.await(opening);
-    } catch (InterruptedException interrupted) {
-      opening.giveUp();
-      throw interrupted;
-    }
-    hold.interruptOnLoss();
-    return hold;
-  }
+  Hold hold(LeaseRequest request, HoldListener listener) throws InterruptedException;
 
   /**
    * Takes a lock without waiting for it here. No thread is interrupted when it is lost: listen, or
@@ -140,64 +118,47 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return the hold to come, or what {@link #hold(LeaseRequest)} throws; cancelled, it leaves the
    *     queue
    */
-  public CompletableFuture<Hold> holdAsync(LeaseRequest request, HoldListener listener) {
-    return HoldOpening.open(context, request, Optional.of(listener), context.workers());
-  }
+  CompletableFuture<Hold> holdAsync(LeaseRequest request, HoldListener listener);
 
   /**
-   * Does something under a lock, on this thread, which is interrupted when the lock is lost.
+   * Runs something under a lock, on this thread, which is interrupted when the lock is lost.
    *
    * @param request what is asked for
-   * @param body what to do
-   * @param <T> what it gives
+   * @param body what to run
+   * @param <T> what it returns
    * @param <E> what it throws
-   * @return what {@code body} gives
-   * @throws E when {@code body} fails under the lock; the lock is given back by then
-   * @throws LockBusyException when the lock was not to be had within the wait asked for
-   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave
-   *     or threw; also where only the release finds that, unless {@code body} threw something
+   * @return what {@code body} returns
+   * @throws E when {@code body} fails under the lock; the lock is released by then
+   * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it
+   *     returned or threw; also where only the release finds that, unless {@code body} threw
+   *     something
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
-  public <T, E extends Exception> T withHold(LeaseRequest request, HoldBody<T, E> body)
-      throws E, InterruptedException {
-    return withHold(request, Optional.empty(), body);
-  }
+  <T, E extends Exception> T withHold(LeaseRequest request, HoldBody<T, E> body)
+      throws E, InterruptedException;
 
   /**
    * As {@link #withHold(LeaseRequest, HoldBody)}, and tells what happens.
    *
    * @param request what is asked for
    * @param listener hears of all that happens, from waiting on
-   * @param body what to do
-   * @param <T> what it gives
+   * @param body what to run
+   * @param <T> what it returns
    * @param <E> what it throws
-   * @return what {@code body} gives
-   * @throws E when {@code body} fails under the lock; the lock is given back by then
-   * @throws LockBusyException when the lock was not to be had within the wait asked for
-   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it gave
-   *     or threw; also where only the release finds that, unless {@code body} threw something
+   * @return what {@code body} returns
+   * @throws E when {@code body} fails under the lock; the lock is released by then
+   * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws HoldLostException when the lock was lost before {@code body} was done, whatever it
+   *     returned or threw; also where only the release finds that, unless {@code body} threw
+   *     something
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted, other than for the loss
    */
-  public <T, E extends Exception> T withHold(
+  <T, E extends Exception> T withHold(
       LeaseRequest request, HoldListener listener, HoldBody<T, E> body)
-      throws E, InterruptedException {
-    return withHold(request, Optional.of(listener), body);
-  }
-
-  private <T, E extends Exception> T withHold(
-      LeaseRequest request, Optional<HoldListener> listener, HoldBody<T, E> body)
-      throws E, InterruptedException {
-    try (Hold hold = hold(request, listener)) {
-      try {
-        return body.run(hold);
-      } catch (Exception thrown) {
-        hold.rethrowIfLost(thrown);
-        throw thrown;
-      }
-    }
-  }
+      throws E, InterruptedException;
 
   /**
    * Takes a lock by a unary call: the sidecar renews it until {@link #release}, its {@code maxHold}
@@ -205,36 +166,21 @@ public final class LeaseholdClient implements AutoCloseable {
    *
    * @param request what is asked for; a wait without end is one of 24 h here
    * @return the grant
-   * @throws LockBusyException when the lock was not to be had within the wait asked for
-   * @throws InterruptedException when the thread is interrupted: the call is given up then
+   * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws InterruptedException when the thread is interrupted: the call is cancelled then
    */
-  public LeaseGrant acquire(LeaseRequest request) throws InterruptedException {
-    AcquireLeaseRequest message =
-        AcquireLeaseRequest.newBuilder().setSpec(request.toSpec()).build();
-    Duration patience = Spans.sum(Spans.fromWire(request.toSpec().getWait()), Calls.PATIENCE);
-    BootInstant sent = context.clock().earliest();
-    AcquireLeaseResponse answer =
-        Calls.await(context.lastingCalls().call(patience, stub -> stub.acquireLease(message)));
-    return switch (answer.getOutcomeCase()) {
-      case GRANTED -> LeaseGrant.of(answer.getGranted(), sent, context.clock());
-      case BUSY -> throw new LockBusyException(answer.getBusy());
-      case OUTCOME_NOT_SET ->
-          throw new ProtocolException("an acquire was answered without an outcome");
-    };
-  }
+  LeaseGrant acquire(LeaseRequest request) throws InterruptedException;
 
   /**
    * Releases what {@link #acquire} took. Stop acting on the lock before; may be repeated. The
    * outcome ALREADY_LOST says that somebody else may have had the lock before.
    *
    * @param leaseId from the grant
-   * @return what became of the hold
+   * @return the outcome
    * @throws InterruptedException when the thread is interrupted; the release may have reached the
    *     sidecar
    */
-  public ReleaseResult release(String leaseId) throws InterruptedException {
-    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION));
-  }
+  ReleaseResult release(String leaseId) throws InterruptedException;
 
   /**
    * Sets a new bound of a hold, counted from now.
@@ -244,32 +190,16 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return until when the holder may act, unless renewed
    * @throws InterruptedException when the thread is interrupted
    */
-  public BootInstant extend(String leaseId, Duration maxHold) throws InterruptedException {
-    BootInstant sent = context.clock().earliest();
-    return LeaseGrant.until(
-        Calls.await(context.calls().extend(leaseId, Calls.UNKNOWN_GENERATION, maxHold))
-            .getValidity(),
-        sent,
-        context.clock());
-  }
+  BootInstant extend(String leaseId, Duration maxHold) throws InterruptedException;
 
   /**
-   * Says that the holder of what {@link #acquire} took is getting on.
+   * Reports progress of the holder of what {@link #acquire} took.
    *
    * @param leaseId from the grant
    * @return until when the holder may act, unless renewed
    * @throws InterruptedException when the thread is interrupted
    */
-  public BootInstant reportProgress(String leaseId) throws InterruptedException {
-    BootInstant sent = context.clock().earliest();
-    return LeaseGrant.until(
-        Calls.await(
-            context
-                .calls()
-                .reportProgress(leaseId, Calls.UNKNOWN_GENERATION, false, Calls.PATIENCE)),
-        sent,
-        context.clock());
-  }
+  BootInstant reportProgress(String leaseId) throws InterruptedException;
 
   /**
    * The record of one lock. It may be out of date when it arrives, and excludes nobody.
@@ -278,10 +208,7 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return its record
    * @throws InterruptedException when the thread is interrupted
    */
-  public LockRecord getLock(LockSelector lock) throws InterruptedException {
-    GetLockRequest request = GetLockRequest.newBuilder().setLock(lock).build();
-    return call(stub -> stub.getLock(request)).getRecord();
-  }
+  LockRecord getLock(LockSelector lock) throws InterruptedException;
 
   /**
    * The records of the locks under the sidecar's host id: all pages.
@@ -289,9 +216,7 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return the records, in the order of their paths
    * @throws InterruptedException when the thread is interrupted
    */
-  public List<LockRecord> listLocks() throws InterruptedException {
-    return listLocks(ListLocksRequest.getDefaultInstance());
-  }
+  List<LockRecord> listLocks() throws InterruptedException;
 
   /**
    * The records of some locks: all pages, from the one that the request names on.
@@ -300,16 +225,7 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return the records, in the order of their paths
    * @throws InterruptedException when the thread is interrupted
    */
-  public List<LockRecord> listLocks(ListLocksRequest request) throws InterruptedException {
-    List<LockRecord> all = new ArrayList<>();
-    ListLocksRequest.Builder next = request.toBuilder();
-    do {
-      ListLocksResponse page = listPage(next.build());
-      all.addAll(page.getRecordsList());
-      next.setPageToken(page.getNextPageToken());
-    } while (!next.getPageToken().isEmpty());
-    return all;
-  }
+  List<LockRecord> listLocks(ListLocksRequest request) throws InterruptedException;
 
   /**
    * One page of locks.
@@ -318,71 +234,50 @@ public final class LeaseholdClient implements AutoCloseable {
    * @return the page
    * @throws InterruptedException when the thread is interrupted
    */
-  public ListLocksResponse listPage(ListLocksRequest request) throws InterruptedException {
-    return call(stub -> stub.listLocks(request));
-  }
+  ListLocksResponse listPage(ListLocksRequest request) throws InterruptedException;
 
   /**
-   * The record of a lock now and at each change. Close it.
+   * The record of a lock now and at each change, until it is closed. Opened again by itself when
+   * the connection breaks.
    *
    * @param lock which lock
    * @return the records to come
    */
-  public LockWatch watchLock(LockSelector lock) {
-    WatchLockRequest request = WatchLockRequest.newBuilder().setLock(lock).build();
-    return LockWatch.open(context.connection(), request);
-  }
+  LockWatch watchLock(LockSelector lock);
 
   /**
-   * What a fencing token is, compared with the newest of its lock: for a protected resource that
-   * keeps none of its own.
+   * Compares a fencing token with the newest of its lock: for a protected resource that keeps none
+   * of its own.
    *
    * @param lock which lock
    * @param fencingToken the token to check
-   * @return what it is
+   * @return whether it is the newest
    * @throws InterruptedException when the thread is interrupted
    */
-  public CheckTokenResponse checkToken(LockSelector lock, long fencingToken)
-      throws InterruptedException {
-    CheckTokenRequest request =
-        CheckTokenRequest.newBuilder().setLock(lock).setFencingToken(fencingToken).build();
-    return call(stub -> stub.checkToken(request));
-  }
+  CheckTokenResponse checkToken(LockSelector lock, long fencingToken) throws InterruptedException;
 
   /**
    * Ends the lease of a lock that somebody else has; for operators, who must have enabled it.
    *
    * @param request which lock, why and how
-   * @return what came of it
+   * @return the outcome
    * @throws InterruptedException when the thread is interrupted
    */
-  public BreakLockResponse breakLock(BreakLockRequest request) throws InterruptedException {
-    return call(stub -> stub.breakLock(request));
-  }
+  BreakLockResponse breakLock(BreakLockRequest request) throws InterruptedException;
 
   /**
-   * The lock path of a key. Takes nothing.
+   * The lock path of a key, without acquiring the lock.
    *
    * @param key the key
-   * @return the path, and how it came about
+   * @return the path, and what it was made from
    * @throws InterruptedException when the thread is interrupted
    */
-  public ResolvePathResponse resolvePath(LockKey key) throws InterruptedException {
-    ResolvePathRequest request = ResolvePathRequest.newBuilder().setKey(key).build();
-    return call(stub -> stub.resolvePath(request));
-  }
-
-  private <T> T call(Function<LeaseServiceFutureStub, ListenableFuture<T>> method)
-      throws InterruptedException {
-    return Calls.await(context.calls().call(Calls.PATIENCE, method));
-  }
+  ResolvePathResponse resolvePath(LockKey key) throws InterruptedException;
 
   /**
-   * Ends all that this client does. A hold that is still believed in is lost at that moment, and
-   * given back.
+   * Ends all that this client does. A hold that is still open is lost at that moment, and whoever
+   * waits in a call gets a {@link RefusedException}.
    */
   @Override
-  public void close() {
-    context.close();
-  }
+  void close();
 }

@@ -56,7 +56,7 @@ final class LinuxBootClock implements BootClock {
   @Override
   public BootInstant latest() {
     // Were it unreadable, the latest of all moments would only end holds.
-    return read().map(reading -> reading.plus(GRAIN)).orElse(new BootInstant(Spans.LONGEST));
+    return read().map(reading -> reading.plus(GRAIN)).orElse(new BootInstant(Durations.LONGEST));
   }
 
   @Override

@@ -6,16 +6,19 @@ import dev.leasehold.v1.LockRecord;
 import java.time.Duration;
 import java.util.OptionalLong;
 
-/**
- * The lock was not to be had within the wait asked for: an answer of the sidecar's, and no fault.
- */
+/** The lock was not acquired within the wait asked for: an answer of the sidecar, and no fault. */
 public final class LockBusyException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   /** The sidecar's answer. */
   private final Busy busy;
 
-  LockBusyException(Busy busy) {
+  /**
+   * For tests of code that uses a client.
+   *
+   * @param busy the answer
+   */
+  public LockBusyException(Busy busy) {
     super(describe(busy));
     this.busy = busy;
   }
@@ -24,7 +27,7 @@ public final class LockBusyException extends LeaseholdException {
     LockRecord record = busy.getRecord();
     String path = record.getLockPath();
     if (busy.getReason() == BusyReason.BUSY_REASON_RESTING) {
-      return "the lock " + path + " rests because of its last holder's min_hold";
+      return "the lock " + path + " is not available yet because of its last holder's min_hold";
     }
     if (busy.getReason() == BusyReason.BUSY_REASON_BREAKING) {
       return "the lock " + path + " was broken, and its old lease has not run out yet";
@@ -67,12 +70,12 @@ public final class LockBusyException extends LeaseholdException {
   }
 
   /**
-   * When it makes sense to ask again.
+   * When to ask again.
    *
    * @return the time from now
    */
   public Duration retryAfter() {
-    return Spans.fromWire(busy.getRetryAfter());
+    return Durations.fromWire(busy.getRetryAfter());
   }
 
   /**

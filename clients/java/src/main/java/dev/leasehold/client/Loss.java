@@ -5,7 +5,10 @@ import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
 import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
+import io.grpc.Status;
+import java.util.EnumSet;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * Why a hold is over, though its holder did not end it.
@@ -17,6 +20,16 @@ import java.util.Optional;
  */
 public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNote) {
   private static final String PREFIX = "LOSS_REASON_";
+
+  /** Codes that say that no try to resume will ever work; anything else may pass (S16). */
+  private static final Set<Status.Code> HOPELESS =
+      EnumSet.of(
+          Status.Code.INVALID_ARGUMENT,
+          Status.Code.NOT_FOUND,
+          Status.Code.FAILED_PRECONDITION,
+          Status.Code.ABORTED,
+          Status.Code.DATA_LOSS,
+          Status.Code.UNIMPLEMENTED);
 
   Loss(LossReason reason, String detail) {
     this(reason, detail, Optional.empty());
@@ -48,6 +61,16 @@ public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNo
       }
     }
     return Optional.of(new Loss(reason, refusal.sidecarMessage()));
+  }
+
+  /** A refusal that no try to resume will ever change (S16). */
+  static Optional<Loss> ifFinal(RefusedException refusal) {
+    if (!HOPELESS.contains(refusal.code()) || refusal.is(Reason.STREAM_BEHIND)) {
+      return Optional.empty();
+    }
+    String detail = "the sidecar will not resume it: " + refusal.getMessage();
+    return toldBy(refusal)
+        .or(() -> Optional.of(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, detail)));
   }
 
   /**

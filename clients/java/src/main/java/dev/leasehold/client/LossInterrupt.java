@@ -1,38 +1,74 @@
 package dev.leasehold.client;
 
+import java.time.Duration;
+import java.util.function.Consumer;
+
 /**
  * Interrupts the thread that runs under a lock when the lock is lost, and never after it has left
- * the block.
+ * the block. A thread has one interrupt status for all who interrupt it, so this looks who has set
+ * it, and clears its own only. One that comes while its own is pending cannot be told apart.
  */
 final class LossInterrupt {
+  /** How often to look whether the thread has noticed. */
+  static final Duration LOOK = Duration.ofMillis(5);
+
+  private final Consumer<Runnable> later;
   private Thread running;
   private boolean lost;
-  private boolean interrupted;
+
+  /** The thread was interrupted by this, and has not noticed yet. */
+  private boolean pending;
+
+  /** {@code later} runs a task after {@link #LOOK}. */
+  LossInterrupt(Consumer<Runnable> later) {
+    this.later = later;
+  }
 
   /** The current thread enters the block. */
   synchronized void enter() {
     running = Thread.currentThread();
-    interruptOnce();
+    interrupt();
   }
 
   /** The hold is lost. */
   synchronized void fire() {
-    lost = true;
-    interruptOnce();
+    if (!lost) {
+      lost = true;
+      interrupt();
+    }
+  }
+
+  /** The block was left by an InterruptedException: a status that is set by now is another's. */
+  synchronized void noticed() {
+    pending = false;
   }
 
   /** The block is left: an interrupt that came from here and was not noticed is taken back. */
   synchronized void leave() {
-    if (interrupted && running == Thread.currentThread()) {
+    if (pending && running == Thread.currentThread()) {
       Thread.interrupted();
     }
+    pending = false;
     running = null;
   }
 
-  private void interruptOnce() {
-    if (lost && running != null && !interrupted) {
-      interrupted = true;
+  private void interrupt() {
+    // Who was interrupted by somebody else will stop, and that status stays.
+    if (lost && running != null && !running.isInterrupted()) {
+      pending = true;
       running.interrupt();
+      later.accept(this::look);
+    }
+  }
+
+  private synchronized void look() {
+    if (!pending) {
+      return;
+    }
+    if (running.isInterrupted()) {
+      later.accept(this::look);
+    } else {
+      pending = false;
     }
   }
 }

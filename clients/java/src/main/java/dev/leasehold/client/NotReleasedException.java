@@ -1,17 +1,33 @@
 package dev.leasehold.client;
 
+import java.time.Duration;
+
 /**
- * The lock was not released: the connection had broken, and no sidecar has answered yet that the
- * hold goes on there. It is available when its lease runs out (S16).
+ * It is not known whether the lock was released: no sidecar has confirmed it in time. The lock is
+ * available when its lease runs out, at the latest (S13, S16).
  */
 public final class NotReleasedException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
-  NotReleasedException(String lockPath) {
+  private NotReleasedException(String lockPath, String why, Throwable cause) {
     super(
-        "the lock "
+        "the release of the lock "
             + lockPath
-            + " was not released: the hold was being resumed, and no sidecar has answered yet; it"
-            + " is available when its lease runs out");
+            + " was not confirmed: "
+            + why
+            + "; the lock is available when its lease runs out",
+        cause);
+  }
+
+  /** The connection had broken, and no sidecar has answered yet that the hold goes on there. */
+  static NotReleasedException resuming(String lockPath) {
+    return new NotReleasedException(
+        lockPath, "the hold was being resumed, and no sidecar has answered yet", null);
+  }
+
+  /** The sidecar did not answer within the client's release timeout. */
+  static NotReleasedException unanswered(String lockPath, Duration timeout, Throwable cause) {
+    return new NotReleasedException(
+        lockPath, "the sidecar has not answered within " + timeout.toMillis() + " ms", cause);
   }
 }

@@ -5,6 +5,6 @@ public final class ProtocolException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   ProtocolException(String problem) {
-    super("the sidecar's answer makes no sense: " + problem);
+    super("the sidecar's answer is invalid: " + problem);
   }
 }

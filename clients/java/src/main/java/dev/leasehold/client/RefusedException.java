@@ -11,8 +11,12 @@ import io.grpc.StatusException;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
+import java.util.EnumSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
+import java.util.Set;
+import javax.net.ssl.SSLException;
 
 /** The sidecar answered with an error, or the connection broke. */
 public final class RefusedException extends LeaseholdException {
@@ -20,6 +24,10 @@ public final class RefusedException extends LeaseholdException {
 
   /** The domain of the reasons in google.rpc.ErrorInfo. */
   private static final String DOMAIN = "leasehold.dev";
+
+  /** Codes of a stream that something between the client and the sidecar has ended. */
+  private static final Set<Status.Code> BREAKS =
+      EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED, Status.Code.INTERNAL);
 
   /** The gRPC code. */
   private final Status.Code code;
@@ -53,7 +61,7 @@ public final class RefusedException extends LeaseholdException {
     this.lossReason =
         details.info.map(info -> info.getMetadataMap().get("loss_reason")).orElse(null);
     this.retryAfter =
-        details.retry.map(retry -> Spans.fromWire(retry.getRetryDelay())).orElse(null);
+        details.retry.map(retry -> Durations.fromWire(retry.getRetryDelay())).orElse(null);
   }
 
   private record Details(
@@ -67,7 +75,7 @@ public final class RefusedException extends LeaseholdException {
     if (status.getCode() == Status.Code.UNAVAILABLE && details.info.isEmpty()) {
       // No sidecar's words. Without the cause gRPC says little: "io exception".
       String cause = status.getCause() == null ? "" : ": " + status.getCause().getMessage();
-      said = "the sidecar does not answer: " + said + cause;
+      said = wantsCertificate(status.getCause()) + "the sidecar does not answer: " + said + cause;
     }
     List<FieldViolation> violations =
         details.badRequest.stream()
@@ -75,6 +83,18 @@ public final class RefusedException extends LeaseholdException {
             .map(violation -> new FieldViolation(violation.getField(), violation.getDescription()))
             .toList();
     return new RefusedException(error, status.getCode(), said, details, violations);
+  }
+
+  /** What to do, where the sidecar ended the connection because of our certificate. */
+  private static String wantsCertificate(Throwable cause) {
+    for (Throwable one = cause; one != null; one = one.getCause()) {
+      String text = String.valueOf(one.getMessage()).toLowerCase(Locale.ROOT);
+      boolean ours = text.contains("certificate") || text.contains("unknown_ca");
+      if (one instanceof SSLException && text.contains("fatal alert") && ours) {
+        return "the sidecar wants a client certificate that it trusts: ";
+      }
+    }
+    return "";
   }
 
   private static Details details(Throwable error) {
@@ -146,6 +166,14 @@ public final class RefusedException extends LeaseholdException {
   }
 
   /**
+   * Whether the connection broke, or the sidecar is being replaced: another may answer the same
+   * call.
+   */
+  boolean isBreak() {
+    return reasonName == null ? BREAKS.contains(code) : is(Reason.SHUTTING_DOWN);
+  }
+
+  /**
    * What the sidecar said, without the fields that {@link #getMessage()} adds.
    *
    * @return text for people; empty if nothing was said
@@ -164,7 +192,7 @@ public final class RefusedException extends LeaseholdException {
   }
 
   /**
-   * When it makes sense to try again.
+   * When to try again.
    *
    * @return the time from the answer on, if it was said
    */

@@ -1,6 +1,6 @@
 package dev.leasehold.client;
 
-/** Nobody answers at the endpoint. */
+/** No sidecar answers at the endpoint. */
 public final class SidecarUnreachableException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
@@ -8,7 +8,9 @@ public final class SidecarUnreachableException extends LeaseholdException {
     super(
         "no sidecar answers at "
             + endpoint
-            + "; start one with `leasehold serve`, or say where it is with LEASEHOLD_ENDPOINT",
+            + " ("
+            + cause.getMessage()
+            + "); start one with `leasehold serve`, or say where it is with LEASEHOLD_ENDPOINT",
         cause);
   }
 }

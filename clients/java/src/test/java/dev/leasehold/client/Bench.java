@@ -4,6 +4,7 @@ import static dev.leasehold.client.FakeSidecar.PATIENCE_SECONDS;
 
 import dev.leasehold.v1.Grant;
 import java.io.IOException;
+import java.time.Duration;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -11,6 +12,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.UnaryOperator;
 
 /** A fake sidecar, a clock that stands still, and a client of theirs. */
 final class Bench implements AutoCloseable {
@@ -25,8 +27,23 @@ final class Bench implements AutoCloseable {
 
   /** With a sidecar that takes so many calls at once on one connection. */
   Bench(int callsPerConnection) throws IOException, InterruptedException {
+    this(callsPerConnection, builder -> builder);
+  }
+
+  /** With a client that has these options. */
+  Bench(UnaryOperator<ClientBuilder> options) throws IOException, InterruptedException {
+    this(256, options);
+  }
+
+  private Bench(int callsPerConnection, UnaryOperator<ClientBuilder> options)
+      throws IOException, InterruptedException {
     sidecar = new FakeSidecar(callsPerConnection);
-    client = LeaseholdClient.builder(sidecar.endpoint()).clock(clock).connect();
+    client = options.apply(LeaseholdClient.builder(sidecar.endpoint()).clock(clock)).connect();
+  }
+
+  /** One whose streams have gone silent after a moment. */
+  static Bench impatient() throws IOException, InterruptedException {
+    return new Bench(builder -> builder.silence(Duration.ofSeconds(1)));
   }
 
   /** A hold and the call that granted it. */

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Timeout;
 class ConnectTest {
   private static final byte[] NO_PEM = "pem".getBytes(java.nio.charset.StandardCharsets.US_ASCII);
 
-  private static String useless(ClientBuilder builder) {
+  private static String invalid(ClientBuilder builder) {
     return assertThrows(EndpointException.class, builder::connect).getMessage();
   }
 
@@ -23,7 +23,7 @@ class ConnectTest {
         new String[] {
           "", "127.0.0.1:50951", "ftp://host", "unix://", "unix://host/x", "http://", "http://a b"
         }) {
-      String message = useless(LeaseholdClient.builder(endpoint));
+      String message = invalid(LeaseholdClient.builder(endpoint));
       assertTrue(message.contains("http://host:port"), endpoint + ": " + message);
     }
   }
@@ -46,12 +46,12 @@ class ConnectTest {
   @Test
   void tlsOptionsMustFitTheEndpoint() {
     assertTrue(
-        useless(LeaseholdClient.builder("http://127.0.0.1:1").caCertificate(NO_PEM))
+        invalid(LeaseholdClient.builder("http://127.0.0.1:1").caCertificate(NO_PEM))
             .contains("only https"));
     assertTrue(
-        useless(LeaseholdClient.builder("https://127.0.0.1:1")).contains("certificate authority"));
+        invalid(LeaseholdClient.builder("https://127.0.0.1:1")).contains("certificate authority"));
     assertTrue(
-        useless(LeaseholdClient.builder("https://127.0.0.1:1").caCertificate(NO_PEM))
+        invalid(LeaseholdClient.builder("https://127.0.0.1:1").caCertificate(NO_PEM))
             .contains("certificates cannot be used"));
   }
 
@@ -59,7 +59,7 @@ class ConnectTest {
   void s20TheTokenIsNeverShown() {
     ClientBuilder builder = LeaseholdClient.builder("http://127.0.0.1:1").bearerToken("se\ncret");
     assertFalse(builder.toString().contains("cret"));
-    String message = useless(builder);
+    String message = invalid(builder);
     assertTrue(message.contains("bearer token") && !message.contains("cret"), message);
   }
 

@@ -99,6 +99,11 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
         throw new AssertionError("the test does not say what to answer to " + request);
       };
   volatile List<WatchLockResponse> records = List.of();
+  volatile boolean endsWatches = true;
+
+  /** The WatchLock calls, of which each was sent {@link #records}. */
+  final BlockingQueue<StreamObserver<WatchLockResponse>> watches = new LinkedBlockingQueue<>();
+
   volatile ReleaseResult released =
       ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
   volatile Runnable onRelease = () -> {};
@@ -245,7 +250,10 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   @Override
   public void watchLock(WatchLockRequest request, StreamObserver<WatchLockResponse> answer) {
     records.forEach(answer::onNext);
-    answer.onCompleted();
+    if (endsWatches) {
+      answer.onCompleted();
+    }
+    watches.add(answer);
   }
 
   private static <T> void answer(

@@ -80,7 +80,7 @@ class HoldTest {
     Recovered recovered = Recovered.newBuilder().setValidity(validity(OURS, 1_060, 57)).build();
     held.call().tell(HoldLeaseResponse.newBuilder().setRecovered(recovered).build());
     Draining draining =
-        Draining.newBuilder().setTimeLeft(Spans.toWire(Duration.ofSeconds(20))).build();
+        Draining.newBuilder().setTimeLeft(Durations.toWire(Duration.ofSeconds(20))).build();
     held.call().tell(HoldLeaseResponse.newBuilder().setDraining(draining).build());
     Lost lost =
         Lost.newBuilder().setReason(LossReason.LOSS_REASON_SHUTDOWN).setDetail("drained").build();
@@ -127,20 +127,20 @@ class HoldTest {
   }
 
   @Test
-  void s13TheBeliefEndsBeforeTheReleaseIsSent() throws Exception {
+  void s13TheHoldEndsBeforeTheReleaseIsSent() throws Exception {
     Held held = bench.held();
-    AtomicBoolean believed = new AtomicBoolean(true);
-    bench.sidecar.onRelease = () -> believed.set(held.hold().isValid());
+    AtomicBoolean valid = new AtomicBoolean(true);
+    bench.sidecar.onRelease = () -> valid.set(held.hold().isValid());
     ReleaseResult result = held.hold().release();
     assertEquals(ReleaseOutcome.RELEASE_OUTCOME_RELEASED, result.getOutcome());
-    assertFalse(believed.get());
+    assertFalse(valid.get());
     held.call().awaitEnd();
     held.hold().close();
     assertEquals(List.of("release lease-1 of generation 1"), bench.sidecar.asked(), "once");
   }
 
   @Test
-  void s13AClosedClientEndsTheBeliefAndThenTheConnection() throws Exception {
+  void s13AClosedClientEndsTheHoldAndThenTheConnection() throws Exception {
     Held held = bench.held();
     bench.client.close();
     assertFalse(held.hold().isValid());
@@ -243,7 +243,7 @@ class HoldTest {
   }
 
   @Test
-  void anAnswerThatTellsOfTheLossEndsTheBelief() throws Exception {
+  void anAnswerThatTellsOfTheLossEndsTheHold() throws Exception {
     Hold hold = bench.held().hold();
     bench.sidecar.report =
         request -> {

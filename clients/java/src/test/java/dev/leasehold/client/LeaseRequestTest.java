@@ -38,7 +38,7 @@ class LeaseRequestTest {
     assertEquals(LockMode.LOCK_MODE_LISTENER, spec.getKey().getMode());
     assertEquals("host-1", spec.getKey().getHostId());
     assertEquals("Keeper-A", spec.getKey().getHostType());
-    assertEquals(Duration.ofMillis(1_500), Spans.fromWire(spec.getWait()));
+    assertEquals(Duration.ofMillis(1_500), Durations.fromWire(spec.getWait()));
     assertEquals(15, spec.getLeaseDuration().getSeconds());
     assertEquals(120, spec.getMaxHold().getSeconds());
     assertEquals(3, spec.getMinHold().getSeconds());
@@ -60,8 +60,8 @@ class LeaseRequestTest {
   @Test
   void spansSurviveTheWire() {
     Duration whole = Duration.ofSeconds(58, 300_000_000);
-    assertEquals(whole, Spans.fromWire(Spans.toWire(whole)));
+    assertEquals(whole, Durations.fromWire(Durations.toWire(whole)));
     Duration longest = Duration.ofSeconds(Long.MAX_VALUE);
-    assertEquals(Spans.LONGEST, Spans.fromWire(Spans.toWire(longest)));
+    assertEquals(Durations.LONGEST, Durations.fromWire(Durations.toWire(longest)));
   }
 }

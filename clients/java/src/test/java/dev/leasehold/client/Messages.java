@@ -22,11 +22,11 @@ final class Messages {
     BootTime end =
         BootTime.newBuilder()
             .setBootId(bootId)
-            .setSinceBoot(Spans.toWire(Duration.ofSeconds(until)))
+            .setSinceBoot(Durations.toWire(Duration.ofSeconds(until)))
             .build();
     return Validity.newBuilder()
         .setValidUntil(end)
-        .setValidFor(Spans.toWire(Duration.ofSeconds(validFor)))
+        .setValidFor(Durations.toWire(Duration.ofSeconds(validFor)))
         .build();
   }
 

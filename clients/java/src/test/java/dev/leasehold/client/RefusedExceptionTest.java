@@ -47,7 +47,7 @@ class RefusedExceptionTest {
   @Test
   void theTimeToTryAgainIsHadAsData() {
     RetryInfo details =
-        RetryInfo.newBuilder().setRetryDelay(Spans.toWire(Duration.ofSeconds(3))).build();
+        RetryInfo.newBuilder().setRetryDelay(Durations.toWire(Duration.ofSeconds(3))).build();
     RefusedException refusal =
         RefusedException.of(
             Messages.error(Status.Code.UNAVAILABLE, "later", "STORE_THROTTLED", Map.of(), details));

@@ -1,5 +1,6 @@
 package dev.leasehold.client;
 
+import static dev.leasehold.client.Bench.eventually;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -27,6 +28,7 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -113,13 +115,18 @@ class TlsTest {
   void open(@TempDir Path folder) throws Exception {
     sidecar = Identity.make(folder, "sidecar", "IP:127.0.0.1");
     holder = Identity.make(folder, "holder", "DNS:holder");
+    serve(0, holder);
+  }
+
+  /** A sidecar that lets in who shows the certificate of {@code trusted}. */
+  private void serve(int port, Identity trusted) throws IOException {
     TlsServerCredentials.Builder credentials =
         TlsServerCredentials.newBuilder()
             .keyManager(stream(sidecar.certificate()), stream(sidecar.key()))
-            .trustManager(stream(holder.certificate()))
+            .trustManager(stream(trusted.certificate()))
             .clientAuth(TlsServerCredentials.ClientAuth.REQUIRE);
     server =
-        Grpc.newServerBuilderForPort(0, credentials.build())
+        Grpc.newServerBuilderForPort(port, credentials.build())
             .addService(new Resolver())
             .intercept(new Recorder())
             .build()
@@ -149,7 +156,52 @@ class TlsTest {
             .connect()) {
       assertEquals("locks/p", client.resolvePath(Locks.key("f", "")).getLockPath());
     }
-    assertEquals(List.of("Bearer secret"), List.copyOf(authorizations));
+    // Connecting makes a call, too.
+    assertEquals(List.of("Bearer secret", "Bearer secret"), List.copyOf(authorizations));
+  }
+
+  @Test
+  void aSidecarThatWantsACertificateSaysSo(@TempDir Path folder) throws Exception {
+    Identity stranger = Identity.make(folder, "stranger", "DNS:stranger");
+    ClientBuilder shown =
+        builder("127.0.0.1").clientCertificate(stranger.certificate(), stranger.key());
+    for (ClientBuilder builder : List.of(builder("127.0.0.1"), shown)) {
+      SidecarUnreachableException error =
+          assertThrows(SidecarUnreachableException.class, builder::connect);
+      String message = error.getMessage();
+      assertTrue(message.contains("wants a client certificate that it trusts"), message);
+    }
+  }
+
+  @Test
+  void certificatesAreAskedForBeforeEachConnection(@TempDir Path folder) throws Exception {
+    Identity renewed = Identity.make(folder, "renewed", "DNS:renewed");
+    AtomicReference<Identity> current = new AtomicReference<>(holder);
+    ClientBuilder builder =
+        LeaseholdClient.builder("https://127.0.0.1:" + server.getPort())
+            .tls(
+                () ->
+                    TlsCredentials.trusting(sidecar.certificate())
+                        .withClientCertificate(current.get().certificate(), current.get().key()));
+    try (LeaseholdClient client = builder.connect()) {
+      client.resolvePath(Locks.key("f", ""));
+      int port = server.getPort();
+      close();
+      // From now on only the renewed certificate is trusted.
+      current.set(renewed);
+      serve(port, renewed);
+      eventually("the new connection shows the new certificate", () -> isAnswered(client));
+    }
+  }
+
+  private static boolean isAnswered(LeaseholdClient client) {
+    try {
+      return !client.resolvePath(Locks.key("f", "")).getLockPath().isEmpty();
+    } catch (RefusedException notYet) {
+      return false;
+    } catch (InterruptedException interrupted) {
+      throw new AssertionError(interrupted);
+    }
   }
 
   @Test

@@ -78,7 +78,7 @@ class WithHoldTest {
   }
 
   @Test
-  void aBodyGivesItsResultAndTheLockIsGivenBack() throws Exception {
+  void aBodyGivesItsResultAndTheLockIsReleased() throws Exception {
     Future<Long> result = under(Hold::fencingToken);
     HoldCall call = grant();
     assertEquals(65_536, soon(result));
@@ -87,7 +87,7 @@ class WithHoldTest {
   }
 
   @Test
-  void aBodyThatThrowsGivesTheLockBackFirst() throws Exception {
+  void aBodyThatThrowsReleasesTheLockFirst() throws Exception {
     IOException boom = new IOException("boom");
     Future<Void> result =
         under(
@@ -164,7 +164,7 @@ class WithHoldTest {
   }
 
   @Test
-  void anInterruptOfAnotherIsPassedOnAndTheLockGivenBack() throws Exception {
+  void anInterruptOfAnotherIsPassedOnAndTheLockReleased() throws Exception {
     CompletableFuture<Thread> thread = new CompletableFuture<>();
     Future<Void> result =
         under(
@@ -250,17 +250,17 @@ class WithHoldTest {
             .build();
     for (int refused = 0; refused < 2; refused++) {
       HoldCall call = bench.sidecar.hold();
-      hours.add(Spans.fromWire(call.request.getSpec().getWait()).toHours());
+      hours.add(Durations.fromWire(call.request.getSpec().getWait()).toHours());
       call.fail(
           Messages.error(
               Status.Code.INVALID_ARGUMENT, "spec.wait", "INVALID_FIELD", Map.of(), badWait));
     }
     HoldCall call = bench.sidecar.hold();
-    hours.add(Spans.fromWire(call.request.getSpec().getWait()).toHours());
-    Busy busy = Busy.newBuilder().setRetryAfter(Spans.toWire(Duration.ofMillis(1))).build();
+    hours.add(Durations.fromWire(call.request.getSpec().getWait()).toHours());
+    Busy busy = Busy.newBuilder().setRetryAfter(Durations.toWire(Duration.ofMillis(1))).build();
     call.tell(HoldLeaseResponse.newBuilder().setBusy(busy).build());
     call = bench.sidecar.hold();
-    hours.add(Spans.fromWire(call.request.getSpec().getWait()).toHours());
+    hours.add(Durations.fromWire(call.request.getSpec().getWait()).toHours());
     call.tell(Messages.granted(Messages.grant(validity(OURS, 1_058, 58))));
     assertEquals(65_536, soon(result));
     assertEquals(List.of(24L, 12L, 6L, 6L), hours);

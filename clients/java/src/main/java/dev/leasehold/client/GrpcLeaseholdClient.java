@@ -1,0 +1,214 @@
+package dev.leasehold.client;
+
+import com.google.common.util.concurrent.ListenableFuture;
+import dev.leasehold.v1.AcquireLeaseRequest;
+import dev.leasehold.v1.AcquireLeaseResponse;
+import dev.leasehold.v1.BreakLockRequest;
+import dev.leasehold.v1.BreakLockResponse;
+import dev.leasehold.v1.CheckTokenRequest;
+import dev.leasehold.v1.CheckTokenResponse;
+import dev.leasehold.v1.GetLockRequest;
+import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
+import dev.leasehold.v1.ListLocksRequest;
+import dev.leasehold.v1.ListLocksResponse;
+import dev.leasehold.v1.LockKey;
+import dev.leasehold.v1.LockRecord;
+import dev.leasehold.v1.LockSelector;
+import dev.leasehold.v1.ReleaseResult;
+import dev.leasehold.v1.ResolvePathRequest;
+import dev.leasehold.v1.ResolvePathResponse;
+import dev.leasehold.v1.WatchLockRequest;
+import io.grpc.StatusRuntimeException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Function;
+
+/** A client by gRPC. */
+final class GrpcLeaseholdClient implements LeaseholdClient {
+  private final ClientContext context;
+
+  GrpcLeaseholdClient(ClientContext context) {
+    this.context = context;
+  }
+
+  @Override
+  public Hold hold(LeaseRequest request) throws InterruptedException {
+    return hold(request, Optional.empty());
+  }
+
+  @Override
+  public Hold hold(LeaseRequest request, HoldListener listener) throws InterruptedException {
+    return hold(request, Optional.of(listener));
+  }
+
+  private StreamHold hold(LeaseRequest request, Optional<HoldListener> listener)
+      throws InterruptedException {
+    HoldOpening opening = HoldOpening.open(context, request, listener, Runnable::run);
+    StreamHold hold;
+    try {
+      hold = (StreamHold) Calls.await(opening);
+    } catch (InterruptedException interrupted) {
+      opening.giveUp();
+      throw interrupted;
+    }
+    hold.interruptOnLoss();
+    return hold;
+  }
+
+  @Override
+  public CompletableFuture<Hold> holdAsync(LeaseRequest request, HoldListener listener) {
+    return HoldOpening.open(context, request, Optional.of(listener), context.workers());
+  }
+
+  @Override
+  public <T, E extends Exception> T withHold(LeaseRequest request, HoldBody<T, E> body)
+      throws E, InterruptedException {
+    return withHold(request, Optional.empty(), body);
+  }
+
+  @Override
+  public <T, E extends Exception> T withHold(
+      LeaseRequest request, HoldListener listener, HoldBody<T, E> body)
+      throws E, InterruptedException {
+    return withHold(request, Optional.of(listener), body);
+  }
+
+  private <T, E extends Exception> T withHold(
+      LeaseRequest request, Optional<HoldListener> listener, HoldBody<T, E> body)
+      throws E, InterruptedException {
+    try (StreamHold hold = hold(request, listener)) {
+      try {
+        return body.run(hold);
+      } catch (Exception thrown) {
+        hold.rethrowIfLost(thrown);
+        throw thrown;
+      }
+    }
+  }
+
+  @Override
+  public LeaseGrant acquire(LeaseRequest request) throws InterruptedException {
+    AcquireLeaseRequest message =
+        AcquireLeaseRequest.newBuilder().setSpec(request.toSpec()).build();
+    Duration patience =
+        Durations.sum(Durations.fromWire(request.toSpec().getWait()), Calls.PATIENCE);
+    BootInstant sent = context.clock().earliest();
+    AcquireLeaseResponse answer =
+        Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
+    return switch (answer.getOutcomeCase()) {
+      case GRANTED -> LeaseGrant.of(answer.getGranted(), sent, context.clock());
+      case BUSY -> throw new LockBusyException(answer.getBusy());
+      case OUTCOME_NOT_SET ->
+          throw new ProtocolException("an acquire was answered without an outcome");
+    };
+  }
+
+  @Override
+  public ReleaseResult release(String leaseId) throws InterruptedException {
+    Duration timeout = context.limits().release();
+    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, timeout));
+  }
+
+  @Override
+  public BootInstant extend(String leaseId, Duration maxHold) throws InterruptedException {
+    BootInstant sent = context.clock().earliest();
+    return LeaseGrant.until(
+        Calls.await(context.calls().extend(leaseId, Calls.UNKNOWN_GENERATION, maxHold))
+            .getValidity(),
+        sent,
+        context.clock());
+  }
+
+  @Override
+  public BootInstant reportProgress(String leaseId) throws InterruptedException {
+    BootInstant sent = context.clock().earliest();
+    return LeaseGrant.until(
+        Calls.await(
+            context
+                .calls()
+                .reportProgress(leaseId, Calls.UNKNOWN_GENERATION, false, Calls.PATIENCE)),
+        sent,
+        context.clock());
+  }
+
+  @Override
+  public LockRecord getLock(LockSelector lock) throws InterruptedException {
+    GetLockRequest request = GetLockRequest.newBuilder().setLock(lock).build();
+    return call(stub -> stub.getLock(request)).getRecord();
+  }
+
+  @Override
+  public List<LockRecord> listLocks() throws InterruptedException {
+    return listLocks(ListLocksRequest.getDefaultInstance());
+  }
+
+  @Override
+  public List<LockRecord> listLocks(ListLocksRequest request) throws InterruptedException {
+    List<LockRecord> all = new ArrayList<>();
+    ListLocksRequest.Builder next = request.toBuilder();
+    do {
+      ListLocksResponse page = listPage(next.build());
+      all.addAll(page.getRecordsList());
+      next.setPageToken(page.getNextPageToken());
+    } while (!next.getPageToken().isEmpty());
+    return all;
+  }
+
+  @Override
+  public ListLocksResponse listPage(ListLocksRequest request) throws InterruptedException {
+    return call(stub -> stub.listLocks(request));
+  }
+
+  @Override
+  public LockWatch watchLock(LockSelector lock) {
+    WatchLockRequest request = WatchLockRequest.newBuilder().setLock(lock).build();
+    return StreamLockWatch.open(context, request);
+  }
+
+  @Override
+  public CheckTokenResponse checkToken(LockSelector lock, long fencingToken)
+      throws InterruptedException {
+    CheckTokenRequest request =
+        CheckTokenRequest.newBuilder().setLock(lock).setFencingToken(fencingToken).build();
+    return call(stub -> stub.checkToken(request));
+  }
+
+  @Override
+  public BreakLockResponse breakLock(BreakLockRequest request) throws InterruptedException {
+    return call(stub -> stub.breakLock(request));
+  }
+
+  @Override
+  public ResolvePathResponse resolvePath(LockKey key) throws InterruptedException {
+    ResolvePathRequest request = ResolvePathRequest.newBuilder().setKey(key).build();
+    return call(stub -> stub.resolvePath(request));
+  }
+
+  /** A call that may last as long as a hold. */
+  private <T> CompletableFuture<T> lasting(
+      Duration patience, Function<LeaseServiceFutureStub, ListenableFuture<T>> method) {
+    Connections.Place place;
+    try {
+      place = context.place();
+    } catch (StatusRuntimeException unusable) {
+      throw RefusedException.of(unusable);
+    }
+    return context
+        .callsFrom(place)
+        .call(patience, method)
+        .whenComplete((answer, error) -> place.close());
+  }
+
+  private <T> T call(Function<LeaseServiceFutureStub, ListenableFuture<T>> method)
+      throws InterruptedException {
+    return Calls.await(context.calls().call(Calls.PATIENCE, method));
+  }
+
+  @Override
+  public void close() {
+    context.close();
+  }
+}

@@ -1,0 +1,88 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.BootTime;
+import dev.leasehold.v1.Validity;
+import java.time.Duration;
+import java.util.Optional;
+
+/**
+ * Until when a client may act (S21). Reads no clock: readings are arguments. Not safe for several
+ * threads.
+ */
+final class KnownValidity {
+  private BootInstant until = BootInstant.BOOT;
+
+  /**
+   * The moment from which {@code until} was counted: an older message than the newest one changes
+   * nothing.
+   */
+  private BootInstant asOf = BootInstant.BOOT;
+
+  /** The sidecar's own words, for a resume (S16); null if it said none. */
+  private BootTime told;
+
+  private boolean sameKernel;
+
+  /** A validity on our clock. */
+  private record Reading(BootInstant until, BootInstant asOf, boolean sameKernel) {}
+
+  /** The end of validity. Past it the hold is lost. */
+  BootInstant until() {
+    return until;
+  }
+
+  /** When the newest message was made, or the request sent that it answers. */
+  BootInstant asOf() {
+    return asOf;
+  }
+
+  /** The latest validity told, in the sidecar's words. */
+  Optional<BootTime> told() {
+    return Optional.ofNullable(told);
+  }
+
+  /** Whether the sidecar must be asked from time to time, because its boot clock is not ours. */
+  boolean mustAsk() {
+    return !sameKernel;
+  }
+
+  /**
+   * Takes in a validity that was read at {@code now}, in an answer to a request sent at {@code
+   * sent}, if there was one. Whether the old one still counts is for the caller to check before.
+   */
+  void takeIn(Validity validity, Optional<BootInstant> sent, BootInstant now, String bootId) {
+    BootTime words = validity.hasValidUntil() ? validity.getValidUntil() : null;
+    Optional<Reading> read = read(validity, sent, now, bootId);
+    if (read.isEmpty()) {
+      // Said, though it cannot be counted here: the sidecar keeps to it.
+      told = words;
+      return;
+    }
+    Reading reading = read.get();
+    if (!reading.asOf.isBefore(asOf)) {
+      until = reading.until;
+      asOf = reading.asOf;
+      sameKernel = reading.sameKernel;
+      told = words;
+    }
+  }
+
+  /** What {@code validity} means on our clock; empty if nothing can be counted from it. */
+  private static Optional<Reading> read(
+      Validity validity, Optional<BootInstant> sent, BootInstant now, String bootId) {
+    Duration validFor = Durations.fromWire(validity.getValidFor());
+    BootTime words = validity.getValidUntil();
+    if (validity.hasValidUntil() && !bootId.isEmpty() && words.getBootId().equals(bootId)) {
+      BootInstant until = new BootInstant(Durations.fromWire(words.getSinceBoot()));
+      BootInstant made = until.minus(validFor);
+      // A message made after it was read, or before it was asked for, was made by another clock
+      // after all: time
+      // namespaces shift the boot clock and keep the boot id.
+      boolean askedAfter = sent.isPresent() && made.isBefore(sent.get());
+      if (!now.isBefore(made) && !askedAfter) {
+        return Optional.of(new Reading(until, made, true));
+      }
+    }
+    return sent.map(from -> new Reading(from.plus(validFor), from, false));
+  }
+}

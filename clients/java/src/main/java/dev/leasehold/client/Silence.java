@@ -1,0 +1,67 @@
+package dev.leasehold.client;
+
+import java.time.Duration;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/**
+ * Finds out that a stream has gone silent. A sidecar sends a word at least every 30 s, so one that
+ * is not heard for three times as long is cut off, though nobody has closed the connection.
+ */
+final class Silence {
+  /** A stream that brings nothing for so long is dropped. */
+  static final Duration LIMIT = Duration.ofSeconds(90);
+
+  /** All that a client listens to. They are looked at together: a timer each would be dear. */
+  static final class Watch {
+    private final Duration limit;
+    private final Set<Silence> streams = ConcurrentHashMap.newKeySet();
+
+    Watch(Duration limit) {
+      this.limit = limit;
+    }
+
+    /** How often {@link #look} should be called. */
+    Duration interval() {
+      return limit.dividedBy(9);
+    }
+
+    /** Calls {@code onSilence} once, from {@link #look}, unless it is stopped before. */
+    Silence start(Runnable onSilence) {
+      Silence silence = new Silence(this, onSilence);
+      streams.add(silence);
+      return silence;
+    }
+
+    /** Tells of those that have gone silent. */
+    void look() {
+      long now = System.nanoTime();
+      for (Silence stream : List.copyOf(streams)) {
+        if (now - stream.heard > limit.toNanos()) {
+          stream.stop();
+          stream.onSilence.run();
+        }
+      }
+    }
+  }
+
+  private final Watch watch;
+  private final Runnable onSilence;
+  private volatile long heard = System.nanoTime();
+
+  private Silence(Watch watch, Runnable onSilence) {
+    this.watch = watch;
+    this.onSilence = onSilence;
+  }
+
+  /** The stream has brought something. */
+  void heard() {
+    heard = System.nanoTime();
+  }
+
+  /** The stream is over, or nobody listens any more. */
+  void stop() {
+    watch.streams.remove(this);
+  }
+}
