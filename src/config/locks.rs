@@ -35,24 +35,24 @@ settings! {
     LEASE_DURATION: Duration = Key::<Duration>::new(
         "locks.lease_duration",
         "60s",
-        "How long a lease in the store lasts unless renewed, for callers that do not say: whole seconds. Longer \
-         survives longer outages and pauses, shorter frees a dead holder's lock sooner.",
+        "How long a lease in the store lasts unless renewed, for callers that do not set it: whole seconds. A longer \
+         lease survives longer outages and pauses; a shorter one frees a dead holder's lock sooner.",
     ).within(MIN_LEASE_DURATION, MAX_LEASE_DURATION);
     POLL_CAP: Duration = Key::<Duration>::new(
         "locks.poll_cap",
         "5s",
-        "The longest time between two tries for a lock that others hold.",
+        "The longest interval between two attempts to acquire a lock that is held elsewhere.",
     ).within(Duration::from_millis(250), Duration::from_secs(60));
     HAND_OFF: Duration = Key::<Duration>::new(
         "locks.hand_off",
         "5s",
-        "How long a lock is handed on between callers of this sidecar before others get their turn: at most half of \
-         the lease duration.",
+        "How long a lock is handed on between callers of this sidecar before other sidecars get a chance: at most half \
+         of the lease duration.",
     ).within(Duration::ZERO, Duration::from_secs(30));
     MAX_HOLD_DEFAULT: Duration = Key::<Duration>::new(
         "locks.max_hold_default",
         "10m",
-        "How long a lock taken by a unary call is kept at the most, for callers that do not say.",
+        "The longest hold of a lock acquired by a unary call, for callers that do not set `max_hold`.",
     ).within(SECOND, DAY);
     MAX_HOLD_CEILING: Duration = Key::<Duration>::new(
         "locks.max_hold_ceiling",
@@ -71,7 +71,7 @@ settings! {
             let host_name = || context.sources.host_name.clone().filter(|name| !name.is_empty());
             context.variable("POD_NAME").or_else(host_name).or_else(|| Some("unknown".to_owned()))
         },
-        "Who holds the lock, shown to people, for callers that do not say: at most 256 bytes.",
+        "The holder that people are shown, for callers that do not set one: at most 256 bytes.",
     );
 }
 
@@ -83,7 +83,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Locks> {
         max_hold_default: values.get(&MAX_HOLD_DEFAULT)?,
         max_hold_ceiling: values.get(&MAX_HOLD_CEILING)?,
         wait_ceiling: values.get(&WAIT_CEILING)?,
-        holder: values.require(&HOLDER, "the name that was found is no text of 1 to 256 bytes")?,
+        holder: values.require(&HOLDER, "the name that was found does not have 1 to 256 bytes")?,
     };
     if values.is_mistaken("locks") {
         return Some(locks);
@@ -95,14 +95,14 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Locks> {
     if locks.hand_off > locks.lease_duration / 2 {
         values.conflict(
             HAND_OFF.setting.key,
-            "locks.hand_off is over half of locks.lease_duration: lower it, or lengthen the lease"
+            "locks.hand_off is more than half of locks.lease_duration: lower it, or lengthen the lease"
                 .to_owned(),
         );
     }
     if locks.max_hold_default > locks.max_hold_ceiling {
         values.conflict(
             MAX_HOLD_DEFAULT.setting.key,
-            "locks.max_hold_default is over locks.max_hold_ceiling: lower it, or raise the ceiling"
+            "locks.max_hold_default is greater than locks.max_hold_ceiling: lower it, or raise the ceiling"
                 .to_owned(),
         );
     }

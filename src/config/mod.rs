@@ -4,6 +4,18 @@
 //! mistakes at once, each with its origin. May import: lock, the providers of host_id, the bounds of store, the
 //! formats of telemetry. To add a setting: a row and a field in its section's file; the table in
 //! docs/configuration.md comes from the row, and a test says so.
+//!
+//! From what was given to a [`Config`]:
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `setting.rs` | a setting: one row of the table of all settings |
+//! | `sources.rs` | lays flags over environment over file, and keeps where each value comes from |
+//! | `value.rs` | the types of values: how each is read, written and described |
+//! | `values.rs` | the merged values, as sections read them: defaults, secrets, files that settings name |
+//! | `error.rs` | mistakes, and what may have been meant |
+//! | `print.rs` | what `--print-config` prints |
+//! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `locks.rs`, `operation.rs` | the sections |
 
 mod azure;
 mod error;
@@ -13,7 +25,6 @@ mod locks;
 mod operation;
 mod paths;
 mod print;
-mod secret;
 mod setting;
 mod sources;
 mod store;
@@ -23,13 +34,11 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use azure::{Azure, Identity, SignIn};
 pub use error::{ConfigError, Mistake, Origin};
 pub use host_id::HostIdSection;
 pub use listen::{Limits, Listen, Tls, UnixSocket};
 pub use locks::Locks;
 pub use operation::{Admin, Drain, Log};
-pub use secret::Secret;
 pub use setting::Setting;
 pub use sources::{FileText, Flag, Sources};
 pub use store::Store;

@@ -36,12 +36,12 @@ settings! {
     PERIOD: Duration = Key::<Duration>::new(
         "drain.period",
         "20s",
-        "How long holders have to let go when the sidecar is told to stop. The pod's grace period must be longer.",
+        "How long holders have to release their locks when the sidecar stops. The pod's grace period must be longer.",
     ).within(Duration::ZERO, Duration::from_secs(3_600));
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",
         "127.0.0.1:50952",
-        "The address of `/livez`, `/readyz` and `/metrics`, over HTTP without sign-in.",
+        "The address of `/livez`, `/readyz` and `/metrics`, over HTTP without authentication.",
     );
     ALLOW_BREAK: bool = Key::new(
         "admin.allow_break",
@@ -51,13 +51,13 @@ settings! {
     FORMAT: Format = Key::new(
         "log.format",
         "auto",
-        "How log lines look; `auto` is for people when standard error is a terminal, else JSON.",
+        "The format of log lines; `auto` is `human` when standard error is a terminal, else `json`.",
     );
     FILTER: Filter = Key::new(
         "log.filter",
         Filter::DEFAULT,
-        "Which events are logged. Libraries that speak of each request, such as `azure_core`, log from `warn` on unless they \
-         are named here, and never below `info`, since they would log secrets.",
+        "Which events are logged. Libraries that log each request, such as `azure_core`, log from `warn` on unless they are \
+         named here, and never below `info`, because they would log secrets.",
     );
 }
 

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::azure::{self, Azure};
+use super::azure;
 use super::setting::{Key, settings};
 use super::value::Choice;
 use super::values::Values;
+use crate::store::azure::AzureSettings;
 
 /// Which store keeps the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Store {
         remote_callers: bool,
     },
     /// Azure Blob Storage.
-    Azure(Box<Azure>),
+    Azure(Box<AzureSettings>),
     /// This process's memory: locks exclude nobody outside it, and are gone when it ends.
     Memory,
 }
@@ -42,7 +43,7 @@ settings! {
         "store.kind",
         "embedded",
         "Which store keeps the locks: a file on this machine, Azure Blob Storage, or this process's memory (for trying \
-         things out: it excludes nobody outside the process).",
+         things out: it excludes no other process).",
     );
     PATH: PathBuf = Key::found(
         "store.embedded.path",
@@ -55,13 +56,13 @@ settings! {
             let state = context.variable("XDG_STATE_HOME").filter(|path| path.starts_with('/'));
             Some(format!("{}/leasehold/locks.db", state.or_else(home)?))
         },
-        "The file of the embedded store: absolute; it and its folder are made when they are not there.",
+        "The file of the embedded store, an absolute path. It and its folder are created if they do not exist.",
     );
     REMOTE_CALLERS: bool = Key::new(
         "store.embedded.remote_callers",
         "false",
         "Whether `listen.tcp` may be an address that other machines reach. Their callers outlive this machine and its \
-         disk: the file has to be kept for as long as they may believe that they have a lock.",
+         disk: the file must not be lost while a hold of theirs may be valid.",
     );
 }
 
@@ -72,10 +73,10 @@ pub(super) fn check_callers(values: &mut Values<'_>, store: &Store, tcp: Option<
     values.conflict(
         "listen.tcp",
         format!(
-            "listen.tcp = {address} can be reached from other machines, and the embedded store is a file of this one: when \
-             the machine or its disk is lost, so are the locks, while callers elsewhere may believe in theirs; let \
-             callers come in by loopback or listen.unix, keep the locks in Azure (store.kind = \"azure\"), or say that \
-             the file is kept whatever happens (store.embedded.remote_callers = true)"
+            "listen.tcp = {address} can be reached from other machines, and the embedded store is a file on this one: if \
+             the machine or its disk is lost, so are the locks, while holds of callers elsewhere are still valid; accept \
+             callers on loopback or listen.unix only, keep the locks in Azure (store.kind = \"azure\"), or state that \
+             the file is never lost (store.embedded.remote_callers = true)"
         ),
     );
 }
@@ -88,13 +89,13 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
     let word = kind.word();
     if kind != Kind::Embedded {
         let why =
-            format!("is for the store embedded, and store.kind is {word}: take one of them out");
+            format!("is for the store embedded, and store.kind is {word}: remove one of them");
         let keys = [PATH.setting.key, REMOTE_CALLERS.setting.key];
         values.refuse_unread(&KIND.setting, &keys, &why);
     }
     if kind != Kind::Azure {
         let why = format!(
-            "is for the store azure, and store.kind is {word}: set store.kind = \"azure\", or take it out"
+            "is for the store azure, and store.kind is {word}: set store.kind = \"azure\", or remove it"
         );
         let keys: Vec<&str> = azure::SETTINGS.iter().map(|setting| setting.key).collect();
         values.refuse_unread(&KIND.setting, &keys, &why);
@@ -103,7 +104,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
         Kind::Memory => Some(Store::Memory),
         Kind::Azure => azure::read(values).map(|azure| Store::Azure(Box::new(azure))),
         Kind::Embedded => {
-            let reason = "neither XDG_STATE_HOME nor HOME says where the embedded store is kept";
+            let reason =
+                "neither XDG_STATE_HOME nor HOME is set, and the embedded store needs a place";
             let path = values.require(&PATH, reason)?;
             if !path.is_absolute() {
                 let shown = Some(path.display().to_string());

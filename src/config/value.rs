@@ -7,9 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::closest;
-use super::secret::Secret;
 use super::setting::{Range, Setting};
 use crate::lock::{Container, HostId, HostType, Layout, Prefix};
+use crate::store::Secret;
 use crate::telemetry::{Filter, Format};
 
 /// A value as it was given, before anything is known of it.
@@ -38,7 +38,7 @@ impl Given {
     pub(super) fn text(&self) -> Result<&str, String> {
         match self {
             Self::Word(text) | Self::Typed(toml::Value::String(text)) => Ok(text),
-            Self::Typed(other) => Err(format!("must be a text, not {}", article(other))),
+            Self::Typed(other) => Err(format!("must be a string, not {}", article(other))),
         }
     }
 
@@ -48,7 +48,7 @@ impl Given {
             Self::Word(text) if text.trim_start().starts_with('[') => {
                 let document = format!("list = {text}");
                 let table: toml::Table = toml::from_str(&document).map_err(|_| {
-                    "begins with a bracket, and is no list such as [\"a\", \"b\"]".to_owned()
+                    "begins with a bracket, and is not a list such as [\"a\", \"b\"]".to_owned()
                 })?;
                 table
                     .get("list")
@@ -85,7 +85,7 @@ impl fmt::Display for Given {
 
 fn article(value: &toml::Value) -> String {
     match value {
-        toml::Value::String(_) => "a text".to_owned(),
+        toml::Value::String(_) => "a string".to_owned(),
         toml::Value::Integer(number) => format!("the number {number}"),
         toml::Value::Float(number) => format!("the number {number}"),
         toml::Value::Boolean(switch) => format!("{switch}"),
@@ -270,7 +270,7 @@ impl Value for Vec<String> {
     }
 
     fn describe(_: &Setting) -> String {
-        "list of texts".to_owned()
+        "list of strings".to_owned()
     }
 }
 

@@ -170,7 +170,8 @@ mod tests {
 
     use super::super::rig::Rig;
     use super::*;
-    use crate::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+    use crate::store::Secret;
+    use crate::store::azure::{AzureCredential, AzureSettings, AzureStore};
     use crate::testing::{Reply, ScriptedHttp, SimClock};
 
     #[derive(Clone, Default)]
