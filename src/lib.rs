@@ -12,6 +12,7 @@
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
 //! | [`coordinator`] | makes machines run on a store: queues, renewals, drain |
+//! | [`access`] | who may do what, as values |
 //! | [`grpc`] | the wire |
 //! | [`config`] | what can be set |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
@@ -40,6 +41,7 @@
 //! # Ok(())
 //! # }
 //! ```
+pub mod access;
 pub mod admin;
 pub mod cli;
 pub mod config;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::setting::{Key, Setting, settings};
 use super::values::Values;
+use crate::access::Rule;
 
 /// Where callers come in, and who may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ settings! {
     ).within(4_096, 1_048_576);
 }
 
-pub(super) fn read(values: &mut Values<'_>) -> Option<Listen> {
+pub(super) fn read(values: &mut Values<'_>, access: &[Rule]) -> Option<Listen> {
     let (unix, tls) = (unix(values), tls(values));
     let token_file = values.get(&TOKEN_FILE);
     if let Some(path) = &token_file {
@@ -145,8 +146,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Listen> {
         insecure: values.get(&INSECURE)?,
         direct: values.get(&DIRECT)?,
     };
-    if !values.is_mistaken("listen") {
-        check_together(values, &listen);
+    if !values.is_mistaken("listen") && !values.is_mistaken("access") {
+        check_together(values, &listen, access);
     }
     Some(listen)
 }
@@ -192,7 +193,7 @@ fn tls(values: &mut Values<'_>) -> Option<Tls> {
     Some(Tls { certificate: certificate?, key: key?, client_ca: values.get(&CLIENT_CA) })
 }
 
-fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
+pub(super) fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
     let Some(bytes) = values.read_file(setting.key, path) else { return };
     if bytes.trim_ascii().is_empty() {
         let problem = "names a file that is empty".to_owned();
@@ -200,7 +201,7 @@ fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
     }
 }
 
-fn check_together(values: &mut Values<'_>, listen: &Listen) {
+fn check_together(values: &mut Values<'_>, listen: &Listen, access: &[Rule]) {
     let Some(address) = listen.tcp else {
         if listen.unix.is_none() {
             let problem = "no client can connect: listen.tcp is off and listen.unix is not set; set one of them";
@@ -214,7 +215,8 @@ fn check_together(values: &mut Values<'_>, listen: &Listen) {
         return;
     };
     let guarded = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
-        || listen.token_file.is_some();
+        || listen.token_file.is_some()
+        || !access.is_empty();
     if !address.ip().is_loopback() && !guarded && !listen.insecure {
         values.conflict(
             TCP.setting.key,

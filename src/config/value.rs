@@ -42,17 +42,24 @@ impl Given {
         }
     }
 
-    /// The items of a list. A word is one in brackets, as in the file, or is split at its commas.
-    fn items(&self) -> Result<Vec<Self>, String> {
+    /// Whether it is a list of tables: too long to be shown beside what is wrong in it.
+    pub(super) fn has_tables(&self) -> bool {
+        match self {
+            Self::Word(text) => text.contains('{'),
+            Self::Typed(value) => {
+                value.as_array().is_some_and(|items| items.iter().any(toml::Value::is_table))
+            }
+        }
+    }
+
+    /// The items of a list. A word is one in brackets, as in the file or in JSON, or is split at its commas.
+    pub(super) fn items(&self) -> Result<Vec<Self>, String> {
         match self {
             Self::Word(text) if text.trim_start().starts_with('[') => {
-                let document = format!("list = {text}");
-                let table: toml::Table = toml::from_str(&document).map_err(|_| {
+                let list = bracketed(text).ok_or_else(|| {
                     "begins with a bracket, and is not a list such as [\"a\", \"b\"]".to_owned()
                 })?;
-                table
-                    .get("list")
-                    .map_or_else(|| Ok(Vec::new()), |list| Self::Typed(list.clone()).items())
+                Self::Typed(list).items()
             }
             Self::Word(text) if text.is_empty() => Ok(Vec::new()),
             Self::Word(text) => {
@@ -81,6 +88,11 @@ impl fmt::Display for Given {
             Self::Typed(value) => write!(formatter, "{value}"),
         }
     }
+}
+
+fn bracketed(text: &str) -> Option<toml::Value> {
+    let document: Option<toml::Table> = toml::from_str(&format!("list = {text}")).ok();
+    document.and_then(|mut table| table.remove("list")).or_else(|| serde_json::from_str(text).ok())
 }
 
 fn article(value: &toml::Value) -> String {

@@ -47,13 +47,13 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// Something else is where the socket should be.
-    #[error("{} is there and is no socket; take it away, or set listen.unix to another path", path.display())]
+    #[error("{} exists and is not a socket; remove it, or set listen.unix to another path", path.display())]
     NotASocket {
         /// Where.
         path: PathBuf,
     },
     /// The socket cannot be made.
-    #[error("cannot make the socket {} (listen.unix): {source}", path.display())]
+    #[error("cannot create the socket {} (listen.unix): {source}", path.display())]
     Socket {
         /// Where.
         path: PathBuf,
@@ -144,7 +144,7 @@ impl Accept for TcpListener {
         stream.set_nodelay(true)?;
         let origin =
             if peer.ip().to_canonical().is_loopback() { Origin::Loopback } else { Origin::Network };
-        Poll::Ready(Ok(Connection::new(stream, origin)))
+        Poll::Ready(Ok(Connection::new(stream, origin).at_address(peer)))
     }
 }
 
@@ -177,7 +177,9 @@ impl<L: Accept> Stream for Listener<L> {
             };
             let place = Arc::clone(&self.places).try_acquire_owned();
             if place.is_err() && !self.full {
-                tracing::warn!("no more connections (limits.connections): further ones are closed");
+                tracing::warn!(
+                    "the limit of connections is reached (limits.connections): further connections are closed"
+                );
             }
             self.full = place.is_err();
             if let Ok(place) = place {

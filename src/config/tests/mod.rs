@@ -1,5 +1,6 @@
 //! Tests of the whole room.
 
+mod access;
 mod documents;
 mod effects;
 mod merging;
