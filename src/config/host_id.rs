@@ -95,7 +95,7 @@ settings! {
     ALLOW_OVERRIDE: bool = Key::new(
         "host_id.allow_override",
         "true",
-        "Whether a request may name another host id or host type.",
+        "Whether a request may name another host id or host type. With rules of `access`, a rule must allow it too.",
     );
 }
 
