@@ -41,7 +41,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// What there is, as it is told to those who ask for something else.
 const PAGES: &str = "\
 /livez    200 while the process runs, whatever the store does
-/readyz   200 when locks can be taken, else 503 and why not
+/readyz   200 when locks can be acquired, else 503 and the reason
 /metrics  metrics for Prometheus
 ";
 
@@ -59,8 +59,8 @@ pub enum AdminError {
     },
     /// The process may not listen there.
     #[error(
-        "cannot listen on {address} (admin.listen): the system does not permit it; set admin.listen to a port above \
-         1023, or to \"\" for none"
+        "cannot listen on {address} (admin.listen): permission denied; set admin.listen to a port above 1023, \
+         or to \"\" for none"
     )]
     NotPermitted {
         /// The address.
@@ -177,13 +177,10 @@ fn router(coordinator: Coordinator, metrics: Metrics) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
         .method_not_allowed_fallback(async || {
-            (
-                StatusCode::METHOD_NOT_ALLOWED,
-                plain("only GET and HEAD are answered here\n".to_owned()),
-            )
+            (StatusCode::METHOD_NOT_ALLOWED, plain("only GET and HEAD are allowed\n".to_owned()))
         })
         .fallback(async || {
-            (StatusCode::NOT_FOUND, plain(format!("no such page; there are:\n{PAGES}")))
+            (StatusCode::NOT_FOUND, plain(format!("page not found; these exist:\n{PAGES}")))
         })
         .with_state(Pages { coordinator, metrics })
 }

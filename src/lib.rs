@@ -11,6 +11,7 @@
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
 //! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
+//! | [`access`] | the rules that say who may do what |
 //! | [`grpc`] | the gRPC server |
 //! | [`config`] | the settings |
 //! | [`telemetry`], [`admin`] | logs, metrics, health |
@@ -39,6 +40,7 @@
 //! # Ok(())
 //! # }
 //! ```
+pub mod access;
 pub mod admin;
 pub mod cli;
 pub mod config;

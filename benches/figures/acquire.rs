@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath};
-use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::store::Secret;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::{Acquire, LeaseStore, Write};
 use leasehold::testing::Azurite;
 use leasehold::time::BootClock;

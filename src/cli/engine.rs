@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::exit::MisconfiguredError;
-use crate::config::{self, Config, Identity, SignIn, Store};
+use crate::config::{Config, Store};
 use crate::coordinator::{Coordinator, Host, Observer, Settings};
 use crate::grpc;
 use crate::host_id::{HostIdProvider as _, HostIdentity};
 use crate::lock::Layout;
-use crate::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use crate::store::azure::{AzureSettings, AzureStore};
 use crate::store::{LeaseStore, MemoryStore, SqliteStore};
 use crate::time::{BootClock, Clock};
 
@@ -139,57 +139,9 @@ fn make_folder_of(file: &Path) -> anyhow::Result<()> {
 
 /// The same store as Azure's, for what no other kind can be asked.
 pub(crate) fn open_azure(
-    azure: &config::Azure,
+    azure: &AzureSettings,
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<AzureStore> {
-    AzureStore::new(&azure_settings(azure), Arc::clone(clock))
+    AzureStore::new(azure, Arc::clone(clock))
         .context("cannot use the Azure store as it is configured")
-}
-
-fn azure_settings(azure: &config::Azure) -> AzureSettings {
-    let secret = |secret: &config::Secret| Secret::new(secret.expose());
-    let (credential, account, endpoint) = match &azure.sign_in {
-        SignIn::ConnectionString(text) => {
-            (AzureCredential::ConnectionString(secret(text)), None, None)
-        }
-        SignIn::SasUrl(url) => (AzureCredential::SasUrl(secret(url)), None, None),
-        SignIn::AccountKey { account, key, endpoint } => {
-            (AzureCredential::AccountKey(secret(key)), Some(account.clone()), Some(endpoint))
-        }
-        SignIn::Identity { endpoint, identity } => (credential(identity), None, Some(endpoint)),
-    };
-    AzureSettings {
-        account,
-        endpoint: endpoint.cloned(),
-        create_container: azure.create_container,
-        api_version: azure.api_version.clone(),
-        authority_host: azure.authority_host.clone(),
-        ..AzureSettings::new(credential)
-    }
-}
-
-fn credential(identity: &Identity) -> AzureCredential {
-    match identity.clone() {
-        Identity::Workload { tenant_id, client_id, token_file } => {
-            AzureCredential::WorkloadIdentity {
-                tenant_id: Some(tenant_id),
-                client_id: Some(client_id),
-                token_file: Some(token_file),
-            }
-        }
-        Identity::Managed { client_id } => AzureCredential::ManagedIdentity { client_id },
-        Identity::ClientSecret { tenant_id, client_id, secret } => AzureCredential::ClientSecret {
-            tenant_id,
-            client_id,
-            secret: Secret::new(secret.expose()),
-        },
-        Identity::ClientCertificate { tenant_id, client_id, pem } => {
-            AzureCredential::ClientCertificate {
-                tenant_id,
-                client_id,
-                pem: Secret::new(pem.expose()),
-            }
-        }
-        Identity::Cli { tenant_id } => AzureCredential::AzureCli { tenant_id },
-    }
 }

@@ -15,11 +15,11 @@ use super::signals::Signals;
 use crate::admin::Admin;
 use crate::config::{self, Config};
 use crate::coordinator::Coordinator;
-use crate::grpc::{Server, Settings, TcpSettings, Tls, UnixSettings};
+use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings};
 use crate::host_id::HostIdentity;
 use crate::telemetry::{self, Measured, Metrics};
 
-/// Runs the sidecar until it is told to end. Without any configuration it keeps locks in a file of this user, and
+/// Runs the sidecar until it is told to stop. Without any configuration it keeps locks in a file of this user, and
 /// listens on loopback.
 ///
 /// SIGTERM or SIGINT: refuses new callers, tells holders, and waits for them up to drain.period; with drain.hand_over it
@@ -28,7 +28,7 @@ use crate::telemetry::{self, Measured, Metrics};
 pub(super) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Print every setting with its value and where that comes from, secrets masked, and do nothing else.
+    /// Print every setting with its value and its source, secrets masked, and exit.
     #[arg(long)]
     print_config: bool,
 }
@@ -50,13 +50,15 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let (store, place) = engine::open_named_store(&config, &clock)?;
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
     let server = Server::bind(settings(&config)).await?;
+    if let Some(not_after) = server.certificate_not_after() {
+        metrics.follow_certificate(not_after);
+    }
     let admin = match config.admin.listen {
         Some(address) => Some(Admin::bind(address).await?),
         None => None,
     };
-    let admin_address = admin.as_ref().map(Admin::address);
-    let listening = (server.endpoints(), admin_address);
-    announce(&config, &identity, &place, listening);
+    announce(&config, &identity, &place);
+    listening(&config, &server, admin.as_ref().map(Admin::address));
     let observer = Arc::new(metrics.clone());
     let engine = Engine::start(&config, identity, Arc::new(store), clock, observer);
 
@@ -106,7 +108,7 @@ async fn end(
     tokio::select! {
         biased;
         number = signals.next() => {
-            tracing::warn!("ended at once by a second signal: leases that are held run out");
+            tracing::warn!("ended at once by a second signal: leases that are held expire");
             Exit::by_signal(number)
         }
         () = end => {
@@ -119,12 +121,7 @@ async fn end(
     }
 }
 
-fn announce(
-    config: &Config,
-    identity: &HostIdentity,
-    store: &str,
-    (endpoints, admin): (Vec<String>, Option<SocketAddr>),
-) {
+fn announce(config: &Config, identity: &HostIdentity, store: &str) {
     for warning in &identity.warnings {
         tracing::warn!("{warning}");
     }
@@ -137,13 +134,43 @@ fn announce(
         provider = %identity.provider,
         "leasehold"
     );
+}
+
+/// Says where it listens, and a command that works.
+fn listening(config: &Config, server: &Server, admin: Option<SocketAddr>) {
+    let endpoints = server.endpoints();
     let admin = admin.map(|address| format!("http://{address}")).unwrap_or_default();
-    tracing::info!(endpoints = endpoints.join(" "), admin, "listening");
-    if let Some(endpoint) = endpoints.first() {
+    let tcp = server.address().map(|address| address.to_string()).unwrap_or_default();
+    tracing::info!(endpoints = endpoints.join(" "), tcp, admin, "listening");
+    if let Some(flags) = flags_to_try(&config.listen, &endpoints, !config.access.is_empty()) {
         tracing::info!(
-            "try it: leasehold run --endpoint {endpoint} --function hello -- sh -c 'echo I am the only one; sleep 30'"
+            "try it: leasehold run {flags} --function hello -- sh -c 'echo I am the only one; sleep 30'"
         );
     }
+}
+
+/// The flags by which a person reaches the sidecar: the Unix socket where there is one and TCP needs credentials.
+fn flags_to_try(listen: &config::Listen, endpoints: &[String], rules: bool) -> Option<String> {
+    let client_ca = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let token = listen.token_file.is_some() || (rules && !client_ca);
+    let endpoint = match endpoints {
+        [_tcp, unix] if client_ca || token => unix,
+        [first, ..] => first,
+        [] => return None,
+    };
+    let mut flags = format!("--endpoint {endpoint}");
+    if endpoint.starts_with("https:") {
+        flags.push_str(" --ca-file CA.pem");
+    }
+    if !endpoint.starts_with("unix:") {
+        if client_ca {
+            flags.push_str(" --certificate-file CLIENT.pem --key-file CLIENT-KEY.pem");
+        }
+        if token {
+            flags.push_str(" --token-file TOKEN");
+        }
+    }
+    Some(flags)
 }
 
 fn settings(config: &Config) -> Settings {
@@ -152,6 +179,7 @@ fn settings(config: &Config) -> Settings {
         certificate: tls.certificate.clone(),
         key: tls.key.clone(),
         client_ca: tls.client_ca.clone(),
+        reload_interval: RELOAD_INTERVAL,
     };
     let bounded = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Settings {
@@ -160,6 +188,7 @@ fn settings(config: &Config) -> Settings {
             tls: listen.tls.as_ref().map(tls),
             token_file: listen.token_file.clone(),
             direct: listen.direct,
+            access: config.access.clone(),
         }),
         unix: listen.unix.as_ref().map(|unix| UnixSettings {
             path: unix.path.clone(),
@@ -168,5 +197,48 @@ fn settings(config: &Config) -> Settings {
         connections: config.limits.connections,
         streams_per_connection: bounded(config.limits.streams_per_connection),
         header_list_bytes: bounded(config.limits.header_list_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_try_has_what_the_sidecar_asks_for() {
+        let tls = |client_ca: Option<&str>| config::Tls {
+            certificate: "c".into(),
+            key: "k".into(),
+            client_ca: client_ca.map(PathBuf::from),
+        };
+        let listen = |tls, token_file: Option<&str>| config::Listen {
+            tcp: None,
+            unix: None,
+            tls,
+            token_file: token_file.map(PathBuf::from),
+            insecure: false,
+            direct: false,
+        };
+        let (tcp, unix) = ("https://locks.shop.svc:50951".to_owned(), "unix:///s".to_owned());
+        let flags = |listen: &config::Listen, endpoints: &[String], rules| {
+            flags_to_try(listen, endpoints, rules).unwrap()
+        };
+        let plain = ["http://127.0.0.1:50951".to_owned()];
+        assert_eq!(flags(&listen(None, None), &plain, false), "--endpoint http://127.0.0.1:50951");
+        let certificates = "--certificate-file CLIENT.pem --key-file CLIENT-KEY.pem";
+        let mutual = listen(Some(tls(Some("ca"))), None);
+        assert_eq!(
+            flags(&mutual, std::slice::from_ref(&tcp), true),
+            format!("--endpoint {tcp} --ca-file CA.pem {certificates}")
+        );
+        assert_eq!(flags(&mutual, &[tcp.clone(), unix], false), "--endpoint unix:///s");
+        let by_token = listen(Some(tls(None)), None);
+        assert_eq!(
+            flags(&by_token, std::slice::from_ref(&tcp), true),
+            format!("--endpoint {tcp} --ca-file CA.pem --token-file TOKEN")
+        );
+        assert_eq!(flags_to_try(&by_token, &[], false), None);
     }
 }

@@ -55,8 +55,8 @@ settings! {
             let hashed = context.given(PROVIDER.setting.key).is_none_or(|name| name == "host-type");
             hashed.then(|| DEFAULT_HOST_TYPE.to_owned())
         },
-        "What the deployment calls its kind of host. The provider `host-type` hashes it; for `static` and `exec` it is \
-         only stored with locks, to show collisions.",
+        "The name of this kind of host. The provider `host-type` hashes it; for `static` and `exec` it is only stored with \
+         locks, so that collisions are noticed.",
     );
     HOST_ID: crate::lock::HostId = Key::optional(
         "host_id.host_id",
@@ -85,16 +85,17 @@ settings! {
     );
     VARIABLE: String = Key::optional(
         "host_id.variable",
-        "The name of the environment variable that is hashed, for the provider `env`.",
+        "The name of the environment variable whose value is hashed, for the provider `env`.",
     );
     COMMAND: Vec<String> = Key::optional(
         "host_id.command",
-        "The program and its arguments that print the host id, for the provider `exec`. No shell; 5 s at most.",
+        "The program that prints the host id, and its arguments, for the provider `exec`. It runs without a shell, for at \
+         most 5 s.",
     );
     ALLOW_OVERRIDE: bool = Key::new(
         "host_id.allow_override",
         "true",
-        "Whether a request may name another host id or host type.",
+        "Whether a request may name another host id or host type. With rules of `access`, a rule must allow it too.",
     );
 }
 
@@ -115,7 +116,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<HostIdSection> {
             Provider::HostType(FromHostType::new(values.require(&HOST_TYPE, "it is hashed")?))
         }
         Name::Static => {
-            let host_id = values.require(&HOST_ID, "the host-id provider static yields it");
+            let host_id = values.require(&HOST_ID, "the host-id provider static needs it");
             Provider::Static(StaticId::new(host_id?, values.get(&HOST_TYPE)))
         }
         Name::WebJobs => {
@@ -123,7 +124,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<HostIdSection> {
             Provider::WebJobs(WebJobs::new(host_name?))
         }
         Name::Functions => {
-            let site_name = values.require(&SITE_NAME, "the host-id provider functions cuts it");
+            let site_name = values
+                .require(&SITE_NAME, "the host-id provider functions derives the host id from it");
             Provider::Functions(Functions::new(site_name?))
         }
         Name::Kubernetes => {
@@ -167,7 +169,7 @@ fn refuse_unread(values: &mut Values<'_>, name: Name) {
     for (key, names) in readers.iter().filter(|(_, names)| !names.contains(&name)) {
         let readers: Vec<&str> = names.iter().map(|name| name.word()).collect();
         let why = format!(
-            "is for the host-id provider {}, and host_id.provider is {}: change the provider, or take the setting out",
+            "is for the host-id provider {}, and host_id.provider is {}: change the provider, or remove the setting",
             readers.join(" or "),
             name.word()
         );

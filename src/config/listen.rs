@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::setting::{Key, Setting, settings};
 use super::values::Values;
+use crate::access::Rule;
 
 /// Where callers come in, and who may.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,16 +88,16 @@ settings! {
     );
     CLIENT_CA: PathBuf = Key::optional(
         "listen.tls.client_ca",
-        "The PEM file of the authorities that sign clients' certificates; then every TCP client must show one.",
+        "The PEM file of the authorities that sign clients' certificates; then every TCP client must present one.",
     );
     TOKEN_FILE: PathBuf = Key::optional(
         "listen.token_file",
-        "A file of bearer tokens, one a line; then every TCP caller must show one (`authorization: Bearer …`).",
+        "A file of bearer tokens, one a line; then every TCP caller must send one (`authorization: Bearer …`).",
     );
     INSECURE: bool = Key::new(
         "listen.insecure",
         "false",
-        "Whether anybody who reaches an address other than loopback may take and release locks.",
+        "Whether any client that reaches an address other than loopback may acquire and release locks.",
     );
     DIRECT: bool = Key::new(
         "listen.direct",
@@ -107,31 +108,31 @@ settings! {
     CONNECTIONS: usize = Key::<usize>::new(
         "limits.connections",
         "128",
-        "Connections at once.",
+        "The greatest number of connections at once.",
     ).within(1, 65_536);
     STREAMS: usize = Key::<usize>::new(
         "limits.streams_per_connection",
         "256",
-        "Calls and streams at once on one connection.",
+        "The greatest number of calls and streams at once on one connection.",
     ).within(1, 65_536);
     HOLDS: usize = Key::<usize>::new(
         "limits.holds",
         "20000",
-        "Locks held through this sidecar at once.",
+        "The greatest number of locks held through this sidecar at once.",
     ).within(1, 1_000_000);
     WAITERS: usize = Key::<usize>::new(
         "limits.waiters",
         "20000",
-        "Callers waiting for locks at this sidecar at once.",
+        "The greatest number of callers waiting for locks at this sidecar at once.",
     ).within(1, 1_000_000);
     HEADER_LIST_BYTES: usize = Key::<usize>::new(
         "limits.header_list_bytes",
         "16384",
-        "Bytes that the headers of a call have at the most.",
+        "The greatest size of a call's headers, in bytes.",
     ).within(4_096, 1_048_576);
 }
 
-pub(super) fn read(values: &mut Values<'_>) -> Option<Listen> {
+pub(super) fn read(values: &mut Values<'_>, access: &[Rule]) -> Option<Listen> {
     let (unix, tls) = (unix(values), tls(values));
     let token_file = values.get(&TOKEN_FILE);
     if let Some(path) = &token_file {
@@ -145,8 +146,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Listen> {
         insecure: values.get(&INSECURE)?,
         direct: values.get(&DIRECT)?,
     };
-    if !values.is_mistaken("listen") {
-        check_together(values, &listen);
+    if !values.is_mistaken("listen") && !values.is_mistaken("access") {
+        check_together(values, &listen, access);
     }
     Some(listen)
 }
@@ -165,7 +166,7 @@ fn unix(values: &mut Values<'_>) -> Option<UnixSocket> {
     let allowed_uids = values.get(&UNIX_ALLOWED_UIDS).unwrap_or_default();
     let Some(path) = values.get(&UNIX) else {
         if !allowed_uids.is_empty() && !values.is_mistaken(UNIX.setting.key) {
-            let problem = "listen.unix_allowed_uids is given, and there is no listen.unix: add it";
+            let problem = "listen.unix_allowed_uids is set, and listen.unix is not: set it";
             values.conflict(UNIX_ALLOWED_UIDS.setting.key, problem.to_owned());
         }
         return None;
@@ -192,7 +193,7 @@ fn tls(values: &mut Values<'_>) -> Option<Tls> {
     Some(Tls { certificate: certificate?, key: key?, client_ca: values.get(&CLIENT_CA) })
 }
 
-fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
+pub(super) fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
     let Some(bytes) = values.read_file(setting.key, path) else { return };
     if bytes.trim_ascii().is_empty() {
         let problem = "names a file that is empty".to_owned();
@@ -200,27 +201,29 @@ fn check_file(values: &mut Values<'_>, setting: &Setting, path: &Path) {
     }
 }
 
-fn check_together(values: &mut Values<'_>, listen: &Listen) {
+fn check_together(values: &mut Values<'_>, listen: &Listen, access: &[Rule]) {
     let Some(address) = listen.tcp else {
         if listen.unix.is_none() {
-            let problem = "nobody can come in: listen.tcp is off and there is no listen.unix; set one of them";
+            let problem = "no client can connect: listen.tcp is off and listen.unix is not set; set one of them";
             values.conflict(TCP.setting.key, problem.to_owned());
         }
         if listen.tls.is_some() {
-            let problem = "listen.tls is for listen.tcp, which is off: set an address, or take listen.tls out";
+            let problem =
+                "listen.tls is for listen.tcp, which is off: set an address, or remove listen.tls";
             values.conflict(CERTIFICATE.setting.key, problem.to_owned());
         }
         return;
     };
     let guarded = listen.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some())
-        || listen.token_file.is_some();
+        || listen.token_file.is_some()
+        || !access.is_empty();
     if !address.ip().is_loopback() && !guarded && !listen.insecure {
         values.conflict(
             TCP.setting.key,
             format!(
-                "listen.tcp = {address} can be reached from other machines: let callers show a certificate \
-                 (listen.tls.certificate, listen.tls.key, listen.tls.client_ca) or a token (listen.token_file), or say \
-                 that anybody may take and release locks (listen.insecure = true)"
+                "listen.tcp = {address} can be reached from other machines: require client certificates \
+                 (listen.tls.certificate, listen.tls.key, listen.tls.client_ca) or bearer tokens (listen.token_file), or \
+                 allow every client to acquire and release locks (listen.insecure = true)"
             ),
         );
     }

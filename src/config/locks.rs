@@ -83,7 +83,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Locks> {
         max_hold_default: values.get(&MAX_HOLD_DEFAULT)?,
         max_hold_ceiling: values.get(&MAX_HOLD_CEILING)?,
         wait_ceiling: values.get(&WAIT_CEILING)?,
-        holder: values.require(&HOLDER, "the name that was found is no text of 1 to 256 bytes")?,
+        holder: values.require(&HOLDER, "the name that was found does not have 1 to 256 bytes")?,
     };
     if values.is_mistaken("locks") {
         return Some(locks);
@@ -95,14 +95,14 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Locks> {
     if locks.hand_off > locks.lease_duration / 2 {
         values.conflict(
             HAND_OFF.setting.key,
-            "locks.hand_off is over half of locks.lease_duration: lower it, or lengthen the lease"
+            "locks.hand_off is more than half of locks.lease_duration: lower it, or lengthen the lease"
                 .to_owned(),
         );
     }
     if locks.max_hold_default > locks.max_hold_ceiling {
         values.conflict(
             MAX_HOLD_DEFAULT.setting.key,
-            "locks.max_hold_default is over locks.max_hold_ceiling: lower it, or raise the ceiling"
+            "locks.max_hold_default is greater than locks.max_hold_ceiling: lower it, or raise the ceiling"
                 .to_owned(),
         );
     }

@@ -2,9 +2,22 @@
 //!
 //! Rules: S20 (secrets are masked everywhere, and refused as flags); defaults < file < environment < flags; all
 //! mistakes at once, each with its origin. May import: lock, the providers of host_id, the bounds of store, the
-//! formats of telemetry. To add a setting: a row and a field in its section's file; the table in
+//! formats of telemetry, the rules of access. To add a setting: a row and a field in its section's file; the table in
 //! docs/configuration.md comes from the row, and a test says so.
+//!
+//! From what was given to a [`Config`]:
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `setting.rs` | a setting: one row of the table of all settings |
+//! | `sources.rs` | lays flags over environment over file, and keeps where each value comes from |
+//! | `value.rs` | the types of values: how each is read, written and described |
+//! | `values.rs` | the merged values, as sections read them: defaults, secrets, files that settings name |
+//! | `error.rs` | mistakes, and what may have been meant |
+//! | `print.rs` | what `--print-config` prints |
+//! | `store.rs`, `azure/`, `paths.rs`, `host_id.rs`, `listen.rs`, `access.rs`, `locks.rs`, `operation.rs` | the sections |
 
+mod access;
 mod azure;
 mod error;
 mod host_id;
@@ -13,7 +26,6 @@ mod locks;
 mod operation;
 mod paths;
 mod print;
-mod secret;
 mod setting;
 mod sources;
 mod store;
@@ -23,18 +35,17 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-pub use azure::{Azure, Identity, SignIn};
 pub use error::{ConfigError, Mistake, Origin};
 pub use host_id::HostIdSection;
 pub use listen::{Limits, Listen, Tls, UnixSocket};
 pub use locks::Locks;
 pub use operation::{Admin, Drain, Log};
-pub use secret::Secret;
 pub use setting::Setting;
 pub use sources::{FileText, Flag, Sources};
 pub use store::Store;
 pub use values::Shown;
 
+use crate::access::Rule;
 use crate::lock::Namespace;
 use values::Values;
 
@@ -49,6 +60,8 @@ pub struct Config {
     pub host_id: HostIdSection,
     /// Where callers come in, and who may.
     pub listen: Listen,
+    /// Who may do what over TCP; without rules, whoever may come in may do everything.
+    pub access: Vec<Rule>,
     /// How many may come in at once.
     pub limits: Limits,
     /// How long leases, holds and waits are.
@@ -82,11 +95,13 @@ impl Config {
         let store = store::read(values);
         let paths = paths::read(values);
         let host_id = host_id::read(values);
-        let listen = listen::read(values);
+        let access = access::read(values);
+        let listen = listen::read(values, access.as_deref().unwrap_or_default());
         let limits = listen::read_limits(values);
         let locks = locks::read(values);
         let tcp = listen.as_ref().and_then(|listen| listen.tcp);
         let admin = operation::read_admin(values, tcp);
+        access::check(values, access.as_deref(), listen.as_ref(), admin.as_ref());
         if let Some(store) = &store {
             store::check_callers(values, store, tcp);
         }
@@ -95,6 +110,7 @@ impl Config {
             paths: paths?,
             host_id: host_id?,
             listen: listen?,
+            access: access?,
             limits: limits?,
             locks: locks?,
             drain: operation::read_drain(values)?,
@@ -119,6 +135,7 @@ pub fn settings() -> impl Iterator<Item = &'static Setting> + Clone {
         paths::SETTINGS,
         host_id::SETTINGS,
         listen::SETTINGS,
+        access::SETTINGS,
         locks::SETTINGS,
         operation::SETTINGS,
     ]

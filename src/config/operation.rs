@@ -50,7 +50,7 @@ settings! {
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",
         "127.0.0.1:50952",
-        "The address of `/livez`, `/readyz` and `/metrics`, over HTTP without sign-in.",
+        "The address of `/livez`, `/readyz` and `/metrics`, over HTTP without authentication.",
     );
     ALLOW_BREAK: bool = Key::new(
         "admin.allow_break",
@@ -60,7 +60,7 @@ settings! {
     FORMAT: Format = Key::new(
         "log.format",
         "auto",
-        "How log lines look; `auto` is for people when standard error is a terminal, else JSON.",
+        "The format of log lines; `auto` is `human` when standard error is a terminal, else `json`.",
     );
     FILTER: Filter = Key::new(
         "log.filter",

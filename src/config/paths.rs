@@ -17,12 +17,12 @@ settings! {
     PREFIX: Prefix = Key::new(
         "paths.prefix",
         "locks",
-        "What stands between the container and the host id.",
+        "The part of a lock path between the container and the host id.",
     );
     LAYOUT: Layout = Key::new(
         "paths.layout",
         "readable",
-        "How a lock's name is made from function, scope and mode; see paths.md.",
+        "How a lock's name is derived from function, scope and mode; see paths.md.",
     );
 }
 

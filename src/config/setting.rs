@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::secret::Secret;
 use super::sources::Context;
 use super::value::{Given, Value};
+use crate::store::Secret;
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]

@@ -189,7 +189,8 @@ impl Layers {
                 self.given.insert(setting.key, (given, origin));
             }
             Err(problem) => {
-                let value = (!setting.secret).then(|| given.to_string());
+                let shown = !setting.secret && !given.has_tables();
+                let value = shown.then(|| given.to_string());
                 self.mistakes.push(Mistake::Value { origin, key: setting.key, value, problem });
             }
         }

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::azure::{self, Azure};
+use super::azure;
 use super::setting::{Key, settings};
 use super::value::Choice;
 use super::values::Values;
+use crate::store::azure::AzureSettings;
 
 /// Which store keeps the locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Store {
         remote_callers: bool,
     },
     /// Azure Blob Storage.
-    Azure(Box<Azure>),
+    Azure(Box<AzureSettings>),
     /// This process's memory: locks exclude nobody outside it, and are gone when it ends.
     Memory,
 }
@@ -42,7 +43,7 @@ settings! {
         "store.kind",
         "embedded",
         "Which store keeps the locks: a file on this machine, Azure Blob Storage, or this process's memory (for trying \
-         things out: it excludes nobody outside the process).",
+         things out: it excludes no other process).",
     );
     PATH: PathBuf = Key::found(
         "store.embedded.path",
@@ -88,13 +89,13 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
     let word = kind.word();
     if kind != Kind::Embedded {
         let why =
-            format!("is for the store embedded, and store.kind is {word}: take one of them out");
+            format!("is for the store embedded, and store.kind is {word}: remove one of them");
         let keys = [PATH.setting.key, REMOTE_CALLERS.setting.key];
         values.refuse_unread(&KIND.setting, &keys, &why);
     }
     if kind != Kind::Azure {
         let why = format!(
-            "is for the store azure, and store.kind is {word}: set store.kind = \"azure\", or take it out"
+            "is for the store azure, and store.kind is {word}: set store.kind = \"azure\", or remove it"
         );
         let keys: Vec<&str> = azure::SETTINGS.iter().map(|setting| setting.key).collect();
         values.refuse_unread(&KIND.setting, &keys, &why);
@@ -103,7 +104,8 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Store> {
         Kind::Memory => Some(Store::Memory),
         Kind::Azure => azure::read(values).map(|azure| Store::Azure(Box::new(azure))),
         Kind::Embedded => {
-            let reason = "neither XDG_STATE_HOME nor HOME says where the embedded store is kept";
+            let reason =
+                "neither XDG_STATE_HOME nor HOME is set, and the embedded store needs a place";
             let path = values.require(&PATH, reason)?;
             if !path.is_absolute() {
                 let shown = Some(path.display().to_string());

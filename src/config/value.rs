@@ -7,9 +7,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::error::closest;
-use super::secret::Secret;
 use super::setting::{Range, Setting};
 use crate::lock::{Container, HostId, HostType, Layout, Prefix};
+use crate::store::Secret;
 use crate::telemetry::{Filter, Format};
 
 /// A value as it was given, before anything is known of it.
@@ -38,21 +38,28 @@ impl Given {
     pub(super) fn text(&self) -> Result<&str, String> {
         match self {
             Self::Word(text) | Self::Typed(toml::Value::String(text)) => Ok(text),
-            Self::Typed(other) => Err(format!("must be a text, not {}", article(other))),
+            Self::Typed(other) => Err(format!("must be a string, not {}", article(other))),
         }
     }
 
-    /// The items of a list. A word is one in brackets, as in the file, or is split at its commas.
-    fn items(&self) -> Result<Vec<Self>, String> {
+    /// Whether it is a list of tables: too long to be shown beside what is wrong in it.
+    pub(super) fn has_tables(&self) -> bool {
+        match self {
+            Self::Word(text) => text.contains('{'),
+            Self::Typed(value) => {
+                value.as_array().is_some_and(|items| items.iter().any(toml::Value::is_table))
+            }
+        }
+    }
+
+    /// The items of a list. A word is one in brackets, as in the file or in JSON, or is split at its commas.
+    pub(super) fn items(&self) -> Result<Vec<Self>, String> {
         match self {
             Self::Word(text) if text.trim_start().starts_with('[') => {
-                let document = format!("list = {text}");
-                let table: toml::Table = toml::from_str(&document).map_err(|_| {
-                    "begins with a bracket, and is no list such as [\"a\", \"b\"]".to_owned()
+                let list = bracketed(text).ok_or_else(|| {
+                    "begins with a bracket, and is not a list such as [\"a\", \"b\"]".to_owned()
                 })?;
-                table
-                    .get("list")
-                    .map_or_else(|| Ok(Vec::new()), |list| Self::Typed(list.clone()).items())
+                Self::Typed(list).items()
             }
             Self::Word(text) if text.is_empty() => Ok(Vec::new()),
             Self::Word(text) => {
@@ -83,9 +90,14 @@ impl fmt::Display for Given {
     }
 }
 
+fn bracketed(text: &str) -> Option<toml::Value> {
+    let document: Option<toml::Table> = toml::from_str(&format!("list = {text}")).ok();
+    document.and_then(|mut table| table.remove("list")).or_else(|| serde_json::from_str(text).ok())
+}
+
 fn article(value: &toml::Value) -> String {
     match value {
-        toml::Value::String(_) => "a text".to_owned(),
+        toml::Value::String(_) => "a string".to_owned(),
         toml::Value::Integer(number) => format!("the number {number}"),
         toml::Value::Float(number) => format!("the number {number}"),
         toml::Value::Boolean(switch) => format!("{switch}"),
@@ -270,7 +282,7 @@ impl Value for Vec<String> {
     }
 
     fn describe(_: &Setting) -> String {
-        "list of texts".to_owned()
+        "list of strings".to_owned()
     }
 }
 

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{Mistake, Origin};
-use super::secret::Secret;
 use super::setting::{Fallback, Key, Setting};
 use super::settings;
 use super::sources::{Context, Layers, Sources};
 use super::value::{Given, Value};
+use crate::store::Secret;
 
 /// What was set, what stands in for what was not, and the mistakes so far.
 pub(super) struct Values<'a> {
@@ -67,7 +67,10 @@ impl<'a> Values<'a> {
         let given = [direct.is_some(), file.is_some(), variable.is_some()];
         if given.iter().filter(|given| **given).count() > 1 {
             let key = rows.itself.setting.key;
-            self.conflict(rows.file.setting.key, format!("{key} is given in more than one way"));
+            self.conflict(
+                rows.file.setting.key,
+                format!("{key} is set in more than one way: keep one"),
+            );
             return None;
         }
         if let Some(path) = file {

@@ -46,17 +46,19 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// A request ended like this.
+    /// A request ended like this. One connection that breaks is no outage: a store that has answered is not ready once
+    /// no request has succeeded for [`OUTAGE`], or at once when it answers that it refuses us.
     pub(super) fn note(&self, error: Option<&StoreError>, now: Instant) {
         let failure = error.filter(|error| makes_unusable(error));
         let is_first = *self.status.borrow() == StoreStatus::Unknown;
-        let line = {
+        let (line, lasts, failing_since) = {
             let mut evidence = self.evidence();
             evidence.noted_at = Some(now);
-            match failure {
+            let line = match failure {
                 Some(_) => evidence.log.failed(now, is_first),
                 None => evidence.log.answered(now),
-            }
+            };
+            (line, evidence.log.lasts(now), evidence.log.failing_since.unwrap_or(now))
         };
         match (line, failure) {
             (Some(Line::Unusable), Some(error)) => {
@@ -67,6 +69,10 @@ impl Readiness {
             }
             (Some(Line::Unusable) | None, _) => {}
         }
+        let passing = failure.is_some_and(|error| matches!(error, StoreError::Unavailable { .. }));
+        if passing && !lasts && *self.status.borrow() == StoreStatus::Ready {
+            return;
+        }
         self.status.send_if_modified(|current| {
             let status = match (failure, &*current) {
                 (None, _) => StoreStatus::Ready,
@@ -74,7 +80,7 @@ impl Readiness {
                     StoreStatus::NotReady { cause: error.chain(), since }
                 }
                 (Some(error), StoreStatus::Unknown | StoreStatus::Ready) => {
-                    StoreStatus::NotReady { cause: error.chain(), since: now }
+                    StoreStatus::NotReady { cause: error.chain(), since: failing_since }
                 }
             };
             let modified = *current != status;
@@ -85,12 +91,13 @@ impl Readiness {
         });
     }
 
-    /// Whether the last check says nothing about now, or the log has yet to say that an outage is over.
+    /// Whether the last check says nothing about now, or it is not yet known whether an outage has begun or is over.
     pub(super) fn is_stale(&self, now: Instant) -> bool {
         let (old, settling) = {
             let evidence = self.evidence();
             let old = evidence.noted_at.is_none_or(|at| now.saturating_since(at) >= FRESH);
-            (old, evidence.log.said_unusable.is_some())
+            let log = &evidence.log;
+            (old, log.said_unusable.is_some() || log.failing_since.is_some())
         };
         old || settling || *self.status.borrow() != StoreStatus::Ready
     }
@@ -156,6 +163,11 @@ impl OutageLog {
         Some(Line::Unusable)
     }
 
+    /// Whether no request has succeeded for so long that it is an outage.
+    fn lasts(&self, now: Instant) -> bool {
+        self.failing_since.is_some_and(|since| now.saturating_since(since) >= OUTAGE)
+    }
+
     /// A request was answered.
     fn answered(&mut self, now: Instant) -> Option<Line> {
         self.failing_since = None;
@@ -192,11 +204,43 @@ mod tests {
         readiness.note(None, at(30));
         assert_eq!(*status.borrow(), StoreStatus::Ready);
         readiness.note(Some(&unavailable("refused")), at(40));
+        assert_eq!(*status.borrow(), StoreStatus::Ready, "one failure is no outage");
+        readiness.note(Some(&unavailable("refused")), at(43));
         let since = match &*status.borrow() {
             StoreStatus::NotReady { since, .. } => Some(*since),
             StoreStatus::Unknown | StoreStatus::Ready => None,
         };
         assert_eq!(since, Some(at(40)));
+    }
+
+    #[test]
+    fn s18_a_connection_that_breaks_is_no_outage_and_a_refusal_is_one_at_once() {
+        let readiness = Readiness::default();
+        let status = readiness.subscribe();
+        readiness.note(None, at(1));
+        for seconds in 2..100 {
+            let error = unavailable("reset");
+            readiness.note((seconds % 2 == 0).then_some(&error), at(seconds));
+            assert_eq!(*status.borrow(), StoreStatus::Ready, "at {seconds}");
+        }
+        let denied = StoreError::Denied {
+            operation: "renew the lease",
+            advice: "give the role".to_owned(),
+            source: "403".into(),
+        };
+        readiness.note(Some(&denied), at(100));
+        assert_ne!(*status.borrow(), StoreStatus::Ready);
+    }
+
+    #[test]
+    fn s18_a_failure_is_looked_into_at_once() {
+        let readiness = Readiness::default();
+        readiness.note(None, at(1));
+        assert!(!readiness.is_stale(at(2)));
+        readiness.note(Some(&unavailable("reset")), at(2));
+        assert!(readiness.is_stale(at(2)), "though the store counts as ready still");
+        readiness.note(None, at(3));
+        assert!(!readiness.is_stale(at(3)));
     }
 
     /// Lines that the log gets from answers at these seconds: true for good ones.

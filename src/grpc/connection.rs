@@ -1,6 +1,7 @@
 //! A connection that remembers how it ended: whether its client closed it, or it broke (S14).
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::OwnedSemaphorePermit;
 use tonic::Request;
 use tonic::transport::server::Connected;
+
+use super::subject::Names;
 
 /// A byte stream that remembers how it ended.
 #[derive(Debug)]
@@ -35,6 +38,10 @@ pub(super) struct Peer {
     pub(super) close_reason: CloseReason,
     /// The user of the process that connected, on a Unix socket.
     pub(super) user: Option<u32>,
+    /// The names in the certificate that it showed, on TLS with certificates of clients.
+    pub(super) certificate: Option<Arc<Names>>,
+    /// Its address, on TCP.
+    address: Option<SocketAddr>,
 }
 
 /// Where the other end of a connection is.
@@ -76,7 +83,30 @@ impl<S> Connection<S> {
     /// Watches `stream`, which comes from `origin`.
     pub(super) fn new(stream: S, origin: Origin) -> Self {
         let close_reason = CloseReason(Arc::new(State::default()));
-        Self { stream, end: End { peer: Peer { origin, close_reason, user: None }, place: None } }
+        let peer = Peer { origin, close_reason, user: None, certificate: None, address: None };
+        Self { stream, end: End { peer, place: None } }
+    }
+
+    /// The address of the other end.
+    pub(super) fn at_address(mut self, address: SocketAddr) -> Self {
+        self.end.peer.address = Some(address);
+        self
+    }
+
+    /// The address of the other end, on TCP.
+    pub(super) const fn address(&self) -> Option<SocketAddr> {
+        self.end.peer.address
+    }
+
+    /// The names in the certificate that the other end showed.
+    pub(super) fn with_certificate(mut self, names: Option<Arc<Names>>) -> Self {
+        self.end.peer.certificate = names;
+        self
+    }
+
+    /// What is watched.
+    pub(super) const fn stream(&self) -> &S {
+        &self.stream
     }
 
     /// The user of the process that connected.

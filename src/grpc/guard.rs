@@ -1,129 +1,162 @@
-//! Who may connect: by a bearer token over TCP, by user id over the Unix socket.
+//! Who calls: by certificate or bearer token over TCP, by user id over the Unix socket. What a caller may do then is
+//! decided in `permission.rs`.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
 use super::connection::peer_of;
+use super::permission::Caller;
+use super::seldom::Seldom;
 use super::status;
+use super::tokens::{self, Tokens};
+use crate::access::{CertificateName, Rule, Who};
 
-/// Admits callers, or says what they lack.
+/// Recognises callers, or says what they lack.
 #[derive(Clone, Debug)]
 pub(super) enum Guard {
     /// Whoever reached the listener.
     Everybody,
     /// Processes of these users.
     Users(Arc<[u32]>),
-    /// Callers with one of the file's tokens.
-    Tokens(Arc<Tokens>),
+    /// Callers over TCP.
+    Tcp(Arc<TcpGuard>),
 }
 
 impl Interceptor for Guard {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
-        match self {
-            Self::Everybody => Ok(request),
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let caller = match self {
+            Self::Everybody => Caller::unlimited(),
             Self::Users(allowed) => match peer_of(&request).and_then(|peer| peer.user) {
-                Some(user) if allowed.contains(&user) => Ok(request),
+                Some(user) if allowed.contains(&user) => Caller::unlimited(),
                 user => {
                     let user = user.map_or_else(|| "unknown".to_owned(), |user| user.to_string());
                     let problem = format!(
                         "processes of user id {user} may not use this socket (listen.unix_allowed_uids)"
                     );
-                    Err(status::user_not_allowed(&problem))
+                    return Err(status::user_not_allowed(&problem));
                 }
             },
-            Self::Tokens(tokens) => {
-                let sent = request.metadata().get("authorization");
-                let sent = sent.and_then(|value| value.to_str().ok());
-                match sent.and_then(|value| value.strip_prefix("Bearer ")) {
-                    None => Err(status::unauthenticated(
-                        "send a token of listen.token_file as metadata: authorization: Bearer TOKEN",
-                    )),
-                    Some(token) if tokens.know(token) => Ok(request),
-                    Some(_) => {
-                        Err(status::unauthenticated("the bearer token is not in listen.token_file"))
-                    }
-                }
-            }
-        }
+            Self::Tcp(guard) => guard.recognise(&request)?,
+        };
+        request.extensions_mut().insert(caller);
+        Ok(request)
     }
 }
 
-/// The tokens of a file, one a line, which is read again when it has changed. Only their digests are kept, and those
-/// are what is compared, so that the time that a comparison takes says nothing about a token (S20).
-pub(super) struct Tokens {
-    path: PathBuf,
-    read: Mutex<Read>,
+/// What is asked of callers over TCP.
+#[derive(Debug)]
+pub(super) struct TcpGuard {
+    /// Every caller must send one of these, or one of a rule's.
+    tokens: Option<Tokens>,
+    rules: Vec<KnownRule>,
+    refusals: Arc<Seldom>,
 }
 
-#[derive(Default)]
-struct Read {
-    version: Option<Version>,
-    digests: Vec<[u8; 32]>,
+/// A rule, and the tokens of its file.
+#[derive(Debug)]
+struct KnownRule {
+    rule: Arc<Rule>,
+    tokens: Option<Tokens>,
 }
 
-/// What changes when a file is written or replaced.
-type Version = (Option<SystemTime>, u64, u64);
+/// A file of tokens that cannot be used: the setting that names it, the file, and why.
+pub(super) type UnreadableTokens = (&'static str, PathBuf, io::Error);
 
-impl std::fmt::Debug for Tokens {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Tokens").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-impl Tokens {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let (version, digests) = read(path)?;
-        if digests.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it contains no token"));
-        }
-        let read = Mutex::new(Read { version: Some(version), digests });
-        Ok(Self { path: path.to_owned(), read })
-    }
-
-    fn know(&self, token: &str) -> bool {
-        let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let version = fs::metadata(&self.path).map(|metadata| version(&metadata)).ok();
-        if version.is_none() || version != known.version {
-            // A file that cannot be read admits nobody: removing it revokes its tokens.
-            *known = match read(&self.path) {
-                Ok((version, digests)) => Read { version: Some(version), digests },
-                Err(error) => {
-                    tracing::error!(file = %self.path.display(), %error, "the token file cannot be read: every TCP caller is refused");
-                    Read::default()
-                }
+impl TcpGuard {
+    /// Opens the files of tokens.
+    pub(super) fn new(token_file: Option<&Path>, rules: &[Rule]) -> Result<Self, UnreadableTokens> {
+        let open = |setting: &'static str, path: &Path| {
+            Tokens::open(path).map_err(|error| (setting, path.to_owned(), error))
+        };
+        let tokens = token_file.map(|path| open("listen.token_file", path)).transpose()?;
+        let known = |rule: &Rule| {
+            let tokens = match &rule.who {
+                Who::TokenFile(path) => Some(open("access.token_file", path)?),
+                Who::Certificate(_) | Who::TokenDigest(_) => None,
             };
+            Ok(KnownRule { rule: Arc::new(rule.clone()), tokens })
+        };
+        let rules = rules.iter().map(known).collect::<Result<_, UnreadableTokens>>()?;
+        Ok(Self { tokens, rules, refusals: Arc::default() })
+    }
+
+    fn recognise<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
+        let sent = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let digest = sent.and_then(|value| value.strip_prefix("Bearer ")).map(tokens::digest);
+        let certificate = peer_of(request).and_then(|peer| peer.certificate.clone());
+        let with_token = digest.map(|digest| {
+            let of_rules = self.rules.iter().filter(move |known| known.has_token(&digest));
+            of_rules.map(|known| &known.rule).collect::<Vec<_>>()
+        });
+        let is_known = match (&with_token, &digest) {
+            (Some(of_rules), Some(digest)) => {
+                let in_file = self.tokens.as_ref().is_some_and(|tokens| tokens.contain(digest));
+                in_file || !of_rules.is_empty()
+            }
+            (None, _) | (_, None) => false,
+        };
+        if self.tokens.is_some() && !is_known {
+            return Err(status::unauthenticated(if digest.is_none() {
+                "send a token of listen.token_file as metadata: authorization: Bearer TOKEN"
+            } else {
+                "the bearer token is unknown: it is neither in listen.token_file nor in a rule of access"
+            }));
         }
-        known.digests.contains(&digest(token))
+        if self.rules.is_empty() {
+            return Ok(Caller::unlimited());
+        }
+        if digest.is_some() && !is_known {
+            return Err(status::unauthenticated("the bearer token is in no rule of access"));
+        }
+        if digest.is_none() && certificate.is_none() {
+            return Err(status::unauthenticated(
+                "the sidecar has rules of access: send a bearer token (metadata: authorization: Bearer TOKEN), or use a \
+                 client certificate",
+            ));
+        }
+        let of_certificate = self.rules.iter().map(|known| &known.rule).filter(|rule| {
+            let names = certificate.iter().flat_map(|names| names.iter());
+            is_for(rule, names, certificate.is_some())
+        });
+        let rules =
+            of_certificate.chain(with_token.into_iter().flatten()).map(Arc::clone).collect();
+        let shown = match &certificate {
+            Some(names) => names.to_string(),
+            None => "bearer token".to_owned(),
+        };
+        Ok(Caller::limited(shown, rules, Arc::clone(&self.refusals)))
     }
 }
 
-fn read(path: &Path) -> io::Result<(Version, Vec<[u8; 32]>)> {
-    let version = version(&fs::metadata(path)?);
-    let text = fs::read_to_string(path)?;
-    let tokens = text.lines().map(str::trim).filter(|token| !token.is_empty());
-    Ok((version, tokens.map(digest).collect()))
+impl KnownRule {
+    fn has_token(&self, digest: &[u8; 32]) -> bool {
+        match &self.rule.who {
+            Who::TokenDigest(known) => known == digest,
+            Who::TokenFile(_) => self.tokens.as_ref().is_some_and(|tokens| tokens.contain(digest)),
+            Who::Certificate(_) => false,
+        }
+    }
 }
 
-fn version(metadata: &fs::Metadata) -> Version {
-    (metadata.modified().ok(), metadata.len(), metadata.ino())
-}
-
-fn digest(token: &str) -> [u8; 32] {
-    Sha256::digest(token.as_bytes()).into()
+/// Whether the rule is for a caller whose certificate has these names.
+fn is_for<'a>(
+    rule: &Rule,
+    mut names: impl Iterator<Item = &'a CertificateName>,
+    shown: bool,
+) -> bool {
+    match &rule.who {
+        Who::Certificate(CertificateName::Any) => shown,
+        Who::Certificate(name) => names.any(|one| one == name),
+        Who::TokenDigest(_) | Who::TokenFile(_) => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
-
     use super::*;
 
     fn ask(guard: &mut Guard, authorization: Option<&str>) -> Result<(), tonic::Code> {
@@ -135,27 +168,23 @@ mod tests {
     }
 
     #[test]
-    fn s20_a_caller_needs_one_of_the_tokens_of_now() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        writeln!(file, "first-token\n\n  second-token  ").unwrap();
-        let mut guard = Guard::Tokens(Arc::new(Tokens::open(file.path()).unwrap()));
+    fn s20_a_caller_needs_one_of_the_tokens() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "first-token\n").unwrap();
+        let mut guard = Guard::Tcp(Arc::new(TcpGuard::new(Some(file.path()), &[]).unwrap()));
         let refused = Err(tonic::Code::Unauthenticated);
         assert_eq!(ask(&mut guard, None), refused);
         assert_eq!(ask(&mut guard, Some("Bearer first")), refused);
         assert_eq!(ask(&mut guard, Some("first-token")), refused);
         assert_eq!(ask(&mut guard, Some("Bearer ")), refused);
-        assert_eq!(ask(&mut guard, Some("Bearer second-token")), Ok(()));
-        writeln!(file, "third-token").unwrap();
-        assert_eq!(ask(&mut guard, Some("Bearer third-token")), Ok(()));
-        drop(file);
-        assert_eq!(ask(&mut guard, Some("Bearer third-token")), refused);
-        assert!(!format!("{guard:?}").contains("token\""), "{guard:?}");
+        assert_eq!(ask(&mut guard, Some("Bearer first-token")), Ok(()));
     }
 
     #[test]
-    fn a_token_file_without_a_token_is_refused() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        assert!(Tokens::open(file.path()).is_err());
+    fn without_tokens_and_rules_everybody_is_let_in_whatever_token_is_sent() {
+        let mut guard = Guard::Tcp(Arc::new(TcpGuard::new(None, &[]).unwrap()));
+        assert_eq!(ask(&mut guard, None), Ok(()));
+        assert_eq!(ask(&mut guard, Some("Bearer of-a-mesh")), Ok(()));
     }
 
     #[test]

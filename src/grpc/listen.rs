@@ -144,7 +144,7 @@ impl Accept for TcpListener {
         stream.set_nodelay(true)?;
         let origin =
             if peer.ip().to_canonical().is_loopback() { Origin::Loopback } else { Origin::Network };
-        Poll::Ready(Ok(Connection::new(stream, origin)))
+        Poll::Ready(Ok(Connection::new(stream, origin).at_address(peer)))
     }
 }
 

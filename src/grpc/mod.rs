@@ -1,23 +1,29 @@
 //! The wire: what comes in over gRPC, and how connections are listened for. No decisions.
 //!
 //! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May import:
-//! coordinator, and the values of lock and time that it speaks in. To add an rpc: write it in
-//! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs`, its answer in
-//! `answer.rs`; a new error gets its code and reason in `status.rs`.
+//! coordinator, access, and the values of lock and time that it speaks in. To add an rpc: write it in
+//! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs`, the right that it
+//! needs in `permission.rs`, its answer in `answer.rs`; a new error gets its code and reason in `status.rs`.
 
 mod answer;
+mod certificates;
 mod connection;
 mod convert;
 mod guard;
 mod life_line;
 mod listen;
+mod permission;
 pub mod proto;
+mod seldom;
 mod server;
 mod service;
 mod status;
 mod streams;
+mod subject;
 mod tls;
+mod tokens;
 
+pub use certificates::RELOAD_INTERVAL;
 pub use convert::Limits;
 pub use listen::ListenError;
 pub use server::{MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process};

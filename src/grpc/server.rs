@@ -10,7 +10,7 @@ use futures_util::Stream;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::server::{Connected, Router};
@@ -18,15 +18,18 @@ use tonic::transport::{Channel, Endpoint};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
+use super::certificates::Certificates;
 use super::connection::{Connection, Origin};
 use super::convert::Limits;
-use super::guard::{Guard, Tokens};
+use super::guard::{Guard, TcpGuard};
 use super::listen::{ListenError, Listener, SocketFile};
 use super::proto;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::service::Service;
 use super::tls;
+use crate::access::Rule;
 use crate::coordinator::{Coordinator, StoreStatus};
+use crate::time::UnixMillis;
 
 /// Bytes that a request has at the most.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
@@ -67,6 +70,8 @@ pub struct TcpSettings {
     /// Whether nothing is between callers and this address, so that a stream cancelled or closed over the network was
     /// ended by its client (S14).
     pub direct: bool,
+    /// Who may do what; without rules, whoever is let in may do everything.
+    pub access: Vec<Rule>,
 }
 
 /// Files in PEM.
@@ -78,6 +83,8 @@ pub struct Tls {
     pub key: PathBuf,
     /// The authorities of clients' certificates; none admits clients without a certificate.
     pub client_ca: Option<PathBuf>,
+    /// How often the files are looked at, to use new ones; by default [`super::RELOAD_INTERVAL`].
+    pub reload_interval: Duration,
 }
 
 /// How to listen on a Unix socket.
@@ -101,7 +108,7 @@ pub struct Server {
 struct Tcp {
     listener: Listener<TcpListener>,
     address: SocketAddr,
-    tls: Option<tls::Acceptor>,
+    certificates: Option<Arc<Certificates>>,
     guard: Guard,
 }
 
@@ -126,16 +133,25 @@ impl Server {
         Ok(Self { settings, tcp, unix })
     }
 
-    /// What clients are to be given, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`.
+    /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`: TCP first.
     #[must_use]
     pub fn endpoints(&self) -> Vec<String> {
-        let tcp = self.tcp.as_ref().map(|tcp| {
-            let scheme = if tcp.tls.is_some() { "https" } else { "http" };
-            format!("{scheme}://{}", tcp.address)
-        });
         let unix =
             self.unix.as_ref().map(|(_, socket)| format!("unix://{}", socket.path().display()));
-        tcp.into_iter().chain(unix).collect()
+        self.tcp.as_ref().map(Tcp::endpoint).into_iter().chain(unix).collect()
+    }
+
+    /// The TCP address that it listens on, with the port that the system chose, if it was to choose.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.tcp.as_ref().map(|tcp| tcp.address)
+    }
+
+    /// When the certificate that is served expires, and each change of that; none without TLS.
+    #[must_use]
+    pub fn certificate_not_after(&self) -> Option<watch::Receiver<Option<UnixMillis>>> {
+        let tcp = self.tcp.as_ref()?;
+        tcp.certificates.as_ref().map(|certificates| certificates.not_after())
     }
 
     /// Serves until `stop`, then lets the calls that are being answered end.
@@ -155,17 +171,23 @@ impl Server {
         let routes =
             |guard: &Guard| guarded(service.clone(), guard).add_service(health_service.clone());
         let tcp = async {
-            let Some(Tcp { listener, tls, guard, .. }) = tcp else { return Ok(()) };
+            let Some(Tcp { listener, certificates, guard, .. }) = tcp else { return Ok(()) };
             let router = builder(&settings)
                 .http2_keepalive_interval(Some(KEEP_ALIVE))
                 .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
                 .add_routes(routes(&guard));
-            match tls {
-                None => serve(router, listener, &stop).await,
-                Some(tls) => {
-                    let connections = tls::encrypted(listener, tls, settings.connections);
-                    serve(router, connections, &stop).await
-                }
+            let Some(certificates) = certificates else {
+                return serve(router, listener, &stop).await;
+            };
+            let acceptor = tls::Acceptor {
+                certificates: Arc::clone(&certificates),
+                coordinator: coordinator.clone(),
+                refusals: Arc::default(),
+            };
+            let connections = tls::encrypted(listener, acceptor, settings.connections);
+            tokio::select! {
+                served = serve(router, connections, &stop) => served,
+                () = certificates.keep_current() => Ok(()),
             }
         };
         let unix = async {
@@ -186,19 +208,29 @@ impl Server {
 
 impl Tcp {
     async fn bind(settings: &TcpSettings, places: Arc<Semaphore>) -> Result<Self, ListenError> {
-        let guard = match &settings.token_file {
-            Some(path) => {
-                let tokens = Tokens::open(path).map_err(unreadable("listen.token_file", path))?;
-                Guard::Tokens(Arc::new(tokens))
-            }
-            None => Guard::Everybody,
-        };
-        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let guard = TcpGuard::new(settings.token_file.as_deref(), &settings.access)
+            .map_err(|(key, path, source)| ListenError::File { key, path, source })?;
+        let guard = Guard::Tcp(Arc::new(guard));
+        let certificates = settings.tls.as_ref().map(Certificates::open).transpose()?;
+        let certificates = certificates.map(Arc::new);
         let listener = Listener::tcp(settings.address, places).await?;
         let address = listener
             .address()
             .map_err(|source| ListenError::Address { address: settings.address, source })?;
-        Ok(Self { listener, address, tls, guard })
+        Ok(Self { listener, address, certificates, guard })
+    }
+}
+
+impl Tcp {
+    /// A name that clients can connect to. An unspecified address is none: with TLS it is a name of the certificate, else
+    /// this machine itself.
+    fn endpoint(&self) -> String {
+        let scheme = if self.certificates.is_some() { "https" } else { "http" };
+        if !self.address.ip().is_unspecified() {
+            return format!("{scheme}://{}", self.address);
+        }
+        let name = self.certificates.as_ref().and_then(|certificates| certificates.name());
+        format!("{scheme}://{}:{}", name.as_deref().unwrap_or("localhost"), self.address.port())
     }
 }
 

@@ -6,6 +6,7 @@ use tonic::{Request, Response, Status};
 use super::connection::peer_of;
 use super::convert::{self, HoldStart, Limits};
 use super::life_line::LifeLine;
+use super::permission::Caller;
 use super::proto::lease_service_server::LeaseService;
 use super::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
@@ -16,6 +17,7 @@ use super::proto::{
 };
 use super::streams::{self, HoldEvents};
 use super::{answer, status};
+use crate::access::Right;
 use crate::coordinator::{CallError, Coordinator, Outcome};
 use crate::lock::Namespace;
 
@@ -29,7 +31,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    fn namespace(&self) -> &Namespace {
+    pub(super) fn namespace(&self) -> &Namespace {
         &self.coordinator.host().namespace
     }
 
@@ -55,7 +57,9 @@ impl LeaseService for Service {
         &self,
         request: Request<AcquireLeaseRequest>,
     ) -> Result<Response<AcquireLeaseResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
+        self.permit_key(&caller, Right::Acquire, &request.key)?;
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
                 acquire_lease_response::Outcome::Granted(answer::grant(*grant))
@@ -72,6 +76,7 @@ impl LeaseService for Service {
         request: Request<ReleaseLeaseRequest>,
     ) -> Result<Response<ReleaseLeaseResponse>, Status> {
         let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let generation = convert::generation(request.get_ref().generation);
         let released = answered(self.coordinator.release(lease_id, generation).await)?;
         Ok(Response::new(ReleaseLeaseResponse { result: Some(answer::released(&released)) }))
@@ -82,6 +87,7 @@ impl LeaseService for Service {
         request: Request<ExtendLeaseRequest>,
     ) -> Result<Response<ExtendLeaseResponse>, Status> {
         let (lease_id, max_hold) = convert::extend(request.get_ref(), &self.limits)?;
+        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let ends_at = self.coordinator.clock().wall() + max_hold;
         let generation = convert::generation(request.get_ref().generation);
         let extended = answered(self.coordinator.extend(lease_id, generation, max_hold).await)?;
@@ -96,10 +102,16 @@ impl LeaseService for Service {
         &self,
         request: Request<HoldLeaseRequest>,
     ) -> Result<Response<HoldEvents>, Status> {
-        let life_line = self.life_line(&request);
+        let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
         let hold = match convert::hold_start(request.into_inner(), &self.limits)? {
-            HoldStart::New(request) => self.coordinator.hold(&request),
-            HoldStart::Resume(request) => self.coordinator.resume(&request),
+            HoldStart::New(request) => {
+                self.permit_key(&caller, Right::Acquire, &request.key)?;
+                self.coordinator.hold(&request)
+            }
+            HoldStart::Resume(request) => {
+                self.permit_holder(&caller, Right::Acquire)?;
+                self.coordinator.resume(&request)
+            }
         };
         Ok(Response::new(HoldEvents::new(answered(hold)?, life_line, &self.coordinator)))
     }
@@ -108,7 +120,9 @@ impl LeaseService for Service {
         &self,
         request: Request<GetLockRequest>,
     ) -> Result<Response<GetLockResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let selector = convert::selector(request.into_inner().lock)?;
+        self.permit_selected(&caller, Right::Read, &selector)?;
         let record = answered(self.coordinator.get(&selector).await)?;
         let record = Some(answer::record(record, self.namespace()));
         Ok(Response::new(GetLockResponse { record }))
@@ -118,8 +132,11 @@ impl LeaseService for Service {
         &self,
         request: Request<ListLocksRequest>,
     ) -> Result<Response<ListLocksResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let request = convert::list(request.into_inner())?;
-        let page = answered(self.coordinator.list(request).await)?;
+        self.permit_list(&caller, &request)?;
+        let mut page = answered(self.coordinator.list(request).await)?;
+        page.records.retain(|record| self.may_see(&caller, record));
         let record = |record| answer::record(record, self.namespace());
         Ok(Response::new(ListLocksResponse {
             records: page.records.into_iter().map(record).collect(),
@@ -131,7 +148,9 @@ impl LeaseService for Service {
         &self,
         request: Request<WatchLockRequest>,
     ) -> Result<Response<Self::WatchLockStream>, Status> {
+        let caller = Caller::of(&request)?;
         let selector = convert::selector(request.into_inner().lock)?;
+        self.permit_selected(&caller, Right::Read, &selector)?;
         let watch = answered(self.coordinator.watch(&selector))?;
         Ok(Response::new(Box::pin(streams::watch(watch, &self.coordinator))))
     }
@@ -140,8 +159,10 @@ impl LeaseService for Service {
         &self,
         request: Request<ReportProgressRequest>,
     ) -> Result<Response<ReportProgressResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let request = request.into_inner();
         let lease_id = convert::lease_id(&request.lease_id)?;
+        self.permit_holder(&caller, Right::Acquire)?;
         let generation = convert::generation(request.generation);
         let validity_only = request.validity_only;
         let reported = self.coordinator.report_progress(lease_id, generation, validity_only).await;
@@ -153,7 +174,9 @@ impl LeaseService for Service {
         &self,
         request: Request<CheckTokenRequest>,
     ) -> Result<Response<CheckTokenResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let (selector, token) = convert::check_token(request.into_inner())?;
+        self.permit_selected(&caller, Right::Check, &selector)?;
         let (status, newest) = answered(self.coordinator.check_token(&selector, token).await)?;
         Ok(Response::new(CheckTokenResponse {
             status: answer::token_status(status).into(),
@@ -165,7 +188,9 @@ impl LeaseService for Service {
         &self,
         request: Request<BreakLockRequest>,
     ) -> Result<Response<BreakLockResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let request = convert::break_lock(request.into_inner())?;
+        self.permit_selected(&caller, Right::Break, &request.lock)?;
         let selector = request.lock.clone();
         let (outcome, free_in) =
             answer::broken(answered(self.coordinator.break_lock(request).await)?);
@@ -182,7 +207,9 @@ impl LeaseService for Service {
         &self,
         request: Request<ResolvePathRequest>,
     ) -> Result<Response<ResolvePathResponse>, Status> {
+        let caller = Caller::of(&request)?;
         let key = convert::key(request.into_inner().key)?;
+        self.permit_key(&caller, Right::Read, &key)?;
         let target = answered(self.coordinator.resolve(&key))?;
         let host = self.coordinator.host();
         let overridden = key.host_id.is_some() || key.host_type.is_some();

@@ -134,6 +134,12 @@ pub(super) fn user_not_allowed(problem: &str) -> Status {
     Status::with_error_details(Code::PermissionDenied, problem, info("USER_NOT_ALLOWED"))
 }
 
+/// The status of a caller whom no rule of `access` allows what it asks for.
+pub(super) fn access_denied(problem: &str, details: HashMap<String, String>) -> Status {
+    let details = ErrorDetails::with_error_info("ACCESS_DENIED", DOMAIN, details);
+    Status::with_error_details(Code::PermissionDenied, problem, details)
+}
+
 fn info(reason: &str) -> ErrorDetails {
     ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new())
 }

@@ -1,90 +1,34 @@
 //! TLS below the watched connection, so that what ends a connection is seen as its client did it (S14).
 
-use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{Stream, TryStreamExt as _};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use tokio::io::{AsyncRead, AsyncWrite};
+use rustls::{AlertDescription, CertificateError, Error};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::certificates::Certificates;
 use super::connection::Connection;
-use super::listen::ListenError;
-use super::server::{Tls, unreadable};
+use super::seldom::Seldom;
+use super::subject::Names;
+use crate::coordinator::Coordinator;
 
 /// How long a client may take over its part of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// gRPC is HTTP/2.
-const PROTOCOL: &[u8] = b"h2";
+/// How long a refused client may take to read why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Bytes that a refused client may have sent meanwhile.
+const UNREAD_BYTES: u64 = 64 * 1024;
 
-/// What handshakes are done with.
-#[derive(Clone)]
-pub(super) struct Acceptor(TlsAcceptor);
-
-impl std::fmt::Debug for Acceptor {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Acceptor").finish_non_exhaustive()
-    }
-}
-
-/// Reads the files of `settings`.
-pub(super) fn acceptor(settings: &Tls) -> Result<Acceptor, ListenError> {
-    let chain = certificates("listen.tls.certificate", &settings.certificate)?;
-    let key = read("listen.tls.key", &settings.key)?;
-    let key = PrivateKeyDer::from_pem_slice(&key)
-        .map_err(|error| useless("listen.tls.key", &settings.key, &error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| useless("listen.tls.certificate", &settings.certificate, &error))?;
-    let config = match &settings.client_ca {
-        None => config.with_no_client_auth(),
-        Some(path) => {
-            let problem =
-                |error: &dyn std::fmt::Display| useless("listen.tls.client_ca", path, error);
-            let mut authorities = RootCertStore::empty();
-            for authority in certificates("listen.tls.client_ca", path)? {
-                authorities.add(authority).map_err(|error| problem(&error))?;
-            }
-            let clients =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
-                    .build()
-                    .map_err(|error| problem(&error))?;
-            config.with_client_cert_verifier(clients)
-        }
-    };
-    let mut config = config
-        .with_single_cert(chain, key)
-        .map_err(|error| useless("listen.tls.certificate", &settings.certificate, &error))?;
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
-}
-
-fn certificates(
-    key: &'static str,
-    path: &Path,
-) -> Result<Vec<CertificateDer<'static>>, ListenError> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(key, path)?).collect();
-    match chain {
-        Ok(chain) if chain.is_empty() => Err(useless(key, path, &"there is no certificate in it")),
-        Ok(chain) => Ok(chain),
-        Err(error) => Err(useless(key, path, &error)),
-    }
-}
-
-fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, ListenError> {
-    fs::read(path).map_err(unreadable(key, path))
-}
-
-fn useless(key: &'static str, path: &Path, problem: &dyn std::fmt::Display) -> ListenError {
-    ListenError::Certificates { key, path: path.to_owned(), problem: problem.to_string() }
+/// What handshakes are done with, and who hears of those that fail.
+#[derive(Clone, Debug)]
+pub(super) struct Acceptor {
+    pub(super) certificates: Arc<Certificates>,
+    pub(super) coordinator: Coordinator,
+    pub(super) refusals: Arc<Seldom>,
 }
 
 /// Those of `connections` that came through the handshake, of which `at_once` may be under way.
@@ -99,18 +43,124 @@ where
     connections
         .map_ok(move |connection| {
             let acceptor = acceptor.clone();
-            async move {
-                let shaken = connection.wrapped(|stream| acceptor.0.accept(stream));
-                match tokio::time::timeout(HANDSHAKE, shaken).await {
-                    Ok(Ok(connection)) => Ok(Some(connection)),
-                    Ok(Err(error)) => {
-                        tracing::debug!(%error, "a TLS handshake failed");
-                        Ok(None)
-                    }
-                    Err(_) => Ok(None),
-                }
-            }
+            async move { Ok(acceptor.accept(connection).await) }
         })
         .try_buffer_unordered(at_once)
         .try_filter_map(|connection| std::future::ready(Ok(connection)))
+}
+
+impl Acceptor {
+    async fn accept<S>(&self, connection: Connection<S>) -> Option<Connection<TlsStream<S>>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let address = connection.address();
+        let handshake = connection.wrapped(|stream| async {
+            let accept = TlsAcceptor::from(self.certificates.config()).accept(stream);
+            match accept.into_fallible().await {
+                Ok(stream) => Ok(stream),
+                Err((error, stream)) => {
+                    hang_up(stream).await;
+                    Err(error)
+                }
+            }
+        });
+        match tokio::time::timeout(HANDSHAKE, handshake).await {
+            Ok(Ok(connection)) => {
+                let shown = connection.stream().get_ref().1.peer_certificates();
+                let names = shown.and_then(|chain| chain.first()).and_then(|leaf| Names::of(leaf));
+                Some(connection.with_certificate(names.map(Arc::new)))
+            }
+            Ok(Err(error)) => {
+                let client = address.map(|address| address.to_string()).unwrap_or_default();
+                match refusal(&error) {
+                    Some(reason) => self.refuse(&client, &reason),
+                    None => tracing::debug!(client, %error, "a TLS handshake failed"),
+                }
+                None
+            }
+            Err(_elapsed) => None,
+        }
+    }
+
+    fn refuse(&self, client: &str, reason: &str) {
+        if let Some(more) = self.refusals.line(self.coordinator.clock().now()) {
+            tracing::warn!(client, reason, more, "a TLS connection was refused");
+        }
+    }
+}
+
+/// Closes so that the client reads the alert that says why it was refused: a connection that is closed while there is
+/// something unread is reset, and the alert is lost with it.
+async fn hang_up<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+    let closing = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(UNREAD_BYTES), &mut tokio::io::sink()).await
+    };
+    // Whether the client reads it is its own matter.
+    let _ = tokio::time::timeout(LAST_WORDS, closing).await;
+}
+
+/// Why a handshake failed, in words for whoever runs the sidecar; none where a client only went away, as probes do.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "of the many ways in which TLS fails, these have something to do about them"
+)]
+fn refusal(error: &io::Error) -> Option<String> {
+    let error = error.get_ref()?.downcast_ref::<Error>()?;
+    Some(match error {
+        Error::NoCertificatesPresented => {
+            "the client sent no certificate; it needs one that an authority in listen.tls.client_ca has signed"
+                .to_owned()
+        }
+        // The second where two authorities have one name.
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => {
+            "the client's certificate is not signed by an authority in listen.tls.client_ca".to_owned()
+        }
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "the client's certificate has expired".to_owned(),
+        Error::InvalidCertificate(problem) => {
+            format!("the client's certificate is not valid: {problem:?}")
+        }
+        Error::AlertReceived(
+            alert @ (AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired),
+        ) => format!(
+            "the client does not trust listen.tls.certificate ({alert:?}): check the authorities that the client trusts, \
+             and the name that it connects to"
+        ),
+        Error::InvalidMessage(_) => {
+            "the client does not use TLS; its endpoint must begin with https://".to_owned()
+        }
+        Error::NoApplicationProtocol => "the client does not offer HTTP/2 (ALPN h2)".to_owned(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_that_somebody_can_mend_are_told_and_others_are_not() {
+        let of = |error: Error| refusal(&io::Error::new(io::ErrorKind::InvalidData, error));
+        let says = |error: Error, part: &str| {
+            let said = of(error).unwrap();
+            assert!(said.contains(part), "{said}");
+        };
+        says(Error::NoCertificatesPresented, "sent no certificate");
+        says(CertificateError::UnknownIssuer.into(), "listen.tls.client_ca");
+        says(CertificateError::Expired.into(), "has expired");
+        says(CertificateError::BadSignature.into(), "listen.tls.client_ca");
+        says(CertificateError::Revoked.into(), "Revoked");
+        says(Error::AlertReceived(AlertDescription::UnknownCA), "does not trust");
+        says(Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType), "https://");
+        assert_eq!(of(Error::HandshakeNotComplete), None);
+        assert_eq!(refusal(&io::ErrorKind::UnexpectedEof.into()), None);
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::encoding::{cut, encode, hex};
+use super::encoding::{cut, decode, encode, hex};
 use super::{HostId, HostType, LockKey, LockMode};
 
 /// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
@@ -265,6 +265,22 @@ impl Namespace {
     pub fn host_id_of(&self, path: &LockPath) -> Option<HostId> {
         let (host_id, _) = self.name_of(path)?.split_once('/')?;
         HostId::parse(host_id).ok()
+    }
+
+    /// The function in `path`, if it shows the whole of it; in the layout `webjobs`, where several keys have one name,
+    /// that name.
+    #[must_use]
+    pub fn function_of(&self, path: &LockPath) -> Option<String> {
+        let (_, lock_name) = self.name_of(path)?.split_once('/')?;
+        match self.layout {
+            Layout::Hashed => None,
+            Layout::WebJobs => Some(lock_name.to_owned()),
+            Layout::Readable => match lock_name.split('/').next()? {
+                "~" => Some(String::new()),
+                cut if cut.contains('~') => None,
+                encoded => Some(decode(encoded)),
+            },
+        }
     }
 }
 

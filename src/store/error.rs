@@ -39,7 +39,7 @@ pub enum StoreError {
     /// The container or file was gone and is there again: leases died with it, whose holders may believe for as long as
     /// a lease lasts. Nothing was asked of the store; an acquire is retried after the delay (S18).
     #[error(
-        "the {what} was deleted and made again, and leases went with it: nothing is granted there for another {}",
+        "the {what} was deleted and created again, and its leases with it: no lock is granted there for another {}",
         whole_seconds(*retry_after)
     )]
     Recreated {
@@ -107,7 +107,7 @@ pub enum LeaseEnd {
 impl fmt::Display for LeaseEnd {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Taken => "another has it or had it since",
+            Self::Taken => "another caller holds the lock or has held it since",
             Self::Broken => "it was broken",
         })
     }

@@ -16,6 +16,7 @@ mod faulty;
 mod lease;
 mod memory;
 mod operation;
+mod secret;
 mod sqlite;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use error::{LeaseEnd, Source, StoreError};
 pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;
+pub use secret::Secret;
 pub use sqlite::SqliteStore;
 
 /// Keeps locks: at most one lease each, and a record beside it.

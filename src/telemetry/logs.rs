@@ -170,7 +170,8 @@ mod tests {
 
     use super::super::rig::Rig;
     use super::*;
-    use crate::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+    use crate::store::Secret;
+    use crate::store::azure::{AzureCredential, AzureSettings, AzureStore};
     use crate::testing::{Reply, ScriptedHttp, SimClock};
 
     #[derive(Clone, Default)]
@@ -354,6 +355,10 @@ mod tests {
             include_str!("../coordinator/records.rs"),
             include_str!("../coordinator/pacing.rs"),
             include_str!("../coordinator/readiness.rs"),
+            include_str!("../grpc/certificates.rs"),
+            include_str!("../grpc/permission.rs"),
+            include_str!("../grpc/tls.rs"),
+            include_str!("../grpc/tokens.rs"),
             include_str!("stderr.rs")
         );
         let mut quoted = 0;

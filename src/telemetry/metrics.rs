@@ -3,8 +3,10 @@
 //! Labels are texts of this program (`&'static str`), so that no caller's text can become one: neither a scope, nor a
 //! holder, nor a lock path (S20), and the number of series is bounded.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod gauges;
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus_client::encoding::text;
@@ -14,14 +16,15 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use tokio::sync::watch;
 
 use super::Exposition;
 use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
 use crate::coordinator::{
-    AcquireResult, Coordinator, LossReason, Observation, Observer, RenewalFailure, StoreStatus,
+    AcquireResult, Coordinator, LossReason, Observation, Observer, RenewalFailure,
 };
 use crate::store::{Operation, StoreError};
-use crate::time::Clock;
+use crate::time::{Clock, UnixMillis};
 
 /// What the sidecar counts and times. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub struct Metrics {
 struct Inner {
     registry: Registry,
     families: Families,
+    /// When the TLS certificate that is served expires, as the server says it.
+    certificate: OnceLock<watch::Receiver<Option<UnixMillis>>>,
 }
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -67,6 +72,7 @@ struct Families {
     store_requests_waiting: Gauge,
     store_rate_limit: FloatGauge,
     draining: Gauge,
+    certificate_not_after: FloatGauge,
     process_start_time: FloatGauge,
 }
 
@@ -103,6 +109,7 @@ impl Families {
             store_requests_waiting: Gauge::default(),
             store_rate_limit: FloatGauge::default(),
             draining: Gauge::default(),
+            certificate_not_after: FloatGauge::default(),
             process_start_time: FloatGauge::default(),
         }
     }
@@ -115,24 +122,16 @@ impl Families {
     }
 
     fn register_counters(&self, to: &mut Registration<'_>) {
-        to.add(
-            "leasehold_acquires",
-            "Calls for a lock that ended, by how they did",
-            &self.acquires,
-        );
-        to.add(
-            "leasehold_losses",
-            "Holds that ended though their holders did not end them, by reason",
-            &self.losses,
-        );
+        to.add("leasehold_acquires", "Calls for a lock that ended, by result", &self.acquires);
+        to.add("leasehold_losses", "Holds that were lost, by reason", &self.losses);
         to.add(
             "leasehold_at_risk",
-            "Times that a hold came to be at risk: no renewal succeeded for two thirds of its lease",
+            "Times that a hold became at risk: no renewal succeeded for two thirds of its lease",
             &self.at_risk,
         );
         to.add(
             "leasehold_renewals",
-            "Renewals of leases that were answered or cut off, by result and by the cause of failure",
+            "Renewals of leases that were answered or timed out, by result and by the cause of failure",
             &self.renewals,
         );
         to.add(
@@ -162,7 +161,7 @@ impl Families {
         );
         to.add(
             "leasehold_log_lines_dropped",
-            "Log lines that standard error did not take in time or at all",
+            "Log lines that were dropped because standard error was full, slow or closed",
             &self.log_lines_dropped,
         );
     }
@@ -172,7 +171,7 @@ impl Families {
         to.registry.register("leasehold_build", "The version that runs", version);
         to.add("leasehold_holds", "Holds through this sidecar now", &self.holds);
         to.add("leasehold_holds_at_risk", "Holds that are at risk now", &self.holds_at_risk);
-        to.add("leasehold_waiters", "Callers that wait for a lock now", &self.waiters);
+        to.add("leasehold_waiters", "Callers that are waiting for a lock now", &self.waiters);
         to.add(
             "leasehold_lock_paths",
             "Locks that are held, waited for or resting here now",
@@ -181,17 +180,17 @@ impl Families {
         to.add("leasehold_tasks", "Tasks of the process that have not ended", &self.tasks);
         to.add(
             "leasehold_store_ready",
-            "1 if the store answered the latest request and lets the sidecar in, else 0",
+            "1 if the store can be used, else 0: it refuses the sidecar, or no request has succeeded for three seconds",
             &self.store_ready,
         );
         to.add(
             "leasehold_store_requests_waiting",
-            "Requests that are held back now, because the store throttles",
+            "Requests that are delayed now, because the store throttles",
             &self.store_requests_waiting,
         );
         to.add(
             "leasehold_store_rate_limit",
-            "Requests a second that are sent at most, because the store throttles; NaN while it does not",
+            "Requests a second that are sent at most while the store throttles; NaN while it does not",
             &self.store_rate_limit,
         );
         to.add("leasehold_draining", "1 while the sidecar shuts down, else 0", &self.draining);
@@ -225,8 +224,13 @@ impl Families {
         );
         to.add(
             "leasehold_smallest_validity",
-            "Time until the hold is lost that is lost first unless it is renewed; NaN without holds",
+            "Time until the first hold is lost unless it is renewed; NaN without holds",
             &self.smallest_validity,
+        );
+        to.add(
+            "leasehold_tls_certificate_not_after_timestamp",
+            "When the TLS certificate that is served expires, since the Unix epoch; NaN without TLS",
+            &self.certificate_not_after,
         );
         to.add(
             "process_start_time",
@@ -272,7 +276,8 @@ impl Metrics {
         families.register(&mut registry);
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
-        Self { inner: Arc::new(Inner { registry, families }) }
+        let certificate = OnceLock::new();
+        Self { inner: Arc::new(Inner { registry, families, certificate }) }
     }
 
     /// All metrics as text, with what is true of `coordinator` now.
@@ -283,29 +288,6 @@ impl Metrics {
         let written = text::encode(&mut text, &self.inner.registry);
         debug_assert!(written.is_ok(), "text can be added to a String");
         exposition.convert(text)
-    }
-
-    fn look_at(&self, coordinator: &Coordinator) {
-        let gauges = coordinator.gauges();
-        let families = &self.inner.families;
-        families.log_lines_dropped.inner().store(super::lines_dropped(), Ordering::Relaxed);
-        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        families.holds.set(whole(gauges.holds));
-        families.holds_at_risk.set(whole(gauges.at_risk));
-        families.waiters.set(whole(gauges.waiters));
-        families.lock_paths.set(whole(gauges.paths));
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            families.tasks.set(whole(runtime.metrics().num_alive_tasks()));
-        }
-        let now = coordinator.clock().now();
-        let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));
-        families.smallest_validity.set(validity.map_or(f64::NAN, |span| span.as_secs_f64()));
-        let ready = *coordinator.store_status().borrow() == StoreStatus::Ready;
-        families.store_ready.set(i64::from(ready));
-        let pace = coordinator.pace();
-        families.store_requests_waiting.set(whole(pace.waiting));
-        families.store_rate_limit.set(pace.rate.unwrap_or(f64::NAN));
-        families.draining.set(i64::from(gauges.draining));
     }
 
     /// A request to the store ended.

@@ -117,6 +117,18 @@ async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
 }
 
 #[tokio::test]
+async fn the_end_of_the_certificate_is_shown_and_follows_a_renewal() {
+    let rig = Rig::new(SimClock::new());
+    let series = "leasehold_tls_certificate_not_after_timestamp_seconds";
+    assert!(rig.value(series).is_nan(), "without TLS");
+    let (sender, not_after) = watch::channel(Some(UnixMillis(1_900_000_000_000)));
+    rig.metrics.follow_certificate(not_after);
+    assert_eq!(rig.value(series), 1_900_000_000.0);
+    sender.send_replace(Some(UnixMillis(1_910_000_000_000)));
+    assert_eq!(rig.value(series), 1_910_000_000.0);
+}
+
+#[tokio::test]
 async fn every_observation_moves_its_series_and_no_other() {
     let span = Duration::from_secs(1);
     let acquire = |result| Observation::Acquire { result, waited: span };

@@ -45,7 +45,7 @@ async fn a_file_that_is_no_store_is_78_and_is_left_alone() {
         .unwrap();
     let report = home.directly(&["doctor"]).await;
     assert_eq!(report.code, 78, "{report:?}");
-    assert!(report.stdout.contains("no database of Leasehold"), "{report:?}");
+    assert!(report.stdout.contains("is not a Leasehold database"), "{report:?}");
     assert!(std::fs::read_to_string(home.store()).unwrap().starts_with("this is a text"));
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::lock::{Container, Fields, LeaseId, LockPath};
-use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::store::Secret;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::{Acquire, LeaseStore as _, Write};
 use leasehold::testing::{Reply, ScriptedHttp, SimClock};
 use proptest::prelude::*;

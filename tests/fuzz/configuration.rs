@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use leasehold::config::{self, Config, FileText, Flag, Sources};
-use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::store::Secret;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::testing::SimClock;
 use proptest::prelude::*;
 

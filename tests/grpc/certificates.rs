@@ -1,42 +1,55 @@
 //! TLS, with and without certificates of clients.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use leasehold::grpc::{Server, Settings, TcpSettings, Tls};
+use leasehold::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls};
 use leasehold_client::proto::{HoldLeaseRequest, LockKey, hold_lease_request::Start};
 use leasehold_client::{Client, ClientBuilder, Error};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio_util::sync::CancellationToken;
 
+use crate::listeners::loopback;
 use crate::rig::{Account, LIMITS, Sidecar, seconds, spec};
 
-type Issuer = CertifiedIssuer<'static, KeyPair>;
+pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
 /// A certificate authority of the test's own.
-fn authority() -> Issuer {
+pub(crate) fn authority() -> Issuer {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // A name of its own, so that others do not pass for it.
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+    let name = format!("authority {}", NUMBERS.fetch_add(1, Ordering::Relaxed));
+    params.distinguished_name.push(DnType::CommonName, name);
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
 /// A certificate for the loopback address, and its key.
-fn issued(by: &Issuer) -> (String, String) {
+pub(crate) fn issued(by: &Issuer) -> (String, String) {
+    issued_as(by, CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap())
+}
+
+/// A certificate with what `params` say, and its key.
+pub(crate) fn issued_as(by: &Issuer, params: CertificateParams) -> (String, String) {
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     (params.signed_by(&key, by).unwrap().pem(), key.serialize_pem())
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+pub(crate) fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap();
     path
 }
 
-fn settings(tls: Tls) -> Settings {
-    let address = "127.0.0.1:0".parse().unwrap();
-    let tcp = Some(TcpSettings { address, tls: Some(tls), token_file: None, direct: false });
+pub(crate) fn settings(tls: Tls) -> Settings {
+    Settings { tcp: Some(TcpSettings { tls: Some(tls), ..loopback() }), ..limits() }
+}
+
+fn limits() -> Settings {
     Settings {
-        tcp,
+        tcp: None,
         unix: None,
         connections: 8,
         streams_per_connection: 8,
@@ -45,13 +58,14 @@ fn settings(tls: Tls) -> Settings {
 }
 
 /// A server with a certificate by `issuer`, for clients of `clients`; where it is.
-async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&Issuer>) -> String {
+pub(crate) async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&Issuer>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (certificate, key) = issued(issuer);
     let tls = Tls {
         certificate: write(folder.path(), "certificate", &certificate),
         key: write(folder.path(), "key", &key),
         client_ca: clients.map(|issuer| write(folder.path(), "clients", &issuer.pem())),
+        reload_interval: RELOAD_INTERVAL,
     };
     let server = Server::bind(settings(tls)).await.unwrap();
     let endpoint = server.endpoints().remove(0);
@@ -59,7 +73,7 @@ async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&Issuer>) -> 
     endpoint
 }
 
-async fn resolved(client: ClientBuilder) -> Result<String, Error> {
+pub(crate) async fn resolved(client: ClientBuilder) -> Result<String, Error> {
     let key = LockKey { function: "nightly".to_owned(), ..LockKey::default() };
     Ok(client.connect().await?.resolve_path(key).await?.lock_path)
 }
@@ -114,7 +128,7 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let mut patient = spec("nightly");
     patient.wait = seconds(3_600);
     let next = client().connect().await.unwrap();
-    let bound = std::time::Duration::from_secs(50);
+    let bound = Duration::from_secs(50);
     let answer = tokio::time::timeout(bound, next.acquire(patient)).await;
     assert!(answer.unwrap().unwrap().granted().is_some());
 }
@@ -125,8 +139,12 @@ async fn files_that_are_no_certificates_are_told_at_the_start() {
     let path = |name: &str, text: &str| write(folder.path(), name, text);
     let (certificate, key) = issued(&authority());
     let (_, other_key) = issued(&authority());
-    let good =
-        || Tls { certificate: path("c", &certificate), key: path("k", &key), client_ca: None };
+    let good = || Tls {
+        certificate: path("c", &certificate),
+        key: path("k", &key),
+        client_ca: None,
+        reload_interval: RELOAD_INTERVAL,
+    };
     Server::bind(settings(good())).await.unwrap();
     let cases = [
         (Tls { certificate: path("empty", ""), ..good() }, "listen.tls.certificate"),
@@ -138,5 +156,116 @@ async fn files_that_are_no_certificates_are_told_at_the_start() {
     for (tls, key) in cases {
         let error = Server::bind(settings(tls.clone())).await.unwrap_err().to_string();
         assert!(error.contains(key), "{tls:?}: {error}");
+    }
+}
+
+/// The certificate, its key and the authorities are replaced while the server runs, by those of others: each takes its turn
+/// until the new ones are used.
+#[tokio::test]
+async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let folder = tempfile::tempdir().unwrap();
+    let (before, after) = (authority(), authority());
+    let install = |issuer: &Issuer| {
+        let (certificate, key) = issued(issuer);
+        Tls {
+            certificate: write(folder.path(), "tls.crt", &certificate),
+            key: write(folder.path(), "tls.key", &key),
+            client_ca: Some(write(folder.path(), "ca.crt", &issuer.pem())),
+            reload_interval: Duration::from_millis(5),
+        }
+    };
+    let server = Server::bind(settings(install(&before))).await.unwrap();
+    let (endpoint, not_after) = (server.endpoints().remove(0), server.certificate_not_after());
+    tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
+    let trusting = |issuer: &Issuer| {
+        let (certificate, key) = issued(issuer);
+        let client = Client::builder(&endpoint).ca_certificate(issuer.pem());
+        client.client_certificate(certificate, key)
+    };
+    let old = trusting(&before).connect().await.unwrap();
+    let key = || LockKey { function: "nightly".to_owned(), ..LockKey::default() };
+    old.resolve_path(key()).await.unwrap();
+    let mut not_after = not_after.unwrap();
+    not_after.mark_unchanged();
+    install(&after);
+    let replaced = tokio::time::timeout(Duration::from_secs(60), not_after.changed());
+    replaced.await.expect("the files are looked at").unwrap();
+    resolved(trusting(&after)).await.unwrap();
+    assert!(resolved(trusting(&before)).await.is_err(), "the former ones are not used any more");
+    old.resolve_path(key()).await.expect("a connection that is open goes on");
+}
+
+/// A client that goes on sending reads why it was refused, and not only that the connection was reset.
+#[tokio::test]
+async fn a_client_that_is_refused_is_told_why() {
+    use rustls::pki_types::pem::PemObject as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (servers, clients, strangers) = (authority(), authority(), authority());
+    let endpoint = serve(&sidecar, &servers, Some(&clients)).await;
+    let stranger = issued(&strangers);
+    for (shown, alert) in [(None, "CertificateRequired"), (Some(stranger), "UnknownCA")] {
+        let mut trusted = rustls::RootCertStore::empty();
+        let authority = rustls::pki_types::CertificateDer::from_pem_slice(servers.pem().as_bytes());
+        trusted.add(authority.unwrap()).unwrap();
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(trusted);
+        let mut config = match shown {
+            None => config.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain =
+                    rustls::pki_types::CertificateDer::from_pem_slice(certificate.as_bytes());
+                let key = rustls::pki_types::PrivateKeyDer::from_pem_slice(key.as_bytes());
+                config.with_client_auth_cert(vec![chain.unwrap()], key.unwrap()).unwrap()
+            }
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let address = endpoint.strip_prefix("https://").unwrap();
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+        let name = rustls::pki_types::ServerName::try_from("127.0.0.1").unwrap();
+        let mut stream = connector.connect(name, stream).await.unwrap();
+        // The server has said why by then. A connection that it had closed would be reset by what comes first.
+        stream.get_ref().0.peek(&mut [0]).await.unwrap();
+        for _ in 0..3 {
+            stream.write_all(&[0; 4_096]).await.expect("the server reads on");
+            stream.flush().await.expect("the server reads on");
+        }
+        let error = stream.read(&mut [0; 16]).await.unwrap_err().to_string();
+        assert!(error.contains(alert), "{alert}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_clients_are_given_is_a_name_that_they_can_connect_to() {
+    let any = || TcpSettings { address: "0.0.0.0:0".parse().unwrap(), ..loopback() };
+    let folder = tempfile::tempdir().unwrap();
+    let issuer = authority();
+    let endpoint = async |tls: Option<Tls>| {
+        let tcp = Some(TcpSettings { tls, ..any() });
+        let server = Server::bind(Settings { tcp, ..limits() }).await.unwrap();
+        let port = server.address().unwrap().port();
+        server.endpoints().remove(0).replace(&port.to_string(), "PORT")
+    };
+    assert_eq!(endpoint(None).await, "http://localhost:PORT");
+    for (name, expected) in [
+        ("locks.shop.svc", "https://locks.shop.svc:PORT"),
+        ("*.shop.svc", "https://localhost:PORT"),
+    ] {
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let (certificate, key) = issued_as(&issuer, params);
+        let tls = Tls {
+            certificate: write(folder.path(), "c", &certificate),
+            key: write(folder.path(), "k", &key),
+            client_ca: None,
+            reload_interval: RELOAD_INTERVAL,
+        };
+        assert_eq!(endpoint(Some(tls)).await, expected);
     }
 }

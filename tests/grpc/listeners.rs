@@ -65,6 +65,7 @@ pub(crate) fn loopback() -> TcpSettings {
         tls: None,
         token_file: None,
         direct: false,
+        access: Vec::new(),
     }
 }
 

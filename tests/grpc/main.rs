@@ -7,6 +7,7 @@
     reason = "a test that fails says where"
 )]
 
+mod access;
 mod certificates;
 mod errors;
 mod health;

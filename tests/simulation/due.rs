@@ -18,6 +18,13 @@ pub(crate) enum Incoming {
     Question(CallerId, Option<u64>, Instant),
 }
 
+/// The side of a connection that a message goes to. Its number belongs to the choices of a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Side {
+    Client = 0,
+    Sidecar = 1,
+}
+
 /// A wall clock that is set, again and again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WallMoves {

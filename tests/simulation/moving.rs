@@ -10,7 +10,7 @@ use leasehold::time::Instant;
 
 use crate::chance::{About, millis};
 use crate::client::{Message, Stage};
-use crate::due::{Delivery, Incoming};
+use crate::due::{Delivery, Incoming, Side};
 use crate::kept::{Here, Kept};
 use crate::world::World;
 
@@ -56,10 +56,11 @@ impl World {
         // It may be under way for long: its client has gone on elsewhere by then, or ended.
         let number = self.number();
         let rate = if self.calm { 0 } else { self.plan.delay };
-        let delay = match self.chance.fault(About::DelayMessage, (1, number), rate) {
-            Some(mut random) => millis(&mut random, 500, 45_000),
-            None => millis(&mut self.chance.of(About::Delay, 97, number), 1, 20),
-        };
+        let delay =
+            match self.chance.fault(About::DelayMessage, (Side::Sidecar as usize, number), rate) {
+                Some(mut random) => millis(&mut random, 500, 45_000),
+                None => millis(&mut self.chance.of(About::Delay, 97, number), 1, 20),
+            };
         self.call(delay, (at, caller), Incoming::Event(event));
     }
 

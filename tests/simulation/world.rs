@@ -14,7 +14,7 @@ use crate::chance::{About, Chance, millis};
 use crate::checks::Checks;
 use crate::client::{Client, Message};
 use crate::clock::Clock;
-use crate::due::{Delivery, Due, Incoming};
+use crate::due::{Delivery, Due, Incoming, Side};
 use crate::plan::Plan;
 use crate::planted::Bug;
 use crate::promises::Look;
@@ -44,8 +44,8 @@ pub(crate) struct World {
     pub(crate) callers: BTreeMap<CallerId, usize>,
     /// Which client a caller is, or was before it called anew.
     pub(crate) whose: BTreeMap<CallerId, usize>,
-    /// When what was sent last on a connection arrives.
-    connections: BTreeMap<CallerId, Duration>,
+    /// When what was sent last to a side of a connection arrives.
+    connections: BTreeMap<(CallerId, Side), Duration>,
     queue: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(crate) messages: u64,
@@ -129,7 +129,7 @@ impl World {
         (sidecar, caller): (usize, CallerId),
         incoming: Incoming,
     ) {
-        let last = self.connections.entry(caller).or_default();
+        let last = self.connections.entry((caller, Side::Sidecar)).or_default();
         *last = (*last).max(self.now + delay);
         let delay = *last - self.now;
         let life = self.sidecars[sidecar].life;
@@ -299,12 +299,13 @@ impl World {
     pub(crate) fn tell(&mut self, caller: CallerId, message: Message) {
         self.messages += 1;
         let (number, rate) = (self.messages, if self.calm { 0 } else { self.plan.delay / 2 });
-        let delay = match self.chance.fault(About::DelayMessage, (0, number), rate) {
-            Some(mut random) => millis(&mut random, 500, 45_000),
-            None => millis(&mut self.chance.of(About::Delay, 0, number), 1, 20),
-        };
+        let delay =
+            match self.chance.fault(About::DelayMessage, (Side::Client as usize, number), rate) {
+                Some(mut random) => millis(&mut random, 500, 45_000),
+                None => millis(&mut self.chance.of(About::Delay, 0, number), 1, 20),
+            };
         // A stream keeps its order.
-        let last = self.connections.entry(CallerId(caller.0 | 1 << 63)).or_default();
+        let last = self.connections.entry((caller, Side::Client)).or_default();
         *last = (*last).max(self.now + delay);
         let delay = *last - self.now;
         self.after(delay, Delivery::ToClient(caller, message));

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use leasehold::lock::{Container, Fields, LockPath};
 use leasehold::store::LeaseStore;
-use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::store::Secret;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::conformance::{Bench, Deviations};
 use leasehold::testing::Azurite;
 use leasehold::time::BootClock;

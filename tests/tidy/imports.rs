@@ -5,7 +5,7 @@ use crate::{Source, assert_none, sources};
 /// A module of `src/`, and the modules that it may import.
 type Module = (&'static str, &'static [&'static str]);
 
-const MODULES: [Module; 11] = [
+const MODULES: [Module; 12] = [
     ("time", &[]),
     // Moments of a record are values of the clock.
     ("lock", &["time"]),
@@ -14,10 +14,11 @@ const MODULES: [Module; 11] = [
     // What is behind the feature `testing` uses its seeded randomness and its clock.
     ("store", &["lock", "time", "testing"]),
     ("coordinator", &["hold", "store", "lock", "time"]),
+    ("access", &["lock"]),
     // Lock and time: the values that the coordinator speaks in.
-    ("grpc", &["coordinator", "lock", "time"]),
-    // Formats of logs, bounds of leases, and the providers that settings name.
-    ("config", &["lock", "host_id", "store", "telemetry"]),
+    ("grpc", &["coordinator", "access", "lock", "time"]),
+    // Formats of logs, bounds of leases, and the providers and rules that settings name.
+    ("config", &["access", "lock", "host_id", "store", "telemetry"]),
     ("telemetry", &["coordinator", "store", "lock", "time"]),
     ("admin", &["coordinator", "telemetry", "time"]),
     ("testing", &["store", "lock", "time"]),

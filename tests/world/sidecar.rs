@@ -15,7 +15,8 @@ use leasehold::lock::{
     Container, HostId, HostType, Layout, LockKey, LockMode, LockPath, Namespace, Prefix,
 };
 use leasehold::store::LeaseStore;
-use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore, Secret};
+use leasehold::store::Secret;
+use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::testing::SeededRandom;
 use tokio::sync::{mpsc, oneshot, watch};
 

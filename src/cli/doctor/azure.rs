@@ -14,7 +14,7 @@ pub(super) async fn examine(account: &AzureStore, container: &Container, report:
             }
         }
         Err(error) => {
-            let advice = "what an account keeps is paid for, and no lock depends on it";
+            let advice = "no lock depends on it; old versions and deleted blobs cost money";
             report.add(Finding::warning("blob versions", error.chain(), advice));
         }
     }
@@ -23,13 +23,13 @@ pub(super) async fn examine(account: &AzureStore, container: &Container, report:
 fn of_versions(history: BlobHistory) -> Finding {
     let check = "blob versions";
     if !history.versions {
-        return Finding::good(check, "the account keeps none");
+        return Finding::good(check, "off");
     }
     Finding::warning(
         check,
-        "the account keeps every version of a blob: each grant of a lock leaves one, for ever, and each is paid for",
-        "switch blob versioning off, which holds for the whole account, or keep locks in an account without it, or have \
-         a lifecycle rule delete this container's old versions after a day: docs/azure.md has the commands",
+        "on: the account keeps every version of a blob, each grant of a lock adds one, and each costs money",
+        "turn blob versioning off (a setting of the whole account), or keep locks in an account without it, or delete \
+         this container's old versions after a day with a lifecycle rule: docs/azure.md has the commands",
     )
 }
 
@@ -46,10 +46,10 @@ fn of_deleted(history: BlobHistory) -> Option<Finding> {
     Some(Finding::warning(
         check,
         format!(
-            "the account keeps what is deleted {span}: locks that gc deletes, notes of breaks{with_versions}"
+            "on: the account keeps deleted blobs {span}: locks that gc deletes, notes of breaks{with_versions}"
         ),
-        "locks do not need it: switch it off, which holds for the whole account, or keep locks in an account without \
-         it: docs/azure.md has the commands",
+        "locks do not need it: turn it off (a setting of the whole account), or keep locks in an account without it: \
+         docs/azure.md has the commands",
     ))
 }
 

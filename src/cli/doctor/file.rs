@@ -38,15 +38,17 @@ fn of_access(file: &Path) -> Finding {
     match std::fs::metadata(file) {
         Ok(facts) if facts.permissions().mode() & 0o077 != 0 => {
             let mode = facts.permissions().mode() & 0o777;
-            let advice =
-                format!("who reads it can release locks of others: chmod 600 {}", file.display());
+            let advice = format!(
+                "anyone who can read it can release the locks of others: chmod 600 {}",
+                file.display()
+            );
             Finding::warning(check, format!("{} has mode {mode:o}", file.display()), advice)
         }
         Ok(facts) => Finding::good(check, format!("{}, {} bytes", file.display(), facts.len())),
         Err(error) => Finding::warning(
             check,
             format!("{}: {error}", file.display()),
-            "it is made on first use; what stands against that is told below",
+            "it is created on first use; the checks below say whether that is possible",
         ),
     }
 }
@@ -56,7 +58,11 @@ fn of_space(free_bytes: u64, folder: &Path) -> Finding {
     if free_bytes >= LITTLE_BYTES {
         Finding::good("disk", detail)
     } else {
-        Finding::warning("disk", detail, "a full disk makes acquires fail: free some space")
+        Finding::warning(
+            "disk",
+            detail,
+            "locks cannot be acquired when the disk is full: free some space",
+        )
     }
 }
 
@@ -71,7 +77,7 @@ fn of_sharing(magic: u64, folder: &Path) -> Finding {
         ),
         None => Finding::good(
             check,
-            "for all processes of this machine, and of no other: leases run on its kernel's clock",
+            "locks exclude all processes of this machine, and of no other: leases run on its kernel's clock",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `leasehold doctor`: what would stand in a sidecar's way, and what to do about it.
+//! `leasehold doctor`: what would keep a sidecar from working, and what to do about it.
 //!
 //! `report.rs` has the findings and how they are shown, `store.rs` the checks that hold for every store, `file.rs`
 //! those of the embedded one, `azure.rs` those of Azure's, `exclusion.rs` the one that needs a sidecar.
@@ -17,11 +17,11 @@ use crate::config::{Config, Store};
 use crate::host_id::HostIdentity;
 use report::{Finding, Report};
 
-/// Checks configuration, host id, store, permissions, latency and clocks, and says what to do. It takes, renews and
+/// Checks configuration, host id, store, permissions, latency and clocks, and says what to do. It acquires, renews and
 /// deletes one lock of its own.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: 0 all is well; 69 the store cannot be reached; 78 something has to be corrected."
+    after_help = "Exit codes: 0 no errors were found; 69 the store is unreachable; 78 something must be corrected."
 )]
 pub(super) struct Args {
     /// Also take a lock through the sidecar, and see that the store refuses it to this process until it is released.
@@ -51,7 +51,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             examine(&config, sidecar, &mut report).await;
         }
         Err(error) => {
-            let advice = "correct it; docs/configuration.md has all settings";
+            let advice = "correct it; docs/configuration.md lists all settings";
             let finding = Finding::bad("configuration", error.to_string(), advice);
             report.fail(finding, Exit::Misconfigured);
         }
@@ -64,7 +64,7 @@ async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Re
     let identity = match engine::identify(config) {
         Ok(identity) => identity,
         Err(error) => {
-            let advice = "correct the section host_id; docs/paths.md has the providers";
+            let advice = "correct the section host_id; docs/paths.md describes the providers";
             report.fail(Finding::bad("host id", format!("{error:#}"), advice), Exit::Misconfigured);
             return;
         }
@@ -102,7 +102,7 @@ async fn examine(config: &Config, sidecar: Option<EndpointArgs>, report: &mut Re
                 Finding::bad(
                     "store",
                     format!("{error:#}"),
-                    "correct the section store, or what it names",
+                    "correct the section store, or the file or account that it names",
                 ),
                 exit,
             );

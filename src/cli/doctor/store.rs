@@ -97,14 +97,15 @@ fn difference(store: UnixMillis, ours: UnixMillis, span: Duration) -> i128 {
 fn of_latency(median: Duration, slowest: Duration) -> Finding {
     let shown = |span: Duration| format!("{:.1} ms", span.as_secs_f64() * 1_000.0);
     let detail = format!(
-        "answers in {} (median of {QUESTIONS}), {} at the slowest",
+        "answers within {} (median of {QUESTIONS} requests), the slowest within {}",
         shown(median),
         shown(slowest)
     );
     if slowest < SLOW {
         return Finding::good("reach", detail);
     }
-    let advice = "a slow store makes holds fragile: keep store and sidecar in one region, and locks.lease_duration long";
+    let advice = "holds are lost more easily with a slow store: run the sidecar in the store's region, and keep \
+                  locks.lease_duration long";
     Finding::warning("reach", detail, advice)
 }
 
@@ -112,11 +113,11 @@ fn of_clocks(ahead: i128) -> Finding {
     let direction = if ahead < 0 { "behind" } else { "ahead of" };
     let apart = u64::try_from(ahead.unsigned_abs()).unwrap_or(u64::MAX);
     let seconds = Duration::from_millis(apart).as_secs_f64();
-    let detail = format!("the store's is {seconds:.1} s {direction} this machine's");
+    let detail = format!("the store's clock is {seconds:.1} s {direction} this machine's");
     if Duration::from_millis(apart) <= APART {
         return Finding::good("clocks", detail);
     }
-    let advice = "locks stay exclusive, but times shown are off, and sign-ins fail beyond some minutes: synchronise this \
+    let advice = "locks stay exclusive, but times are shown wrong, and signing in fails beyond some minutes: synchronize this \
                   machine's clock (NTP)";
     Finding::warning("clocks", detail, advice)
 }
@@ -163,8 +164,12 @@ impl Trial<'_> {
         if let Some(listing) = self.note("list locks", listed)
             && listing.locks.is_empty()
         {
-            let advice = "leasehold ls and gc will not see new locks at once";
-            self.report.add(Finding::warning("list locks", "a lock just made is missing", advice));
+            let advice = "leasehold ls and gc do not see new locks immediately";
+            self.report.add(Finding::warning(
+                "list locks",
+                "a lock that was just created is missing",
+                advice,
+            ));
         }
     }
 
@@ -174,9 +179,12 @@ impl Trial<'_> {
         self.note("release a lease", released);
         let deleted = limited(self.store.delete(&self.path, etag)).await;
         if let Err(error) = deleted {
-            // A sidecar never deletes: only `gc` needs this right.
-            let advice =
-                format!("leasehold gc needs it, the sidecar does not; {} is left", self.path);
+            // Only `gc` deletes locks. With a SAS, breaking a lease takes the same permission.
+            let advice = format!(
+                "the sidecar does not need this permission; leasehold gc needs it (SAS permission d), and with a SAS \
+                 breaking a lock does too; the doctor's own lock {} remains",
+                self.path
+            );
             self.report.add(Finding::warning("delete a lock", error.chain(), advice));
         } else {
             self.report.add(Finding::good("delete a lock", "allowed"));
@@ -201,26 +209,28 @@ pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
     let advice = match error {
         StoreError::Unavailable { .. } => {
             "check the endpoint's name, DNS, the network and the account's firewall from this machine; a sidecar \
-             starts without its store, and is ready when it is back"
+             starts without its store, and becomes ready when the store is reachable"
         }
         StoreError::Recreated { .. } => {
-            "wait for that long; if nobody deleted it on purpose, find out who did"
+            "wait for that long; if it was not deleted on purpose, find out who deleted it"
         }
         StoreError::Throttled { .. } => {
-            "ask again later; if it stays so, give the store less to do"
+            "run the doctor again later; if the store is still throttling, reduce the load on the account"
         }
         StoreError::Denied { .. } => {
-            "grant the role that the message names (new ones take some minutes to work), or correct the credentials"
+            "grant the role or permission that the message names (a new role takes some minutes to work), or correct the \
+             credentials"
         }
         StoreError::ContainerMissing { .. } => {
-            "make the container, or set store.azure.create_container = true and let the sidecar make it"
+            "create the container, or set store.azure.create_container = true and give the identity the permission on the \
+             account to create it"
         }
-        StoreError::Fatal { .. } => "put right what the message names",
+        StoreError::Fatal { .. } => "correct what the message names",
         StoreError::Contended
         | StoreError::LeaseLost { .. }
         | StoreError::Changed
         | StoreError::NotFound
-        | StoreError::NotHeld => "something else touches the locks of this store: find out what",
+        | StoreError::NotHeld => "another program changes the locks of this store: find out which",
     };
     Finding::bad(check, error.chain(), advice)
 }

@@ -4,26 +4,14 @@ mod sign_in;
 
 use std::path::PathBuf;
 
-pub use sign_in::{Identity, SignIn};
+use sign_in::SignIn;
 
-use super::secret::Secret;
 use super::setting::{Key, settings};
 use super::sources::Context;
 use super::value::Choice;
 use super::values::Values;
-
-/// Azure Blob Storage, in plain values; the store makes its own types of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Azure {
-    /// The account, and how the sidecar signs in.
-    pub sign_in: SignIn,
-    /// Where Microsoft Entra ID is asked for tokens: https. Default: the public cloud's.
-    pub authority_host: Option<String>,
-    /// Whether a missing container is made (S18). Default: true.
-    pub create_container: bool,
-    /// The version of the REST API that is asked for.
-    pub api_version: String,
-}
+use crate::store::Secret;
+use crate::store::azure::AzureSettings;
 
 /// The ways to sign in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +42,7 @@ impl Choice for Way {
 settings! {
     SIGN_IN: Way = Key::found(
         "store.azure.sign_in",
-        "the one of `connection_string`, `sas_url`, `account_key`, `client_secret`, `client_certificate` that is given",
+        "the one of `connection_string`, `sas_url`, `account_key`, `client_secret`, `client_certificate` that is set",
         |context| {
             let mut ways = TELLING.iter().filter(|(key, _)| context.is_given(key));
             let first = ways.next()?.1;
@@ -64,7 +52,7 @@ settings! {
     );
     ACCOUNT: String = Key::optional(
         "store.azure.account",
-        "The storage account's name. Not with a connection string or a SAS URL, which name it.",
+        "The storage account's name. Not allowed with a connection string or a SAS URL, which contain it.",
     );
     ENDPOINT: String = Key::found(
         "store.azure.endpoint",
@@ -73,7 +61,7 @@ settings! {
             let account = context.given(ACCOUNT.setting.key)?;
             Some(format!("https://{account}.blob.core.windows.net"))
         },
-        "The URL of the account's blob service, where it is not the public cloud's.",
+        "The URL of the account's blob service, if it is not in the public cloud.",
     );
     CONNECTION_STRING: Secret = Key::secret(
         "store.azure.connection_string",
@@ -81,11 +69,11 @@ settings! {
     );
     CONNECTION_STRING_FILE: PathBuf = Key::optional(
         "store.azure.connection_string_file",
-        "A file that has the connection string.",
+        "The file that contains the connection string.",
     );
     CONNECTION_STRING_ENV: String = Key::optional(
         "store.azure.connection_string_env",
-        "The name of a variable that has the connection string, such as `AzureWebJobsStorage`.",
+        "The name of the variable that contains the connection string, such as `AzureWebJobsStorage`.",
     );
     SAS_URL: Secret = Key::secret(
         "store.azure.sas_url",
@@ -93,7 +81,7 @@ settings! {
     );
     SAS_URL_FILE: PathBuf = Key::optional(
         "store.azure.sas_url_file",
-        "A file that has the SAS URL.",
+        "The file that contains the SAS URL.",
     );
     ACCOUNT_KEY: Secret = Key::secret(
         "store.azure.account_key",
@@ -101,7 +89,7 @@ settings! {
     );
     ACCOUNT_KEY_FILE: PathBuf = Key::optional(
         "store.azure.account_key_file",
-        "A file that has the account's key.",
+        "The file that contains the account's key.",
     );
     TENANT_ID: String = Key::found(
         "store.azure.tenant_id",
@@ -128,7 +116,7 @@ settings! {
     );
     CLIENT_SECRET_FILE: PathBuf = Key::optional(
         "store.azure.client_secret_file",
-        "A file that has the application's secret.",
+        "The file that contains the application's secret.",
     );
     CLIENT_CERTIFICATE: PathBuf = Key::optional(
         "store.azure.client_certificate",
@@ -138,18 +126,19 @@ settings! {
         "store.azure.authority_host",
         "the variable `AZURE_AUTHORITY_HOST`, for `workload_identity`; else the public cloud's",
         |context| for_workload(context, "AZURE_AUTHORITY_HOST"),
-        "The URL where Microsoft Entra ID is asked for tokens, for `workload_identity`, `client_secret` and \
+        "The URL of Microsoft Entra ID, which issues tokens, for `workload_identity`, `client_secret` and \
          `client_certificate`.",
     );
     CREATE_CONTAINER: bool = Key::new(
         "store.azure.create_container",
         "true",
-        "Whether a missing container is made on first use.",
+        "Whether the sidecar creates the container if it does not exist. That needs a permission on the account; a \
+         container that exists does not need it.",
     );
     API_VERSION: String = Key::new(
         "store.azure.api_version",
         "2025-11-05",
-        "The version of the storage service's REST API that is asked for.",
+        "The version of the storage service's REST API.",
     );
 }
 
@@ -205,14 +194,14 @@ fn for_workload(context: &Context<'_>, variable: &str) -> Option<String> {
     chosen.then(|| context.variable(variable)).flatten()
 }
 
-pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
+pub(super) fn read(values: &mut Values<'_>) -> Option<AzureSettings> {
     // What was mistaken may be what tells how to sign in.
     let untold = values.get(&SIGN_IN).is_none() && values.is_mistaken(SECTION);
     if untold || values.is_mistaken(SIGN_IN.setting.key) {
         return None;
     }
-    let reason = "the store azure needs it, because none or several of connection_string, sas_url, account_key, \
-                  client_secret and client_certificate are given";
+    let reason = "the store azure needs it if none or several of connection_string, sas_url, account_key, \
+                  client_secret and client_certificate are set";
     let way = values.require(&SIGN_IN, reason)?;
     let readers = TELLING.iter().map(|(key, way)| (*key, std::slice::from_ref(way)));
     for (key, ways) in
@@ -220,7 +209,7 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
     {
         let ways: Vec<&str> = ways.iter().map(|way| way.word()).collect();
         let why = format!(
-            "is for the sign-in {}, and store.azure.sign_in is {}: take one of them out",
+            "is for the sign-in {}, and store.azure.sign_in is {}: remove one of them",
             ways.join(", "),
             way.word()
         );
@@ -232,8 +221,11 @@ pub(super) fn read(values: &mut Values<'_>) -> Option<Azure> {
         let problem = "must begin with https://, because secrets are sent to it".to_owned();
         values.bad(AUTHORITY_HOST.setting.key, authority_host.clone(), problem);
     }
-    Some(Azure {
-        sign_in: sign_in?,
+    let SignIn { credential, account, endpoint } = sign_in?;
+    Some(AzureSettings {
+        credential,
+        account,
+        endpoint,
         authority_host,
         create_container: values.get(&CREATE_CONTAINER)?,
         api_version: values.get(&API_VERSION)?,

@@ -1,81 +1,28 @@
 //! The account, and how the sidecar signs in to it.
 
-use std::path::PathBuf;
-
 use super::{
     ACCOUNT, ACCOUNT_KEY, ACCOUNT_KEY_FILE, CLIENT_CERTIFICATE, CLIENT_ID, CLIENT_SECRET,
     CLIENT_SECRET_FILE, CONNECTION_STRING, CONNECTION_STRING_ENV, CONNECTION_STRING_FILE, ENDPOINT,
     SAS_URL, SAS_URL_FILE, TENANT_ID, TOKEN_FILE, Way,
 };
-use crate::config::secret::Secret;
 use crate::config::value::Choice as _;
 use crate::config::values::{SecretRows, Values};
+use crate::store::azure::AzureCredential;
 
 /// The account, and how the sidecar signs in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SignIn {
-    /// A connection string, which names the account too.
-    ConnectionString(Secret),
-    /// The URL of the account's blob service, or of the container, with a shared access signature.
-    SasUrl(Secret),
-    /// The account's name and key.
-    AccountKey {
-        /// The account.
-        account: String,
-        /// Its key, in base64.
-        key: Secret,
-        /// The URL of its blob service, without a slash at the end.
-        endpoint: String,
-    },
-    /// A token of Microsoft Entra ID.
-    Identity {
-        /// The URL of the account's blob service: https, without a slash at the end.
-        endpoint: String,
-        /// Who signs in.
-        identity: Identity,
-    },
+pub(super) struct SignIn {
+    pub(super) credential: AzureCredential,
+    /// Only where the credential does not name it.
+    pub(super) account: Option<String>,
+    /// The URL of the account's blob service, without a slash at the end; only where the credential does not name it.
+    pub(super) endpoint: Option<String>,
 }
 
-/// Who signs in to Microsoft Entra ID.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Identity {
-    /// The pod's service account.
-    Workload {
-        /// The tenant.
-        tenant_id: String,
-        /// The application that the service account stands for.
-        client_id: String,
-        /// The file of the service account's token.
-        token_file: PathBuf,
-    },
-    /// The machine's or the platform's identity.
-    Managed {
-        /// The user-assigned identity; without, the system-assigned one.
-        client_id: Option<String>,
-    },
-    /// An application with a secret.
-    ClientSecret {
-        /// The tenant.
-        tenant_id: String,
-        /// The application.
-        client_id: String,
-        /// Its secret.
-        secret: Secret,
-    },
-    /// An application with a certificate.
-    ClientCertificate {
-        /// The tenant.
-        tenant_id: String,
-        /// The application.
-        client_id: String,
-        /// Its certificate and private key, in PEM.
-        pem: Secret,
-    },
-    /// Whoever signed in with the Azure CLI: for developers.
-    Cli {
-        /// The tenant; without, the CLI's own.
-        tenant_id: Option<String>,
-    },
+impl SignIn {
+    /// By what names the account too.
+    const fn by(credential: AzureCredential) -> Self {
+        Self { credential, account: None, endpoint: None }
+    }
 }
 
 /// What the chosen way needs.
@@ -87,9 +34,8 @@ pub(super) fn read(values: &mut Values<'_>, way: Way) -> Option<SignIn> {
                 file: &CONNECTION_STRING_FILE,
                 variable: Some(&CONNECTION_STRING_ENV),
             };
-            values
-                .secret(&rows, "the sign-in connection_string needs it")
-                .map(SignIn::ConnectionString)
+            let text = values.secret(&rows, "the sign-in connection_string needs it")?;
+            Some(SignIn::by(AzureCredential::ConnectionString(text)))
         }
         Way::SasUrl => {
             let rows = SecretRows { itself: &SAS_URL, file: &SAS_URL_FILE, variable: None };
@@ -100,14 +46,15 @@ pub(super) fn read(values: &mut Values<'_>, way: Way) -> Option<SignIn> {
                 let problem = "must be a URL with a signature: https://ACCOUNT.blob.core.windows.net/?sv=…&sig=…";
                 values.bad(SAS_URL.setting.key, None, problem.to_owned());
             }
-            Some(SignIn::SasUrl(url))
+            Some(SignIn::by(AzureCredential::SasUrl(url)))
         }
         Way::AccountKey => {
             let rows = SecretRows { itself: &ACCOUNT_KEY, file: &ACCOUNT_KEY_FILE, variable: None };
             let key = values.secret(&rows, "the sign-in account_key needs it");
             let account = values.require(&ACCOUNT, "the sign-in account_key needs it");
             let endpoint = endpoint(values);
-            Some(SignIn::AccountKey { account: account?, key: key?, endpoint: endpoint? })
+            let credential = AzureCredential::AccountKey(key?);
+            Some(SignIn { credential, account: Some(account?), endpoint: Some(endpoint?) })
         }
         Way::WorkloadIdentity
         | Way::ManagedIdentity
@@ -120,25 +67,27 @@ pub(super) fn read(values: &mut Values<'_>, way: Way) -> Option<SignIn> {
                 values.bad(ENDPOINT.setting.key, Some(http.clone()), problem);
             }
             let identity = identity(values, way);
-            Some(SignIn::Identity { endpoint: endpoint?, identity: identity? })
+            Some(SignIn { credential: identity?, account: None, endpoint: Some(endpoint?) })
         }
     }
 }
 
 /// `None` for the ways that are no identity, and when something is missing.
-fn identity(values: &mut Values<'_>, way: Way) -> Option<Identity> {
+fn identity(values: &mut Values<'_>, way: Way) -> Option<AzureCredential> {
     let reason = format!("the sign-in {} needs it", way.word());
     match way {
         Way::ConnectionString | Way::SasUrl | Way::AccountKey => None,
-        Way::ManagedIdentity => Some(Identity::Managed { client_id: values.get(&CLIENT_ID) }),
-        Way::Cli => Some(Identity::Cli { tenant_id: values.get(&TENANT_ID) }),
+        Way::ManagedIdentity => {
+            Some(AzureCredential::ManagedIdentity { client_id: values.get(&CLIENT_ID) })
+        }
+        Way::Cli => Some(AzureCredential::AzureCli { tenant_id: values.get(&TENANT_ID) }),
         Way::WorkloadIdentity => {
             let (tenant_id, client_id) = application(values, &reason);
             let token_file = values.require(&TOKEN_FILE, &reason);
-            Some(Identity::Workload {
-                tenant_id: tenant_id?,
-                client_id: client_id?,
-                token_file: token_file?,
+            Some(AzureCredential::WorkloadIdentity {
+                tenant_id: Some(tenant_id?),
+                client_id: Some(client_id?),
+                token_file: Some(token_file?),
             })
         }
         Way::ClientSecret => {
@@ -146,7 +95,7 @@ fn identity(values: &mut Values<'_>, way: Way) -> Option<Identity> {
             let rows =
                 SecretRows { itself: &CLIENT_SECRET, file: &CLIENT_SECRET_FILE, variable: None };
             let secret = values.secret(&rows, &reason);
-            Some(Identity::ClientSecret {
+            Some(AzureCredential::ClientSecret {
                 tenant_id: tenant_id?,
                 client_id: client_id?,
                 secret: secret?,
@@ -156,7 +105,7 @@ fn identity(values: &mut Values<'_>, way: Way) -> Option<Identity> {
             let (tenant_id, client_id) = application(values, &reason);
             let path = values.require(&CLIENT_CERTIFICATE, &reason)?;
             let pem = values.secret_in_file(CLIENT_CERTIFICATE.setting.key, path);
-            Some(Identity::ClientCertificate {
+            Some(AzureCredential::ClientCertificate {
                 tenant_id: tenant_id?,
                 client_id: client_id?,
                 pem: pem?,

@@ -104,6 +104,12 @@ const ROWS: &[Row] = &[
     ("limits.holds", "", "1", "2"),
     ("limits.waiters", "", "1", "2"),
     ("limits.header_list_bytes", "", "4096", "8192"),
+    (
+        "access",
+        "",
+        "[{ token_file = 'a', rights = ['read'] }]",
+        "[{ token_file = 'a', rights = ['read', 'check'] }]",
+    ),
     ("locks.lease_duration", "", "'30s'", "'31s'"),
     ("locks.poll_cap", "", "'1s'", "'2s'"),
     ("locks.hand_off", "", "'1s'", "'2s'"),
@@ -139,7 +145,9 @@ fn every_setting_changes_the_configuration() {
 
 /// Everything but the store, which has secrets and so compares by itself, and what is shown.
 fn sections(config: &Config) -> String {
-    let Config { store: _, paths, host_id, listen, limits, locks, drain, admin, log, shown: _ } =
-        config;
-    format!("{paths:?} {host_id:?} {listen:?} {limits:?} {locks:?} {drain:?} {admin:?} {log:?}")
+    let Config { store: _, shown: _, paths, host_id, listen, access, .. } = config;
+    let Config { limits, locks, drain, admin, log, .. } = config;
+    format!(
+        "{paths:?} {host_id:?} {listen:?} {access:?} {limits:?} {locks:?} {drain:?} {admin:?} {log:?}"
+    )
 }

@@ -1,5 +1,6 @@
 //! Tests of the whole module.
 
+mod access;
 mod documents;
 mod effects;
 mod merging;

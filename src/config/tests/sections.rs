@@ -1,6 +1,8 @@
 //! Settings that need each other, or do not go together.
 
 use super::*;
+use crate::store::Secret;
+use crate::store::azure::{AzureCredential, AzureSettings};
 
 /// The one mistake that `file` has.
 fn mistake(file: &str) -> String {
@@ -12,10 +14,10 @@ fn mistake(file: &str) -> String {
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (file, part) in [
-        ("listen.tcp = ''", "nobody can come in"),
+        ("listen.tcp = ''", "no client can connect"),
         (
             "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'",
-            "listen.tls.client_ca) or a token (listen.token_file), or say that anybody",
+            "listen.tls.client_ca) or bearer tokens (listen.token_file), or allow every client",
         ),
         ("store.kind = 'memory'\nlisten.tcp = '[::]:1'", "listen.insecure = true"),
         (
@@ -37,7 +39,7 @@ fn what_does_not_go_together_is_refused() {
         ),
         ("listen.token_file = 'empty'", "names a file that is empty"),
         ("listen.unix = 'relative'", "must be an absolute path of at most 107 bytes"),
-        ("listen.unix_allowed_uids = [1]", "there is no listen.unix"),
+        ("listen.unix_allowed_uids = [1]", "listen.unix is not: set it"),
         (
             "listen.tcp = ''\nlisten.unix = '/l'\nlisten.tls.certificate = 'c'\nlisten.tls.key = 'k'",
             "listen.tls is for listen.tcp, which is off",
@@ -45,12 +47,12 @@ fn what_does_not_go_together_is_refused() {
         ("admin.listen = '127.0.0.1:50951'", "admin.listen is the same address as listen.tcp"),
         (
             "locks.lease_duration = '20s'\nlocks.hand_off = '11s'",
-            "over half of locks.lease_duration",
+            "more than half of locks.lease_duration",
         ),
         ("locks.lease_duration = '15500ms'", "must be in whole seconds"),
         (
             "locks.max_hold_default = '2h'\nlocks.max_hold_ceiling = '1h'",
-            "over locks.max_hold_ceiling",
+            "greater than locks.max_hold_ceiling",
         ),
         ("store.embedded.path = 'locks.db'", "must be an absolute path"),
         ("store.embedded.path = '~/locks.db'", "must not begin with ~"),
@@ -58,7 +60,7 @@ fn what_does_not_go_together_is_refused() {
             "store.kind = 'memory'\nstore.embedded.path = '/l'",
             "is for the store embedded, and store.kind is memory",
         ),
-        ("store.azure.account = 'abc'", "set store.kind = \"azure\", or take it out"),
+        ("store.azure.account = 'abc'", "set store.kind = \"azure\", or remove it"),
         ("log.filter = 'leasehold=loud'", "not a log filter"),
         ("paths.container = 'A'", "is not a container name"),
         ("paths.prefix = '/a'", "is not a prefix"),
@@ -132,10 +134,7 @@ fn azure_needs_an_account_and_a_way_to_sign_in() {
         ("sign_in = 'account_key'\naccount = 'abc'", "store.azure.account_key is missing"),
         ("account = 'abc'\naccount_key_file = 'empty'", "names a file that is empty"),
         ("account = 'abc'\naccount_key_file = 'missing'", "the file missing cannot be read"),
-        (
-            "account = 'abc'\naccount_key = 'k'\naccount_key_file = 'f'",
-            "given in more than one way",
-        ),
+        ("account = 'abc'\naccount_key = 'k'\naccount_key_file = 'f'", "set in more than one way"),
         ("connection_string_env = 'AzureWebJobsStorage'", "AzureWebJobsStorage, which is not set"),
         ("connection_string = 'x'\naccount = 'abc'", "store.azure.sign_in is connection_string"),
         (
@@ -166,9 +165,9 @@ fn azure_needs_an_account_and_a_way_to_sign_in() {
     assert!(two.contains("none or several"), "{two}");
 }
 
-fn sign_in(settings: &str, variables: &[(&str, &str)]) -> SignIn {
+fn sign_in(settings: &str, variables: &[(&str, &str)]) -> AzureSettings {
     match Config::load(&sources(&azure(settings), variables, &[])).unwrap().store {
-        Store::Azure(azure) => azure.sign_in,
+        Store::Azure(azure) => *azure,
         store @ (Store::Embedded { .. } | Store::Memory) => panic!("{store:?}"),
     }
 }
@@ -176,24 +175,23 @@ fn sign_in(settings: &str, variables: &[(&str, &str)]) -> SignIn {
 #[test]
 fn secrets_come_from_files_and_named_variables() {
     let file = sign_in("connection_string_file = '/secrets/storage'", &[]);
-    assert_eq!(file, SignIn::ConnectionString(Secret::new("/secrets/storage")));
+    let connection = |text: &str| AzureCredential::ConnectionString(Secret::new(text));
+    assert_eq!(file.credential, connection("/secrets/storage"));
     let variables = [("AzureWebJobsStorage", "UseDevelopmentStorage=true")];
     let named = sign_in("connection_string_env = 'AzureWebJobsStorage'", &variables);
-    assert_eq!(named, SignIn::ConnectionString(Secret::new("UseDevelopmentStorage=true")));
+    assert_eq!(named.credential, connection("UseDevelopmentStorage=true"));
 }
 
 #[test]
 fn endpoints_are_made_from_accounts() {
-    let SignIn::AccountKey { account, key, endpoint } =
-        sign_in("account = 'abc'\naccount_key = 'k'", &[])
-    else {
-        panic!("another way")
-    };
-    assert_eq!((account.as_str(), key.expose()), ("abc", "k"));
-    assert_eq!(endpoint, "https://abc.blob.core.windows.net");
+    let AzureSettings { credential, account, endpoint, .. } =
+        sign_in("account = 'abc'\naccount_key = 'k'", &[]);
+    assert_eq!(credential, AzureCredential::AccountKey(Secret::new("k")));
+    assert_eq!(account.as_deref(), Some("abc"));
+    assert_eq!(endpoint.as_deref(), Some("https://abc.blob.core.windows.net"));
     let settings = "account = 'abc'\naccount_key = 'k'\nendpoint = 'http://127.0.0.1:10000/abc/'";
-    let SignIn::AccountKey { endpoint, .. } = sign_in(settings, &[]) else { panic!("another way") };
-    assert_eq!(endpoint, "http://127.0.0.1:10000/abc");
+    let endpoint = sign_in(settings, &[]).endpoint;
+    assert_eq!(endpoint.as_deref(), Some("http://127.0.0.1:10000/abc"));
 }
 
 #[test]
@@ -204,11 +202,11 @@ fn a_workload_identity_finds_what_its_webhook_sets() {
         ("AZURE_FEDERATED_TOKEN_FILE", "/var/run/token"),
     ];
     let workload = sign_in("sign_in = 'workload_identity'\naccount = 'abc'", &variables);
-    let SignIn::Identity { identity, .. } = workload else { panic!("another way") };
-    let token_file = PathBuf::from("/var/run/token");
-    let (tenant_id, client_id) = ("tenant".to_owned(), "client".to_owned());
-    assert_eq!(identity, Identity::Workload { tenant_id, client_id, token_file });
+    let token_file = Some(PathBuf::from("/var/run/token"));
+    let (tenant_id, client_id) = (Some("tenant".to_owned()), Some("client".to_owned()));
+    let expected = AzureCredential::WorkloadIdentity { tenant_id, client_id, token_file };
+    assert_eq!(workload.credential, expected);
     let managed = sign_in("sign_in = 'managed_identity'\naccount = 'abc'", &variables);
-    let SignIn::Identity { identity, .. } = managed else { panic!("another way") };
-    assert_eq!(identity, Identity::Managed { client_id: None }, "foreign variables choose nothing");
+    let expected = AzureCredential::ManagedIdentity { client_id: None };
+    assert_eq!(managed.credential, expected, "foreign variables choose nothing");
 }

@@ -96,7 +96,7 @@ async fn s18_an_idle_store_is_checked_every_half_minute_while_it_is_well() {
     settle().await;
     // An outage is noticed though nobody asks anything, and so is its end.
     sidecar.faults().go_down(Duration::MAX);
-    pass(36 * SECOND).await;
+    pass(41 * SECOND).await;
     let status = sidecar.coordinator.store_status();
     assert!(matches!(*status.borrow(), StoreStatus::NotReady { .. }));
     sidecar.faults().go_down(Duration::ZERO);

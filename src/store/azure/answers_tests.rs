@@ -1,5 +1,6 @@
 use super::*;
 use crate::lock::{Container, Fields};
+use crate::store::Secret;
 use crate::testing::{Asked, Reply, ScriptedHttp, SimClock};
 use crate::time::UnixMillis;
 
@@ -207,7 +208,7 @@ async fn an_expired_sas_is_told_as_one() {
     let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
     assert_eq!(error.kind(), "denied");
     assert!(
-        error.chain().contains("ended at 2020-01-01T00:00:00Z; make a new one"),
+        error.chain().contains("expired at 2020-01-01T00:00:00Z; create a new one"),
         "{}",
         error.chain()
     );
@@ -218,7 +219,7 @@ async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
     let denied = refusal(403, "AuthenticationFailed");
     let (store, _fake, _) = store_on(vec![denied.clone(), denied]).await;
     let error = store.renew(&path(), lease_id(), None).await.unwrap_err();
-    assert!(error.chain().contains("key is none of the account"), "{}", error.chain());
+    assert!(error.chain().contains("key is not a current key of the account"), "{}", error.chain());
 
     let fake = ScriptedHttp::start(vec![refusal(404, "ContainerNotFound")]).await;
     let connection =

@@ -42,12 +42,12 @@ impl Certificate {
             problem: problem.to_owned(),
         };
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| malformed("it has no section CERTIFICATE in PEM"))?;
+            .map_err(|_| malformed("it contains no PEM section CERTIFICATE"))?;
         if pem.contains("ENCRYPTED") {
             return Err(malformed("its private key is encrypted; give it without a password"));
         }
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| malformed("it has no section PRIVATE KEY in PEM"))?;
+            .map_err(|_| malformed("it contains no PEM section PRIVATE KEY"))?;
         let key = match &key {
             PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
             PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),

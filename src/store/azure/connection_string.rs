@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str) -> Result<Access, AzureSettingsError> {
         (Some(key), None) => {
             let account = parts.account.ok_or(AzureSettingsError::Missing {
                 setting: "AccountName",
-                advice: "an AccountKey is of no use without it",
+                advice: "an AccountKey needs it",
             })?;
             let key = SharedKey::new(checked_account(account)?, key, "AccountKey")?;
             Ok(Access { endpoint, sign_in: SignIn::Key(key) })

@@ -107,8 +107,8 @@ pub(super) fn missing(container: &str) -> StoreError {
     StoreError::ContainerMissing {
         container: container.to_owned(),
         advice: format!(
-            "make it (az storage container create --name {container}), or let it be made on first use by an \
-             identity with the role {:?} on the account",
+            "create it (az storage container create --name {container}), or set store.azure.create_container = true and sign \
+             in with an identity that has the role {:?} on the account, not only on the container",
             denial::ROLE
         ),
     }

@@ -23,8 +23,8 @@ impl Denial<'_> {
                 "the account forbids shared keys; sign in by workload or managed identity".to_owned()
             }
             "AuthorizationFailure" | "PublicAccessNotPermitted" => {
-                "the account's network rules may keep this machine out, or the identity has no right here; \
-                 look at the account's networking and roles"
+                "the account's network rules may block this machine, or the identity has no permission; check the account's \
+                 networking and roles"
                     .to_owned()
             }
             "AccountIsDisabled" => "enable the storage account".to_owned(),
@@ -39,43 +39,39 @@ impl Denial<'_> {
     fn of_key(&self, account: &str) -> String {
         if let Some(minutes) = self.skew_minutes() {
             return format!(
-                "this machine's clock is {minutes} minutes off the store's; set it \
-                 (until then requests are signed by the store's clock)"
+                "this machine's clock differs from the store's by {minutes} minutes; correct it \
+                 (until then requests are signed with the store's time)"
             );
         }
-        format!("the key is none of the account {account:?}'s, or no longer; copy it again")
+        format!("the key is not a current key of the account {account:?}; copy it again")
     }
 
     fn of_sas(&self, sas: &super::sas::Sas, request: Request) -> String {
         let now = self.refusal.date.unwrap_or(self.account.wall);
         if sas.has_expired(now) {
             return format!(
-                "the shared access signature ended at {}; make a new one",
+                "the shared access signature expired at {}; create a new one",
                 sas.expires_text
             );
         }
         match self.refusal.code.as_str() {
             "AuthorizationPermissionMismatch" if request == Request::CreateContainer => {
-                "the shared access signature may not make containers; make the container".to_owned()
+                "the shared access signature does not permit creating containers; create the container".to_owned()
             }
-            "AuthorizationPermissionMismatch" => {
-                "the shared access signature lacks a permission; it needs read, write and list (rwl), and delete (d) \
-                 for leasehold break and leasehold gc"
-                    .to_owned()
-            }
+            "AuthorizationPermissionMismatch" => sas_permissions(request).to_owned(),
             "AuthorizationProtocolMismatch" => {
                 "the shared access signature is for https only; use an https endpoint".to_owned()
             }
             "AuthorizationSourceIPMismatch" => {
-                "the shared access signature is for other addresses than this machine's".to_owned()
+                "the shared access signature does not permit this machine's address".to_owned()
             }
             "AuthorizationServiceMismatch" | "AuthorizationResourceTypeMismatch" => {
                 "the shared access signature is not for blobs; it needs service b and resource types c and o"
                     .to_owned()
             }
             _ => {
-                "the shared access signature is not valid here: its key was renewed, its text was cut, \
-                 or it is for another container"
+                "the shared access signature is not valid: its key was regenerated, it is incomplete, or it is for \
+                 another container"
                     .to_owned()
             }
         }
@@ -83,12 +79,12 @@ impl Denial<'_> {
 
     fn of_token(&self) -> String {
         if self.refusal.status == 401 {
-            return "the service does not take the token of this identity; the next request fetches another, so if this \
-                    goes on, check that the identity is of the directory (tenant) that the account belongs to"
+            return "the service does not accept the token of this identity; the next request fetches another one, so if this \
+                    continues, check that the identity is in the tenant that the account belongs to"
                 .to_owned();
         }
         format!(
-            "give the identity the role {ROLE:?} on the container or the account; it takes some minutes to count"
+            "give the identity the role {ROLE:?} on the container or the account; a new role takes some minutes to work"
         )
     }
 
@@ -97,5 +93,32 @@ impl Denial<'_> {
         let date = self.refusal.date?;
         let minutes = date.0.abs_diff(self.account.wall.0) / 60_000;
         (minutes >= SKEW_MINUTES).then_some(minutes)
+    }
+}
+
+/// The permissions that a shared access signature needs: the sidecar's own, and what only some requests take.
+const fn sas_permissions(request: Request) -> &'static str {
+    match request {
+        Request::Delete => {
+            "the shared access signature lacks the permission delete (d), which leasehold gc needs; the sidecar works \
+             without it"
+        }
+        Request::Break => {
+            "the shared access signature lacks a permission: breaking a lease needs delete (d), besides read, write \
+             and list (rwl)"
+        }
+        Request::Acquire
+        | Request::Create
+        | Request::CreateContainer
+        | Request::Renew
+        | Request::Release
+        | Request::Write
+        | Request::WriteNote
+        | Request::Read
+        | Request::ReadNote
+        | Request::List
+        | Request::Check => {
+            "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"
+        }
     }
 }

@@ -157,10 +157,10 @@ impl Request {
     const fn describe(self) -> &'static str {
         match self {
             Self::Acquire => "lease the lock",
-            Self::Create => "make the lock",
-            Self::CreateContainer => "make the container",
+            Self::Create => "create the lock",
+            Self::CreateContainer => "create the container",
             Self::Renew => "renew the lease",
-            Self::Release => "give the lease back",
+            Self::Release => "release the lease",
             Self::Break => "break the lease",
             Self::Write => "write the lock's record",
             Self::WriteNote => "write the note of a break",
@@ -334,7 +334,7 @@ impl Refusal {
             | "BlobTypeMismatch"
             | "ResourceTypeMismatch"
             | "BlobUsesCustomerSpecifiedEncryption" => {
-                "the blob of that name is none of Leasehold's: give locks a container of their own".to_owned()
+                "the blob of that name is not a lock of Leasehold: give locks a container of their own".to_owned()
             }
             _ => format!(
                 "the service refuses to {} for a reason that is not about the lease; look the code up, and check the \

@@ -51,9 +51,7 @@ use crate::time::Clock;
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 pub use history::BlobHistory;
-pub use settings::{
-    AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION, Secret,
-};
+pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION};
 
 /// A storage account as a [`LeaseStore`].
 ///

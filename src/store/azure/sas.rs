@@ -67,7 +67,7 @@ impl Sas {
                 return Err(AzureSettingsError::Malformed {
                     setting,
                     problem: format!(
-                        "its part {name:?} is missing, so it is no shared access signature"
+                        "its parameter {name:?} is missing, so it is not a shared access signature"
                     ),
                 });
             }

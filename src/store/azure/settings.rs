@@ -12,37 +12,14 @@ use super::sas::Sas;
 use super::shared_key::SharedKey;
 use super::token_source::TokenSource;
 use super::transport::Network;
+use crate::store::Secret;
 use crate::time::Clock;
 
 /// The REST version that is asked for by default: one that real storage and the Azurite emulator 3.35 know.
 pub const DEFAULT_API_VERSION: &str = "2025-11-05";
 
-/// A text that nobody may see: its `Debug` shows nothing of it (S20).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps `text` out of sight.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text itself, for whoever has to send it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Secret(***)")
-    }
-}
-
 /// Which storage account, and how to sign in to it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AzureSettings {
     /// How to sign in.
     pub credential: AzureCredential,
@@ -76,7 +53,7 @@ impl AzureSettings {
 }
 
 /// How to sign in to a storage account. `Debug` shows no secret (S20).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AzureCredential {
     /// A connection string as in `AzureWebJobsStorage`; `UseDevelopmentStorage=true` is the emulator.
     ConnectionString(Secret),
@@ -169,7 +146,7 @@ pub enum AzureSettingsError {
         problem: String,
     },
     /// No HTTP client can be made, for want of trusted certificates perhaps.
-    #[error("cannot make an HTTP client: {problem}")]
+    #[error("cannot create an HTTP client: {problem}")]
     HttpClient {
         /// What is wrong.
         problem: String,
@@ -221,7 +198,7 @@ impl Access {
             AzureCredential::AccountKey(key) => {
                 let account = settings.account.as_deref().ok_or(AzureSettingsError::Missing {
                     setting: "the account name",
-                    advice: "an account key is of no use without it",
+                    advice: "an account key needs it",
                 })?;
                 let key =
                     SharedKey::new(checked_account(account)?, key.expose(), "the account key")?;
@@ -316,10 +293,10 @@ pub(super) fn parse_endpoint(text: &str, setting: &'static str) -> Result<Url, A
     };
     let mut url = Url::parse(text.trim()).map_err(|error| malformed(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") || url.cannot_be_a_base() {
-        return Err(malformed("it is no http or https URL"));
+        return Err(malformed("it is not an http or https URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(malformed("it has a user name or password in it"));
+        return Err(malformed("it contains a user name or password"));
     }
     url.set_fragment(None);
     let path = url.path().trim_end_matches('/').to_owned();

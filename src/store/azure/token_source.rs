@@ -167,7 +167,7 @@ impl TokenSource {
         Ok(Assertion {
             certificate,
             client_id: client_id.to_owned(),
-            audience: audience.map_err(|_| failed("the directory is no part of a URL"))?.into(),
+            audience: audience.map_err(|_| failed("the tenant id is not valid in a URL"))?.into(),
             clock: Arc::clone(&self.clock),
         })
     }
@@ -176,7 +176,7 @@ impl TokenSource {
         if matches!(self.method, AzureCredential::AzureCli { .. }) {
             // What the command prints is its own business, and may be anything.
             let reason =
-                "the az command gave no token; run az login and az account get-access-token";
+                "the az command returned no token; run az login and az account get-access-token";
             return SignInError::Refused { reason: reason.to_owned() };
         }
         let answered =

@@ -265,7 +265,7 @@ impl MemoryLocks {
         match &self.containers {
             Some(there) if !there.contains(container) => Err(StoreError::ContainerMissing {
                 container: container.to_owned(),
-                advice: "make it, or let containers be made on first use".to_owned(),
+                advice: "create it, or allow containers to be created on first use".to_owned(),
             }),
             Some(_) | None => Ok(()),
         }

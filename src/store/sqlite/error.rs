@@ -18,13 +18,13 @@ pub(super) enum SqliteError {
     Sqlite(#[from] rusqlite::Error),
     #[error("the file cannot be opened or made")]
     File(#[source] io::Error),
-    #[error("it is no plain file")]
+    #[error("it is not a regular file")]
     NoFile,
     #[error("the file may be read but not written")]
     ReadOnly,
     #[error("it is the database of another program")]
     Foreign,
-    #[error("its tables have version {found}, and {known} is the newest that is known here")]
+    #[error("its tables have version {found}, and {known} is the newest that this program knows")]
     Newer { found: i64, known: i64 },
     #[error("a stored value cannot be read")]
     Value(#[from] serde_json::Error),
@@ -87,7 +87,7 @@ impl SqliteError {
             Remedy::Permit => StoreError::Denied {
                 operation: "use the file of locks",
                 advice: format!(
-                    "let the user of this process read and write {} and the folder it is in",
+                    "give the user of this process permission to read and write {} and its folder",
                     file.display()
                 ),
                 source,
@@ -115,9 +115,9 @@ impl SqliteError {
                 }
                 _ => Remedy::Wait { sent: false },
             },
-            Self::NoFile => {
-                change(format!("{file} is no plain file; name a file, which is made if need be"))
-            }
+            Self::NoFile => change(format!(
+                "{file} is not a regular file; name a file, which is created if it does not exist"
+            )),
             Self::ReadOnly => Remedy::Permit,
             Self::Foreign => change(foreign(&file.to_string())),
             Self::Newer { .. } => change(format!(
@@ -160,7 +160,7 @@ fn sqlite_remedy(error: &rusqlite::Error, file: &str) -> Remedy {
 }
 
 fn foreign(file: &str) -> String {
-    format!("{file} is no database of Leasehold; move it away, or name another file")
+    format!("{file} is not a Leasehold database; move it, or name another file")
 }
 
 fn damaged(file: &str) -> String {

@@ -279,7 +279,7 @@ fn a_file_of_something_else_is_refused_and_kept() {
     let fixture = Fixture::new();
     let text = "not a database at all, but long enough to be looked at. ".repeat(100);
     std::fs::write(fixture.file(), &text).unwrap();
-    assert_fatal(fixture.try_open(), &fixture.file(), "no database of Leasehold");
+    assert_fatal(fixture.try_open(), &fixture.file(), "not a Leasehold database");
     assert_eq!(std::fs::read_to_string(fixture.file()).unwrap(), text);
 }
 
@@ -288,7 +288,7 @@ fn a_database_of_another_program_is_refused_and_kept() {
     let fixture = Fixture::new();
     let other = rusqlite::Connection::open(fixture.file()).unwrap();
     other.execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").unwrap();
-    assert_fatal(fixture.try_open(), &fixture.file(), "no database of Leasehold");
+    assert_fatal(fixture.try_open(), &fixture.file(), "not a Leasehold database");
     let rows: i64 = other.query_row("SELECT count(*) FROM theirs", [], |row| row.get(0)).unwrap();
     let mode: String = other.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
     assert_eq!((rows, mode.as_str()), (1, "delete"));

@@ -1,0 +1,47 @@
+//! Gauges: set when they are asked for, to what is true then.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Metrics;
+use crate::coordinator::{Coordinator, StoreStatus};
+use crate::time::UnixMillis;
+
+impl Metrics {
+    /// Shows when the TLS certificate that is served expires. The first one counts: there is one server.
+    pub fn follow_certificate(&self, not_after: watch::Receiver<Option<UnixMillis>>) {
+        let _ = self.inner.certificate.set(not_after);
+    }
+
+    /// Sets every gauge to what is true now.
+    pub(super) fn look_at(&self, coordinator: &Coordinator) {
+        let gauges = coordinator.gauges();
+        let families = &self.inner.families;
+        families
+            .log_lines_dropped
+            .inner()
+            .store(crate::telemetry::lines_dropped(), Ordering::Relaxed);
+        let whole = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        families.holds.set(whole(gauges.holds));
+        families.holds_at_risk.set(whole(gauges.at_risk));
+        families.waiters.set(whole(gauges.waiters));
+        families.lock_paths.set(whole(gauges.paths));
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            families.tasks.set(whole(runtime.metrics().num_alive_tasks()));
+        }
+        let now = coordinator.clock().now();
+        let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));
+        families.smallest_validity.set(validity.map_or(f64::NAN, |span| span.as_secs_f64()));
+        let ready = *coordinator.store_status().borrow() == StoreStatus::Ready;
+        families.store_ready.set(i64::from(ready));
+        let pace = coordinator.pace();
+        families.store_requests_waiting.set(whole(pace.waiting));
+        families.store_rate_limit.set(pace.rate.unwrap_or(f64::NAN));
+        families.draining.set(i64::from(gauges.draining));
+        let not_after = self.inner.certificate.get().and_then(|not_after| *not_after.borrow());
+        let not_after = not_after.map(|end| Duration::from_secs(end.seconds()).as_secs_f64());
+        families.certificate_not_after.set(not_after.unwrap_or(f64::NAN));
+    }
+}
