@@ -18,6 +18,8 @@ const (
 	ReasonBreakNotEnabled Reason = "BREAK_NOT_ENABLED"
 	// ReasonContainerMissing says that the container does not exist and the sidecar may not make it.
 	ReasonContainerMissing Reason = "CONTAINER_MISSING"
+	// ReasonAccessDenied says that no rule of the operator allows this caller to do this with this lock.
+	ReasonAccessDenied Reason = "ACCESS_DENIED"
 	// ReasonOverrideForbidden says that the operator forbids host id and host type in requests.
 	ReasonOverrideForbidden Reason = "OVERRIDE_FORBIDDEN"
 	// ReasonStoreDenied says that the store refuses the sidecar's credentials.

@@ -198,6 +198,8 @@ reasons! {
     BreakNotEnabled = "BREAK_NOT_ENABLED",
     /// The container does not exist and the sidecar may not make it.
     ContainerMissing = "CONTAINER_MISSING",
+    /// No rule of the operator allows this caller to do this with this lock.
+    AccessDenied = "ACCESS_DENIED",
     /// The operator forbids host id and host type in requests.
     OverrideForbidden = "OVERRIDE_FORBIDDEN",
     /// The store refuses the sidecar's credentials.

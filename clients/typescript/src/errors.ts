@@ -178,6 +178,8 @@ export const REASONS = [
   "BREAK_NOT_ENABLED",
   /** The container does not exist and the sidecar may not make it. */
   "CONTAINER_MISSING",
+  /** No rule of the operator allows this caller to do this with this lock. */
+  "ACCESS_DENIED",
   /** The operator forbids host id and host type in requests. */
   "OVERRIDE_FORBIDDEN",
   /** The store refuses the sidecar's credentials. */

@@ -44,6 +44,8 @@ class Reason(Enum):
     """The operator has not enabled breaking."""
     CONTAINER_MISSING = "CONTAINER_MISSING"
     """The container does not exist and the sidecar may not make it."""
+    ACCESS_DENIED = "ACCESS_DENIED"
+    """No rule of the operator allows this caller to do this with this lock."""
     OVERRIDE_FORBIDDEN = "OVERRIDE_FORBIDDEN"
     """The operator forbids host id and host type in requests."""
     STORE_DENIED = "STORE_DENIED"

@@ -732,6 +732,9 @@ func (x *Resume) GetAttemptId() string {
 
 // The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
 // the position or the holder has changed.
+//
+// Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
+// can assume that the connection is dead.
 type Waiting struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.

@@ -48,25 +48,27 @@ const (
 // Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
 // never by the message.
 //
-// - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-// - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-// - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-// - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-// - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+//   - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
+//   - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+//   - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
+//   - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
+//   - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
+//   - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+//   - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; metadata `caller`, `right`, `host_id`,
+//     `function`, `setting`.
+//   - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+//   - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+//   - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+//   - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+//   - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+//   - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+//   - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+//   - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
+//   - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+//   - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+//   - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
+//   - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
+//   - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
 type LeaseServiceClient interface {
 	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
 	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
@@ -92,6 +94,15 @@ type LeaseServiceClient interface {
 	//
 	// If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
 	// resume the hold until then (S16).
+	//
+	// The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+	// Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+	// connection is dead, and call again or resume.
+	//
+	// A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+	// `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+	// and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+	// once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
 	HoldLease(ctx context.Context, in *HoldLeaseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HoldLeaseResponse], error)
 	// Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error.
 	GetLock(ctx context.Context, in *GetLockRequest, opts ...grpc.CallOption) (*GetLockResponse, error)
@@ -100,6 +111,8 @@ type LeaseServiceClient interface {
 	// Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
 	// becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
 	// quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+	//
+	// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
 	WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error)
 	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
 	// client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
@@ -264,25 +277,27 @@ func (c *leaseServiceClient) ResolvePath(ctx context.Context, in *ResolvePathReq
 // Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
 // never by the message.
 //
-// - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-// - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-// - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-// - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-// - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+//   - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
+//   - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+//   - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
+//   - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
+//   - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
+//   - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+//   - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; metadata `caller`, `right`, `host_id`,
+//     `function`, `setting`.
+//   - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+//   - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+//   - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+//   - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+//   - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+//   - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+//   - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+//   - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
+//   - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+//   - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+//   - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
+//   - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
+//   - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
 type LeaseServiceServer interface {
 	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
 	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
@@ -308,6 +323,15 @@ type LeaseServiceServer interface {
 	//
 	// If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
 	// resume the hold until then (S16).
+	//
+	// The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+	// Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+	// connection is dead, and call again or resume.
+	//
+	// A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+	// `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+	// and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+	// once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
 	HoldLease(*HoldLeaseRequest, grpc.ServerStreamingServer[HoldLeaseResponse]) error
 	// Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error.
 	GetLock(context.Context, *GetLockRequest) (*GetLockResponse, error)
@@ -316,6 +340,8 @@ type LeaseServiceServer interface {
 	// Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
 	// becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
 	// quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+	//
+	// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
 	WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error
 	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
 	// client on another kernel than the sidecar's must call it from time to time, at least every third of the lease

@@ -436,6 +436,9 @@ Global___Resume: typing_extensions.TypeAlias = Resume
 class Waiting(google.protobuf.message.Message):
     """The caller waits for the lock. Sent when the wait begins, and again when the sidecar finds the lock still held and
     the position or the holder has changed.
+
+    Repeated at least every 30 s, with the current position and record. A client that receives nothing for much longer
+    can assume that the connection is dead.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor

@@ -2205,6 +2205,8 @@ export const ResolvePathResponse: MessageFns<ResolvePathResponse> = {
  * - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
  * - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
  * - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+ * - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; metadata `caller`, `right`, `host_id`,
+ *   `function`, `setting`.
  * - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
  * - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
  * - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
@@ -2278,6 +2280,15 @@ export const LeaseServiceService = {
    *
    * If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
    * resume the hold until then (S16).
+   *
+   * The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+   * Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+   * connection is dead, and call again or resume.
+   *
+   * A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+   * `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+   * and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+   * once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
    */
   holdLease: {
     path: "/leasehold.v1.LeaseService/HoldLease" as const,
@@ -2312,6 +2323,8 @@ export const LeaseServiceService = {
    * Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
    * becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
    * quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+   *
+   * Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
    */
   watchLock: {
     path: "/leasehold.v1.LeaseService/WatchLock" as const,
@@ -2409,6 +2422,15 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    *
    * If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
    * resume the hold until then (S16).
+   *
+   * The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+   * Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+   * connection is dead, and call again or resume.
+   *
+   * A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+   * `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+   * and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+   * once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
    */
   holdLease: handleServerStreamingCall<HoldLeaseRequest, HoldLeaseResponse>;
   /** Returns the record of one lock. A lock that was never acquired is AVAILABLE; that is not an error. */
@@ -2419,6 +2441,8 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    * Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
    * becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
    * quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+   *
+   * Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
    */
   watchLock: handleServerStreamingCall<WatchLockRequest, WatchLockResponse>;
   /**
@@ -2516,6 +2540,15 @@ export interface LeaseServiceClient extends Client {
    *
    * If the stream ends in any other way, the client may act until the end of the validity that it was told, and may
    * resume the hold until then (S16).
+   *
+   * The stream is never silent for long: a caller that waits receives Waiting at least every 30 s, and a holder receives
+   * Renewed at least every third of the lease duration. A client that receives nothing for 90 s can assume that the
+   * connection is dead, and call again or resume.
+   *
+   * A stream that ends with UNAVAILABLE is an interruption and no loss: resume the hold, or wait again. A sidecar with
+   * `drain.hand_over` ends all streams like this when it is stopped (SHUTTING_DOWN). It has renewed each hold once more,
+   * and the holds are resumed at its replacement, which has the same address (S15). A hold of AcquireLease is renewed
+   * once more as well. It cannot be resumed or released elsewhere, and ends with its validity.
    */
   holdLease(request: HoldLeaseRequest, options?: Partial<CallOptions>): ClientReadableStream<HoldLeaseResponse>;
   holdLease(
@@ -2559,6 +2592,8 @@ export interface LeaseServiceClient extends Client {
    * Sends a lock's record now and at each change, until the caller cancels. For callers that want to know when a lock
    * becomes available; it excludes nobody. Changes made elsewhere appear with a delay of some seconds, and several
    * quick changes may appear as one. UNAVAILABLE when the store cannot be read or the sidecar shuts down: call again.
+   *
+   * Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
    */
   watchLock(request: WatchLockRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchLockResponse>;
   watchLock(
