@@ -288,6 +288,6 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 20);
+        assert_eq!(seen, 21);
     }
 }

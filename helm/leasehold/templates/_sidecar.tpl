@@ -41,6 +41,7 @@
 {{/* Its callers are in other pods: they resume their holds at the pod that replaces this one. */}}
 {{- $_ := set $s "drain.hand_over" true -}}
 {{- $_ := set $s "listen.direct" $v.listen.direct -}}
+{{- with $v.standalone.access }}{{ $_ := set $s "access" (toJson .) }}{{ end -}}
 {{- $_ := set $s "listen.tcp" (printf "0.0.0.0:%d" (int $v.listen.port)) -}}
 {{- $_ := set $s "listen.tls.certificate" "/etc/leasehold/tls/tls.crt" -}}
 {{- $_ := set $s "listen.tls.key" "/etc/leasehold/tls/tls.key" -}}
