@@ -20,4 +20,6 @@ mod tls;
 
 pub use convert::Limits;
 pub use listen::ListenError;
-pub use server::{MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process};
+pub use server::{
+    MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
+};

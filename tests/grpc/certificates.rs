@@ -1,14 +1,15 @@
 //! TLS, with and without certificates of clients.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use leasehold::grpc::{Server, Settings, TcpSettings, Tls};
-use leasehold_client::proto::{HoldLeaseRequest, LockKey, hold_lease_request::Start};
-use leasehold_client::{Client, ClientBuilder, Error};
+use leasehold_client::proto::{HoldLeaseRequest, hold_lease_request::Start};
+use leasehold_client::{Client, ClientBuilder, Error, LeaseSpec, LockKey, Tls as ClientTls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Account, LIMITS, Sidecar, seconds, spec};
+use crate::rig::{Account, LIMITS, Sidecar, spec};
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 
@@ -60,7 +61,7 @@ async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&Issuer>) -> 
 }
 
 async fn resolved(client: ClientBuilder) -> Result<String, Error> {
-    let key = LockKey { function: "nightly".to_owned(), ..LockKey::default() };
+    let key = LockKey::new("nightly", "");
     Ok(client.connect().await?.resolve_path(key).await?.lock_path)
 }
 
@@ -71,7 +72,7 @@ async fn calls_are_encrypted_and_the_sidecar_shows_its_certificate() {
     let issuer = authority();
     let endpoint = serve(&sidecar, &issuer, None).await;
     assert!(endpoint.starts_with("https://127.0.0.1:"), "{endpoint}");
-    let trusting = |issuer: &Issuer| Client::builder(&endpoint).ca_certificate(issuer.pem());
+    let trusting = |issuer: &Issuer| Client::builder(&endpoint).tls(ClientTls::new(issuer.pem()));
     resolved(trusting(&issuer)).await.unwrap();
     let other = authority();
     let refused = resolved(trusting(&other)).await.unwrap_err();
@@ -86,13 +87,17 @@ async fn clients_without_a_certificate_of_the_right_authority_do_not_come_in() {
     let sidecar = account.sidecar();
     let (servers, clients, strangers) = (authority(), authority(), authority());
     let endpoint = serve(&sidecar, &servers, Some(&clients)).await;
-    let client = || Client::builder(&endpoint).ca_certificate(servers.pem());
-    assert!(resolved(client()).await.is_err(), "without a certificate");
+    let client = |tls: ClientTls| resolved(Client::builder(&endpoint).tls(tls));
+    let trusting = || ClientTls::new(servers.pem());
     let (certificate, key) = issued(&strangers);
-    let stranger = client().client_certificate(certificate, key);
-    assert!(resolved(stranger).await.is_err(), "with a stranger's certificate");
+    for tls in [trusting(), trusting().with_certificate(certificate, key)] {
+        let refused = client(tls).await.unwrap_err();
+        assert!(matches!(refused, Error::CertificateRefused { .. }), "{refused:?}");
+        let told = refused.to_string();
+        assert!(told.contains("wants a client certificate that it trusts"), "{told}");
+    }
     let (certificate, key) = issued(&clients);
-    resolved(client().client_certificate(certificate, key)).await.unwrap();
+    client(trusting().with_certificate(certificate, key)).await.unwrap();
 }
 
 /// S14: the fate of the connection under the encryption counts.
@@ -102,7 +107,7 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let sidecar = account.sidecar();
     let issuer = authority();
     let endpoint = serve(&sidecar, &issuer, None).await;
-    let client = || Client::builder(&endpoint).ca_certificate(issuer.pem());
+    let client = || Client::builder(&endpoint).tls(ClientTls::new(issuer.pem()));
     let channel = client().channel().await.unwrap();
     let mut dying = leasehold_client::proto::lease_service_client::LeaseServiceClient::new(channel);
     let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
@@ -111,10 +116,9 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let mut stream = dying.hold_lease(request).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop((stream, dying));
-    let mut patient = spec("nightly");
-    patient.wait = seconds(3_600);
+    let patient = LeaseSpec::new("nightly", "").with_wait(Duration::from_secs(3_600));
     let next = client().connect().await.unwrap();
-    let bound = std::time::Duration::from_secs(50);
+    let bound = Duration::from_secs(50);
     let answer = tokio::time::timeout(bound, next.acquire(patient)).await;
     assert!(answer.unwrap().unwrap().granted().is_some());
 }
