@@ -1,15 +1,19 @@
-//! `leasehold acquire`: take a lock by a call of its own.
+//! `leasehold acquire`: acquire a lock for a script.
 
-use leasehold_client::{LeaseSpec, Outcome};
+use std::time::Duration;
+
+use leasehold_client::{Client, Error, Grant, LeaseSpec, Outcome, Reason};
 use serde::Serialize;
 
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
+use super::patience::Patience;
 use super::record::{self, BusyView, GrantView};
+use super::shell;
 use super::spec::SpecArgs;
 
-/// Takes a lock; the sidecar renews it until `release`, `--max-hold` (the sidecar's default: 10 min) or shutdown,
+/// Acquires a lock; the sidecar renews it until `release`, `--max-hold` (the sidecar's default: 10 min) or shutdown,
 /// whether or not anybody still works. Prefer `run` where a command can be given.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 granted, 75 busy.")]
@@ -26,27 +30,68 @@ pub(super) struct Args {
 }
 
 #[derive(Serialize)]
-struct NotHad {
+struct BusyDocument {
     busy: BusyView,
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let spec = LeaseSpec { request_id: args.request_id.unwrap_or_default(), ..args.spec.spec()? };
-    let client = args.endpoint.builder()?.connect().await?;
+    let mut patience = Patience::new(args.spec.wait);
+    // One that is tried again after a lost answer must get the same hold, and not wait for itself.
+    let request_id = args.request_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    let spec = args.spec.spec()?.with_request_id(request_id);
     let format = args.output.output;
-    match client.acquire(spec).await? {
+    let client = loop {
+        match args.endpoint.builder()?.connect().await {
+            Ok(client) => break client,
+            Err(error) => patience.after(error.into()).await?,
+        }
+    };
+    match acquire(&client, spec, &mut patience).await? {
         Outcome::Granted(grant) => {
-            output::result(format, || record::grant_text(&grant), &GrantView::from(&grant))?;
+            output::result(format, || shell::grant_text(&grant), &GrantView::from(&grant))?;
             Ok(Exit::Success)
         }
         Outcome::Busy(busy) => {
-            let document = NotHad { busy: BusyView::from(busy.as_ref()) };
+            let document = BusyDocument { busy: BusyView::from(busy.as_ref()) };
             match format {
                 output::Format::Text => output::note(&record::busy_text(&busy)),
                 output::Format::Json => output::result(format, String::new, &document)?,
             }
-            Ok(Exit::NotHad)
+            Ok(Exit::Busy)
         }
     }
+}
+
+/// One wait of those that make up a wait without end.
+const ROUND: Duration = Duration::from_secs(3_600);
+/// Sidecars that do not even allow this allow no wait at all.
+const SHORTEST_ROUND: Duration = Duration::from_secs(1);
+
+/// Asks until the wait is over.
+async fn acquire(
+    client: &Client,
+    spec: LeaseSpec,
+    patience: &mut Patience,
+) -> anyhow::Result<Outcome<Grant>> {
+    let mut round = ROUND;
+    loop {
+        let left = patience.left();
+        match client.acquire(spec.clone().with_wait(left.unwrap_or(round))).await {
+            Ok(Outcome::Busy(_)) if left.is_none() => {}
+            Ok(outcome) => return Ok(outcome),
+            Err(error) if left.is_none() && is_too_long(&error) && round > SHORTEST_ROUND => {
+                round /= 2;
+            }
+            Err(error) => patience.after(error.into()).await?,
+        }
+    }
+}
+
+/// Whether only the wait was too long for the sidecar (`locks.wait_ceiling`).
+fn is_too_long(error: &Error) -> bool {
+    let Error::Refused(refusal) = error else { return false };
+    refusal.reason == Some(Reason::InvalidField)
+        && !refusal.violations.is_empty()
+        && refusal.violations.iter().all(|violation| violation.field.ends_with("wait"))
 }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use leasehold_client::proto::{BreakLockRequest, BreakMode, BreakOutcome};
+use leasehold_client::{BreakLock, BreakMode, BreakOutcome};
 use serde::Serialize;
 
 use super::connection::ConnectionArgs;
@@ -38,7 +38,7 @@ pub(super) struct Args {
 
 #[derive(Serialize)]
 struct Broken {
-    outcome: &'static str,
+    outcome: String,
     free_in_seconds: Option<f64>,
     lock: Option<LockView>,
 }
@@ -49,31 +49,26 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.now && !args.yes {
         confirm(&record::selector_text(&lock))?;
     }
-    let request = BreakLockRequest {
-        lock: Some(lock),
-        reason: args.reason,
-        mode: if args.now { BreakMode::Now } else { BreakMode::RunOut }.into(),
-        broken_by: args.by.unwrap_or_default(),
-    };
+    let mode = if args.now { BreakMode::Now } else { BreakMode::RunOut };
+    let request = BreakLock::new(lock, args.reason)
+        .with_mode(mode)
+        .with_broken_by(args.by.unwrap_or_default());
     let link = args.connection.link().await?;
     let answer = link.client.break_lock(request).await?;
     link.close().await;
-    let free_in = answer.free_in.as_ref().map(|free_in| record::span(Some(free_in)));
-    let (outcome, text) = match answer.outcome() {
+    let free_in = answer.free_in;
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the client's outcomes may grow")]
+    let text = match answer.outcome {
         BreakOutcome::Breaking => {
             let free_in = record::whole_millis(free_in.unwrap_or_default());
             let free_in = humantime::format_duration(free_in);
-            ("breaking", format!("broken: the lock is free in {free_in}"))
+            format!("broken: the lock is available in {free_in}")
         }
-        BreakOutcome::Unspecified | BreakOutcome::Broken => {
-            ("broken", "broken: the lock is free".to_owned())
-        }
-        BreakOutcome::NotHeld => {
-            ("not_held", "nobody had the lock, so nothing was broken".to_owned())
-        }
+        BreakOutcome::NotHeld => "nobody had the lock, so nothing was broken".to_owned(),
+        _ => "broken: the lock is available".to_owned(),
     };
     let broken = Broken {
-        outcome,
+        outcome: answer.outcome.as_str().to_ascii_lowercase(),
         free_in_seconds: free_in.map(|span| span.as_secs_f64()),
         lock: answer.record.as_ref().map(LockView::from),
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use leasehold_client::{Client, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
+use leasehold_client::{Client, ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Tls};
 
 use super::engine::{self, Engine};
 use super::exit::UsageError;
@@ -99,20 +99,42 @@ impl EndpointArgs {
         let variable = std::env::var(ENDPOINT_VARIABLE).ok().filter(|text| !text.is_empty());
         let endpoint = self.endpoint.clone().or(variable);
         let mut builder = Client::builder(endpoint.unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned()));
-        if let Some(path) = &self.ca_file {
-            builder = builder.ca_certificate(read("--ca-file", path)?);
-        }
-        if let (Some(certificate), Some(key)) = (&self.certificate_file, &self.key_file) {
-            let certificate = read("--certificate-file", certificate)?;
-            builder = builder.client_certificate(certificate, read("--key-file", key)?);
+        if let Some(tls) = self.tls()? {
+            // Read again for each connection: certificates are renewed while a command runs.
+            let files = self.clone();
+            let newest = move || Ok(files.tls().ok().flatten().unwrap_or_else(|| tls.clone()));
+            builder = builder.tls_with(newest);
         }
         if let Some(name) = &self.server_name {
             builder = builder.server_name(name);
         }
         if let Some(path) = &self.token_file {
-            builder = builder.bearer_token(first_line(&read("--token-file", path)?));
+            read("--token-file", path)?;
+            let path = path.clone();
+            builder = builder.bearer_token_with(move || {
+                std::fs::read_to_string(&path).map(|text| first_line(&text).to_owned())
+            });
         }
         Ok(builder)
+    }
+
+    /// The certificates as they are in the files now, if any are given.
+    fn tls(&self) -> Result<Option<Tls>, UsageError> {
+        let Some(ca) = &self.ca_file else {
+            if self.certificate_file.is_some() {
+                let problem = "--certificate-file needs --ca-file: whom to trust";
+                return Err(UsageError(problem.to_owned()));
+            }
+            return Ok(None);
+        };
+        let tls = Tls::new(read("--ca-file", ca)?);
+        Ok(Some(match (&self.certificate_file, &self.key_file) {
+            (Some(certificate), Some(key)) => {
+                let certificate = read("--certificate-file", certificate)?;
+                tls.with_certificate(certificate, read("--key-file", key)?)
+            }
+            (_, _) => tls,
+        }))
     }
 
     /// Whether any flag was given.

@@ -69,7 +69,7 @@ impl Engine {
 
     /// A client of this engine, through the whole service, without a socket.
     pub(crate) fn client(&self) -> leasehold_client::Client {
-        leasehold_client::Client::over(grpc::in_process(self.coordinator.clone(), self.limits))
+        leasehold_client::Client::over(grpc::pipes(self.coordinator.clone(), self.limits))
     }
 
     /// Lets the releases end that are under way (S6).

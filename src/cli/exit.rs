@@ -19,14 +19,14 @@ pub(crate) enum Exit {
     StaleToken,
     /// 2: the fencing token is newer than any that is known (`check-token`).
     UnknownToken,
-    /// 64: the command line, or a value in it, makes no sense.
+    /// 64: the command line, or a value in it, is invalid.
     Usage,
     /// 69: the sidecar or the store cannot be reached, or is not ready.
     Unavailable,
     /// 70: something is broken that trying again does not mend.
     Internal,
-    /// 75: the lock was not had.
-    NotHad,
+    /// 75: the lock is busy.
+    Busy,
     /// 76: the lock was lost.
     Lost,
     /// 77: the sidecar or the store does not allow it.
@@ -52,7 +52,7 @@ impl Exit {
             Self::Usage => 64,
             Self::Unavailable => 69,
             Self::Internal => 70,
-            Self::NotHad => 75,
+            Self::Busy => 75,
             Self::Lost => 76,
             Self::Denied => 77,
             Self::Misconfigured => 78,
@@ -67,7 +67,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A command line that can be parsed and makes no sense all the same.
+/// A command line that can be parsed and is invalid all the same.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
@@ -122,7 +122,8 @@ fn of_client(error: &ClientError) -> Exit {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the client's errors may grow")]
     match error {
         ClientError::Endpoint { .. } => Exit::Usage,
-        ClientError::Unreachable { .. } => Exit::Unavailable,
+        ClientError::Unreachable { .. } | ClientError::NotReleased(_) => Exit::Unavailable,
+        ClientError::CertificateRefused { .. } => Exit::Denied,
         ClientError::Refused(refusal) => of_refusal(refusal),
         ClientError::Lost(_) => Exit::Lost,
         _ => Exit::Internal,
@@ -159,6 +160,7 @@ fn of_refusal(refusal: &Refusal) -> Exit {
 
 /// Without a reason of ours it was the connection, a proxy, or a newer sidecar.
 fn of_code(code: Code) -> Exit {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the client's codes may grow")]
     match code {
         Code::InvalidArgument | Code::OutOfRange => Exit::Usage,
         Code::PermissionDenied | Code::Unauthenticated => Exit::Denied,
@@ -167,14 +169,7 @@ fn of_code(code: Code) -> Exit {
         | Code::Cancelled
         | Code::Unknown
         | Code::ResourceExhausted => Exit::Unavailable,
-        Code::Ok
-        | Code::NotFound
-        | Code::AlreadyExists
-        | Code::FailedPrecondition
-        | Code::Aborted
-        | Code::Unimplemented
-        | Code::Internal
-        | Code::DataLoss => Exit::Internal,
+        _ => Exit::Internal,
     }
 }
 
@@ -186,7 +181,7 @@ pub(crate) const fn of_store(error: &StoreError) -> Exit {
         | StoreError::Recreated { .. } => Exit::Unavailable,
         StoreError::Denied { .. } => Exit::Denied,
         StoreError::ContainerMissing { .. } | StoreError::Fatal { .. } => Exit::Misconfigured,
-        StoreError::Contended => Exit::NotHad,
+        StoreError::Contended => Exit::Busy,
         StoreError::LeaseLost { .. } => Exit::Lost,
         StoreError::Changed | StoreError::NotFound | StoreError::NotHeld => Exit::Internal,
     }
@@ -208,7 +203,7 @@ mod tests {
             Exit::Usage,
             Exit::Unavailable,
             Exit::Internal,
-            Exit::NotHad,
+            Exit::Busy,
             Exit::Lost,
             Exit::Denied,
             Exit::Misconfigured,
@@ -220,7 +215,7 @@ mod tests {
     #[test]
     fn the_first_cause_that_has_a_code_decides() {
         let error = Err::<(), _>(StoreError::Contended).context("asking the store").unwrap_err();
-        assert_eq!(of_error(&error), Exit::NotHad);
+        assert_eq!(of_error(&error), Exit::Busy);
         assert_eq!(of_error(&anyhow::anyhow!("anything else")), Exit::Internal);
         assert_eq!(of_error(&UsageError("no".to_owned()).into()), Exit::Usage);
     }

@@ -11,7 +11,7 @@ use super::record::{self, ValidityView};
 use super::release::LeaseArgs;
 use super::spec::span;
 
-/// Sets a new bound of a hold that `acquire` took, counted from now.
+/// Sets a new bound of a hold that `acquire` acquired, counted from now.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 extended; 76 the hold is over.")]
 pub(super) struct Args {
@@ -38,8 +38,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let client = args.endpoint.builder()?.connect().await?;
     let answer = client.extend(lease_id, args.max_hold).await?;
     let extended = Extended {
-        max_hold_ends_at: record::moment(answer.max_hold_ends_at.as_ref()),
-        validity: ValidityView::from(&answer.validity.unwrap_or_default()),
+        max_hold_ends_at: record::moment(answer.max_hold_ends_at),
+        validity: ValidityView::from(&answer.validity),
     };
     let text = || {
         let ends = extended.max_hold_ends_at.as_deref().unwrap_or("then");

@@ -1,7 +1,6 @@
 //! `leasehold ls`: locks as a table.
 
-use leasehold_client::Client;
-use leasehold_client::proto::{ListLocksRequest, LockRecord, list_locks_request};
+use leasehold_client::{Client, ListLocks, LockRecord, LocksUnder};
 
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
@@ -29,11 +28,11 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let under = match (args.host_id, args.prefix) {
-        (Some(host_id), _) => Some(list_locks_request::Under::HostId(host_id)),
-        (None, Some(prefix)) => Some(list_locks_request::Under::Prefix(prefix)),
-        (None, None) => None,
+        (Some(host_id), _) => LocksUnder::HostId(host_id),
+        (None, Some(prefix)) => LocksUnder::Prefix(prefix),
+        (None, None) => LocksUnder::OwnHostId,
     };
-    let request = ListLocksRequest { under, held_only: args.held, ..ListLocksRequest::default() };
+    let request = ListLocks::under(under).held_only(args.held);
     let link = args.connection.link().await?;
     let records = all_pages(&link.client, request).await?;
     link.close().await;
@@ -42,10 +41,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Success)
 }
 
-async fn all_pages(
-    client: &Client,
-    mut request: ListLocksRequest,
-) -> anyhow::Result<Vec<LockRecord>> {
+async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Vec<LockRecord>> {
     let mut records = Vec::new();
     loop {
         let page = client.list_locks(request.clone()).await?;
@@ -53,6 +49,6 @@ async fn all_pages(
         if page.next_page_token.is_empty() {
             return Ok(records);
         }
-        request.page_token = page.next_page_token;
+        request = request.page(page.next_page_token);
     }
 }

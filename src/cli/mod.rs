@@ -1,6 +1,6 @@
 //! The command line: one file a command, each with `Args` and `run`.
 //!
-//! Rules: S13 (the belief ends before the release is sent), S15 (signals), S19 (bad input), S20 (no secret in the
+//! Rules: S13 (the validity ends before the release is sent), S15 (signals), S19 (bad input), S20 (no secret in the
 //! process list), S21. May import: everything. To add a command: a file here with `Args` and `run`, a line in
 //! [`Command`] and in each match below, `tests/cli/<command>.rs`, a section in docs/cli.md. Only `output.rs` prints,
 //! and only `exit.rs` knows exit codes.
@@ -18,13 +18,16 @@ mod extend;
 mod gc;
 mod install;
 mod ls;
+mod man;
 mod output;
 mod path;
+mod patience;
 mod probe;
 mod record;
 mod release;
 mod run;
 mod serve;
+mod shell;
 mod show;
 mod signals;
 mod spec;
@@ -49,7 +52,7 @@ struct CommandLine {
 }
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 done; 64 usage; 69 sidecar or store unavailable; 70 broken; 75 the lock was not had; 76 the lock was \
+Exit codes: 0 done; 64 usage; 69 sidecar or store unavailable; 70 internal; 75 the lock is busy; 76 the lock was \
 lost; 77 not allowed; 78 configuration. check-token: 1 stale, 2 unknown. run: the command's own; 126 and 127 when it \
 cannot be run; 128 and the signal's number when a signal ended it.";
 
@@ -59,13 +62,13 @@ cannot be run; 128 and the signal's number when a signal ended it.";
 pub enum Command {
     /// Run the sidecar.
     Serve(serve::Args),
-    /// Take a lock, run a command while it is held, release it.
+    /// Acquire a lock, run a command while it is held, release it.
     Run(run::Args),
-    /// Take a lock by a call of its own, for scripts: the sidecar renews it until it is released.
+    /// Acquire a lock, for scripts: the sidecar renews it until it is released.
     Acquire(acquire::Args),
-    /// Give back a lock that `acquire` took.
+    /// Release a lock that `acquire` acquired.
     Release(release::Args),
-    /// Set how long a lock that `acquire` took may still be held.
+    /// Set how long a lock that `acquire` acquired may still be held.
     Extend(extend::Args),
     /// List locks.
     Ls(ls::Args),
@@ -85,12 +88,14 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Delete locks in the store that nobody has held for long.
     Gc(gc::Args),
-    /// Put load on a sidecar of its own, and report what came of it.
+    /// Put load on a sidecar of its own, and report the result.
     Bench(bench::Args),
     /// Copy this program into a folder: for containers of other images.
     Install(install::Args),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Args),
+    /// Write manual pages.
+    Man(man::Args),
     /// Become the command of `run`, and die with it.
     #[command(name = run::EXEC, hide = true)]
     RunExec(run::exec::Args),
@@ -154,6 +159,7 @@ impl Command {
             | Self::Probe(_)
             | Self::Install(_)
             | Self::Completions(_)
+            | Self::Man(_)
             | Self::RunExec(_)
             | Self::RunSentinel(_) => Format::Text,
         }
@@ -178,13 +184,14 @@ impl Command {
             Self::Bench(args) => bench::run(args).await,
             Self::Install(args) => install::run(&args),
             Self::Completions(args) => completions::run(&args),
+            Self::Man(args) => man::run(&args),
             Self::RunExec(args) => run::exec::run(args),
             Self::RunSentinel(args) => run::sentinel::run(&args),
         }
     }
 }
 
-/// The whole command line, for completions.
+/// The whole command line, for completions and manual pages.
 fn command_line() -> clap::Command {
     CommandLine::command()
 }

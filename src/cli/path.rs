@@ -7,9 +7,12 @@ use super::exit::Exit;
 use super::output::{self, OutputArgs};
 use super::spec::KeyArgs;
 
-/// Shows the lock path of a name and how it comes about. Takes nothing and asks no store.
+/// Shows the lock path of a name and what it is made of. Acquires nothing and asks no store.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// What the lock is for; the same as --function.
+    #[arg(value_name = "FUNCTION", conflicts_with = "function")]
+    name: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
     #[command(flatten)]
@@ -29,7 +32,7 @@ struct Resolved {
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let key = args.key.key()?;
+    let key = args.key.named(args.name).key()?;
     let link = args.connection.link().await?;
     let answer = link.client.resolve_path(key).await?;
     link.close().await;

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{ClientBuilder, Code};
-use tonic_health::pb::HealthCheckRequest;
-use tonic_health::pb::health_check_response::ServingStatus;
-use tonic_health::pb::health_client::HealthClient;
+use leasehold_client::{Code, Error, Health};
 
 use super::connection::EndpointArgs;
 use super::exit::{Exit, UnavailableError};
@@ -38,11 +35,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
-    let builder = args.endpoint.builder()?;
     let clock = BootClock::new();
     let end = clock.now() + args.wait;
     loop {
-        let asked = tokio::time::timeout(ANSWER_TIMEOUT, ask(&builder, &args)).await;
+        let asked = tokio::time::timeout(ANSWER_TIMEOUT, ask(&args)).await;
         let problem = match asked {
             Ok(Ok(())) => {
                 output::print(if args.live { "alive" } else { "ready" })?;
@@ -53,10 +49,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
                 UnavailableError("the sidecar does not answer in time".to_owned()).into()
             }
         };
-        let hopeless = matches!(
-            problem.downcast_ref::<leasehold_client::Error>(),
-            Some(leasehold_client::Error::Endpoint { .. })
-        );
+        let hopeless = matches!(problem.downcast_ref::<Error>(), Some(Error::Endpoint { .. }));
         if hopeless || clock.now() + PAUSE > end {
             return Err(problem);
         }
@@ -64,27 +57,24 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
 }
 
-async fn ask(builder: &ClientBuilder, args: &Args) -> anyhow::Result<()> {
-    let channel = builder.channel().await?;
+async fn ask(args: &Args) -> anyhow::Result<()> {
+    let client = args.endpoint.builder()?.connect().await?;
     let service = args.service.as_str();
-    let request = HealthCheckRequest { service: service.to_owned() };
-    let answer = HealthClient::new(channel).check(request).await.map_err(|status| {
-        let problem = if status.code() == Code::NotFound {
-            format!("the sidecar knows no service {service:?}; try leasehold.v1.LeaseService")
-        } else if status.code() == Code::Unimplemented {
-            "what answers there has no health service, so it is no sidecar".to_owned()
-        } else {
-            format!("the sidecar does not answer: {}", status.message())
-        };
-        UnavailableError(problem)
+    let health = client.health(service).await.map_err(|error| match error.code() {
+        Some(Code::NotFound) => UnavailableError(format!(
+            "the sidecar knows no service {service:?}; try leasehold.v1.LeaseService"
+        ))
+        .into(),
+        Some(Code::Unimplemented) => UnavailableError(
+            "what answers there has no health service, so it is no sidecar".to_owned(),
+        )
+        .into(),
+        _ => anyhow::Error::from(error).context("the sidecar does not answer"),
     })?;
-    match answer.into_inner().status() {
-        ServingStatus::Serving => Ok(()),
-        ServingStatus::NotServing if args.live => Ok(()),
-        ServingStatus::NotServing | ServingStatus::Unknown | ServingStatus::ServiceUnknown => {
-            let problem = "the sidecar answers and is not ready: it cannot use its store, or is shutting down; \
-                           its log and /readyz say why";
-            Err(UnavailableError(problem.to_owned()).into())
-        }
+    if health == Health::Serving || args.live {
+        return Ok(());
     }
+    let problem = "the sidecar answers and is not ready: it cannot use its store, or is shutting down; its log and \
+                   /readyz say why";
+    Err(UnavailableError(problem.to_owned()).into())
 }

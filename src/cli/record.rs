@@ -1,12 +1,11 @@
 //! What commands show of grants and locks, for people and as JSON.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_client::LockSelector;
-use leasehold_client::proto::{
-    BreakNote, Busy, BusyReason, Grant, LockKey, LockMode, LockRecord, LockState, Validity,
-    lock_selector,
+use leasehold_client::{
+    BreakNote, Busy, BusyReason, Grant, LockKey, LockMode, LockRecord, LockSelector, LockState,
+    Validity,
 };
 use serde::Serialize;
 
@@ -54,12 +53,12 @@ struct BreakView {
 /// A grant as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct GrantView {
-    lease_id: String,
-    fencing_token: u64,
-    lock_path: String,
+    pub(super) lease_id: String,
+    pub(super) fencing_token: u64,
+    pub(super) lock_path: String,
     host_id: String,
     acquired_at: Option<String>,
-    expires_at: Option<String>,
+    pub(super) expires_at: Option<String>,
     validity: ValidityView,
 }
 
@@ -72,7 +71,7 @@ pub(crate) struct ValidityView {
     valid_for_seconds: f64,
 }
 
-/// A lock that was not had, as JSON.
+/// A lock that is busy, as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct BusyView {
     reason: &'static str,
@@ -92,9 +91,9 @@ impl From<&LockRecord> for LockView {
             host_type: record.host_type.clone(),
             key: record.key.as_ref().map(KeyView::from),
             labels: record.labels.clone(),
-            acquired_at: moment(record.acquired_at.as_ref()),
-            resting_until: moment(record.resting_until.as_ref()),
-            written_at: moment(record.written_at.as_ref()),
+            acquired_at: moment(record.acquired_at),
+            resting_until: moment(record.resting_until),
+            written_at: moment(record.written_at),
             waiters_here: record.waiters_here,
             held_here: record.held_here,
             break_note: record.break_note.as_ref().map(BreakView::from),
@@ -104,10 +103,7 @@ impl From<&LockRecord> for LockView {
 
 impl From<&LockKey> for KeyView {
     fn from(key: &LockKey) -> Self {
-        let mode = match key.mode() {
-            LockMode::Unspecified | LockMode::Function => "function",
-            LockMode::Listener => "listener",
-        };
+        let mode = if key.mode == LockMode::Listener { "listener" } else { "function" };
         Self { function: key.function.clone(), scope: key.scope.clone(), mode }
     }
 }
@@ -117,7 +113,7 @@ impl From<&BreakNote> for BreakView {
         Self {
             reason: note.reason.clone(),
             broken_by: note.broken_by.clone(),
-            broken_at: moment(note.broken_at.as_ref()),
+            broken_at: moment(note.broken_at),
             fencing_token: note.fencing_token,
         }
     }
@@ -130,20 +126,19 @@ impl From<&Grant> for GrantView {
             fencing_token: grant.fencing_token,
             lock_path: grant.lock_path.clone(),
             host_id: grant.host_id.clone(),
-            acquired_at: moment(grant.acquired_at.as_ref()),
-            expires_at: moment(grant.expires_at.as_ref()),
-            validity: ValidityView::from(&grant.validity.clone().unwrap_or_default()),
+            acquired_at: moment(grant.acquired_at),
+            expires_at: moment(grant.expires_at),
+            validity: ValidityView::from(&grant.validity),
         }
     }
 }
 
 impl From<&Validity> for ValidityView {
     fn from(validity: &Validity) -> Self {
-        let until = validity.valid_until.clone().unwrap_or_default();
         Self {
-            boot_id: until.boot_id,
-            valid_until_seconds: span(until.since_boot.as_ref()).as_secs_f64(),
-            valid_for_seconds: span(validity.valid_for.as_ref()).as_secs_f64(),
+            boot_id: validity.boot_id.clone(),
+            valid_until_seconds: validity.valid_until.since_boot().as_secs_f64(),
+            valid_for_seconds: validity.valid_for.as_secs_f64(),
         }
     }
 }
@@ -151,32 +146,11 @@ impl From<&Validity> for ValidityView {
 impl From<&Busy> for BusyView {
     fn from(busy: &Busy) -> Self {
         Self {
-            reason: match busy.reason() {
-                BusyReason::Unspecified | BusyReason::Held => "held",
-                BusyReason::Breaking => "breaking",
-                BusyReason::Resting => "resting",
-            },
-            retry_after_seconds: span(busy.retry_after.as_ref()).as_secs_f64(),
+            reason: reason(busy.reason),
+            retry_after_seconds: busy.retry_after.as_secs_f64(),
             lock: busy.record.as_ref().map(LockView::from),
         }
     }
-}
-
-/// The grant as lines that a shell reads as well as a person.
-pub(crate) fn grant_text(grant: &Grant) -> String {
-    let view = GrantView::from(grant);
-    format!(
-        "lease_id={}\nfencing_token={}\nlock_path={}\nvalid_for={}\nexpires_at={}",
-        view.lease_id,
-        view.fencing_token,
-        view.lock_path,
-        humantime::format_duration(whole_millis(span(
-            grant.validity.as_ref().and_then(|validity| validity.valid_for.as_ref())
-        )))
-        .to_string()
-        .replace(' ', ""),
-        view.expires_at.unwrap_or_default(),
-    )
 }
 
 /// Why a lock is busy, in a sentence: who has it, since when.
@@ -184,16 +158,14 @@ pub(crate) fn busy_text(busy: &Busy) -> String {
     let Some(record) = &busy.record else { return "the lock is busy".to_owned() };
     let lock = &record.lock_path;
     let by = holder_text(record);
-    match busy.reason() {
-        BusyReason::Unspecified | BusyReason::Held => format!("the lock {lock} is held{by}"),
-        BusyReason::Breaking => {
-            format!("the lock {lock} was broken, and the lease of its holder runs out first")
-        }
-        BusyReason::Resting => {
-            let until = moment(record.resting_until.as_ref());
+    match reason(busy.reason) {
+        "breaking" => format!("the lock {lock} was broken, and its holder's lease expires first"),
+        "resting" => {
+            let until = moment(record.resting_until);
             let until = until.map(|until| format!(" until {until}")).unwrap_or_default();
             format!("the lock {lock} rests{until}, as its last holder asked (min_hold)")
         }
+        _ => format!("the lock {lock} is held{by}"),
     }
 }
 
@@ -205,7 +177,7 @@ pub(crate) fn holder_text(record: &LockRecord) -> String {
         (false, false) => format!(" by {holder}"),
         (false, true) => format!(", last recorded holder {holder}"),
     };
-    let since = moment(record.acquired_at.as_ref());
+    let since = moment(record.acquired_at);
     format!("{by}{}", since.map(|since| format!(", since {since}")).unwrap_or_default())
 }
 
@@ -213,13 +185,13 @@ pub(crate) fn holder_text(record: &LockRecord) -> String {
 pub(crate) fn locks_table(records: &[LockRecord]) -> String {
     let now = wall();
     let rows = records.iter().map(|record| {
-        let taken = LockState::Available != record.state();
+        let taken = LockState::Available != record.state;
         vec![
             record.lock_path.clone(),
             state(record).to_owned(),
             holder(record),
             record.fencing_token.map(|token| token.to_string()).unwrap_or_default(),
-            if taken { age(record.acquired_at.as_ref(), now) } else { String::new() },
+            if taken { age(record.acquired_at, now) } else { String::new() },
             printable(&record.host_type),
             record.waiters_here.to_string(),
         ]
@@ -233,7 +205,7 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
     let now = wall();
     let view = LockView::from(record);
     let since = view.acquired_at.clone().map(|at| {
-        let ago = age(record.acquired_at.as_ref(), now);
+        let ago = age(record.acquired_at, now);
         format!("{at} ({ago} ago)")
     });
     let labels: Vec<String> =
@@ -277,21 +249,37 @@ fn holder(record: &LockRecord) -> String {
 
 /// What a lock is doing.
 pub(crate) fn state(record: &LockRecord) -> &'static str {
-    match record.state() {
-        // The API says to treat a state that is not known as held.
-        LockState::Unspecified | LockState::Held => "held",
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the API says to take a state that is not known for held"
+    )]
+    match record.state {
         LockState::Available => "available",
         LockState::Breaking => "breaking",
         LockState::Resting => "resting",
+        _ => "held",
+    }
+}
+
+/// Why a lock is busy, in a word.
+fn reason(reason: BusyReason) -> &'static str {
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "the API says to take a reason that is not known for held"
+    )]
+    match reason {
+        BusyReason::Breaking => "breaking",
+        BusyReason::Resting => "resting",
+        _ => "held",
     }
 }
 
 /// What the user called the lock, for messages.
 pub(crate) fn selector_text(selector: &LockSelector) -> String {
-    match &selector.lock {
-        Some(lock_selector::Lock::LockPath(path)) => path.clone(),
-        Some(lock_selector::Lock::Key(key)) => format!("{} {}", key.function, key.scope),
-        None => String::new(),
+    match selector {
+        LockSelector::Path(path) => path.clone(),
+        LockSelector::Key(key) => format!("{} {}", key.function, key.scope).trim().to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -300,22 +288,20 @@ fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// A span from the wire.
-pub(crate) fn span(wire: Option<&prost_types::Duration>) -> Duration {
-    wire.and_then(|wire| Duration::try_from(*wire).ok()).unwrap_or_default()
-}
-
 /// A span that a person reads.
 pub(crate) fn whole_millis(span: Duration) -> Duration {
     Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A moment of the wall clock, RFC 3339, to the second.
-pub(crate) fn moment(wire: Option<&prost_types::Timestamp>) -> Option<String> {
-    let wire = wire?;
-    let at = UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(wire.seconds).ok()?))?;
+pub(crate) fn moment(at: Option<SystemTime>) -> Option<String> {
     // humantime knows the years up to 9999.
-    (wire.seconds < 253_402_300_800).then(|| humantime::format_rfc3339_seconds(at).to_string())
+    let at = at.filter(|at| seconds(*at).is_some_and(|seconds| seconds < 253_402_300_800))?;
+    Some(humantime::format_rfc3339_seconds(at).to_string())
+}
+
+fn seconds(at: SystemTime) -> Option<u64> {
+    at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 fn wall() -> UnixMillis {
@@ -323,8 +309,8 @@ fn wall() -> UnixMillis {
 }
 
 /// How long ago it was, in its two greatest units.
-fn age(at: Option<&prost_types::Timestamp>, now: UnixMillis) -> String {
-    let Some(at) = at.and_then(|at| u64::try_from(at.seconds).ok()) else { return String::new() };
+fn age(at: Option<SystemTime>, now: UnixMillis) -> String {
+    let Some(at) = at.and_then(seconds) else { return String::new() };
     let text = humantime::format_duration(Duration::from_secs(now.seconds().saturating_sub(at)));
     let text = text.to_string();
     let parts: Vec<&str> = text.split(' ').take(2).collect();
@@ -335,15 +321,23 @@ fn age(at: Option<&prost_types::Timestamp>, now: UnixMillis) -> String {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+    }
+
     fn held() -> LockRecord {
-        LockRecord {
-            lock_path: "leasehold/locks/h/a/~/FUNCTION".to_owned(),
-            state: LockState::Held.into(),
-            fencing_token: Some(7),
-            holder: "pod-1\u{1b}[2J".to_owned(),
-            acquired_at: Some(prost_types::Timestamp { seconds: 1_700_000_000, nanos: 0 }),
-            ..LockRecord::default()
-        }
+        let mut record = LockRecord::default();
+        record.lock_path = "leasehold/locks/h/a/~/FUNCTION".to_owned();
+        record.fencing_token = Some(7);
+        record.holder = "pod-1\u{1b}[2J".to_owned();
+        record.acquired_at = at(1_700_000_000);
+        record
+    }
+
+    fn busy(record: LockRecord) -> Busy {
+        let mut busy = Busy::default();
+        busy.record = Some(record);
+        busy
     }
 
     #[test]
@@ -354,16 +348,16 @@ mod tests {
 
     #[test]
     fn busy_says_who_and_since_when() {
-        let busy = Busy { record: Some(held()), ..Busy::default() };
-        let text = busy_text(&busy);
+        let text = busy_text(&busy(held()));
         assert!(text.contains("pod-1") && text.contains("2023-11-14T22:13:20Z"), "{text}");
     }
 
     #[test]
     fn a_holder_that_is_only_the_last_recorded_is_called_that() {
-        let record = LockRecord { holder_is_last_recorded: true, ..held() };
-        let busy = busy_text(&Busy { record: Some(record.clone()), ..Busy::default() });
-        assert!(busy.contains("is held, last recorded holder pod-1"), "{busy}");
+        let mut record = held();
+        record.holder_is_last_recorded = true;
+        let text = busy_text(&busy(record.clone()));
+        assert!(text.contains("is held, last recorded holder pod-1"), "{text}");
         for text in [lock_text(&record), locks_table(std::slice::from_ref(&record))] {
             assert!(text.contains("(last recorded)"), "{text}");
         }
@@ -373,14 +367,8 @@ mod tests {
 
     #[test]
     fn ages_are_short_and_far_dates_do_no_harm() {
-        let at = prost_types::Timestamp { seconds: 1_000, nanos: 0 };
-        assert_eq!(age(Some(&at), UnixMillis(91_061_000)), "1day 1h");
-        assert_eq!(moment(Some(&prost_types::Timestamp { seconds: i64::MAX, nanos: 0 })), None);
-        assert_eq!(moment(Some(&prost_types::Timestamp { seconds: -1, nanos: 0 })), None);
-    }
-
-    #[test]
-    fn an_unknown_state_is_shown_as_held() {
-        assert_eq!(state(&LockRecord { state: 99, ..LockRecord::default() }), "held");
+        assert_eq!(age(at(1_000), UnixMillis(91_061_000)), "1day 1h");
+        assert_eq!(moment(at(253_402_300_800)), None);
+        assert_eq!(moment(UNIX_EPOCH.checked_sub(Duration::from_secs(1))), None);
     }
 }

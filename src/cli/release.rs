@@ -1,8 +1,8 @@
-//! `leasehold release`: give back what `acquire` took.
+//! `leasehold release`: release what `acquire` acquired.
 
 use std::io::Read as _;
 
-use leasehold_client::proto::{LossReason, ReleaseOutcome};
+use leasehold_client::{LossReason, ReleaseOutcome};
 use serde::Serialize;
 
 use super::connection::EndpointArgs;
@@ -10,7 +10,7 @@ use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use super::record;
 
-/// Gives back a lock that `acquire` took, and waits until the store has it. Stop acting on the lock before.
+/// Releases a lock that `acquire` acquired, and waits until the store has it. Stop acting on the lock before.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 released, now or before; 76 it had been lost before.")]
 pub(super) struct Args {
@@ -62,7 +62,7 @@ impl LeaseArgs {
 
 #[derive(Serialize)]
 struct Released {
-    outcome: &'static str,
+    outcome: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,32 +74,17 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let lease_id = args.lease.lease_id()?;
     let client = args.endpoint.builder()?.connect().await?;
     let result = client.release(lease_id).await?;
-    let outcome = result.outcome();
-    let lost = outcome == ReleaseOutcome::AlreadyLost;
+    let lost = result.outcome == ReleaseOutcome::AlreadyLost;
     let released = Released {
-        outcome: name(outcome),
-        loss_reason: lost.then(|| loss_name(result.loss_reason())),
-        resting_until: record::moment(result.resting_until.as_ref()),
+        outcome: result.outcome.as_str().to_ascii_lowercase(),
+        loss_reason: result.loss_reason.map(LossReason::as_str),
+        resting_until: record::moment(result.resting_until),
     };
-    let text = || match (released.loss_reason, &released.resting_until) {
+    let text = || match (&released.loss_reason, &released.resting_until) {
         (Some(reason), _) => format!("nothing to release: the lock had been lost ({reason})"),
         (None, Some(until)) => format!("released; nobody gets the lock before {until} (min_hold)"),
         (None, None) => released.outcome.replace('_', " "),
     };
     output::result(args.output.output, text, &released)?;
     Ok(if lost { Exit::Lost } else { Exit::Success })
-}
-
-fn name(outcome: ReleaseOutcome) -> &'static str {
-    match outcome {
-        ReleaseOutcome::Unspecified | ReleaseOutcome::Released => "released",
-        ReleaseOutcome::AlreadyLost => "already_lost",
-        ReleaseOutcome::AlreadyReleased => "already_released",
-        ReleaseOutcome::Resting => "resting",
-    }
-}
-
-fn loss_name(reason: LossReason) -> &'static str {
-    let name = reason.as_str_name();
-    name.strip_prefix("LOSS_REASON_").unwrap_or(name)
 }

@@ -1,13 +1,12 @@
 //! Flags that say which lock, and on which terms.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use leasehold_client::proto::LockMode;
 use leasehold_client::{LeaseSpec, LockKey, LockSelector};
 
 use super::exit::UsageError;
+use super::patience::Wait;
 
 /// A duration as people write it.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
@@ -49,22 +48,25 @@ pub(crate) struct KeyArgs {
 }
 
 impl KeyArgs {
+    /// The same with the function that was given without its flag, if one was.
+    pub(crate) fn named(self, function: Option<String>) -> Self {
+        Self { function: function.or(self.function), ..self }
+    }
+
     /// The key.
     ///
     /// # Errors
     /// When nothing was named.
     pub(crate) fn key(self) -> Result<LockKey, UsageError> {
         if self.function.is_none() && self.scope.is_none() {
-            let problem = "no lock is named: give --function, --scope or both";
+            let problem = "no lock is named: give a function (--function), --scope or both";
             return Err(UsageError(problem.to_owned()));
         }
-        let key = LockKey {
-            host_id: self.host_id,
-            host_type: self.host_type,
-            ..LockKey::new(self.function.unwrap_or_default(), self.scope.unwrap_or_default())
-        };
+        let (function, scope) = (self.function, self.scope);
+        let mut key = LockKey::new(function.unwrap_or_default(), scope.unwrap_or_default());
+        (key.host_id, key.host_type) = (self.host_id, self.host_type);
         Ok(match self.mode {
-            Mode::Function => LockKey { mode: LockMode::Function.into(), ..key },
+            Mode::Function => key,
             Mode::Listener => key.listener(),
         })
     }
@@ -99,11 +101,15 @@ impl SelectorArgs {
 /// The terms of a hold.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SpecArgs {
+    /// What the lock is for; the same as --function.
+    #[arg(value_name = "FUNCTION", conflicts_with = "function")]
+    name: Option<String>,
     #[command(flatten)]
     key: KeyArgs,
-    /// How long to wait while the lock is busy; 0s is one try.
-    #[arg(long, value_parser = span, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
-    pub(crate) wait: Duration,
+    /// How long to wait while the lock is busy, or `forever`; 0s is one try. A sidecar that crashes or restarts
+    /// meanwhile is waited for too.
+    #[arg(long, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
+    pub(crate) wait: Wait,
     /// The duration of the lease in the store, 15s to 60s in whole seconds, which renewals restart. Default: the
     /// sidecar's.
     #[arg(long, alias = "ttl", value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
@@ -134,7 +140,7 @@ impl SpecArgs {
     /// # Errors
     /// When no lock was named.
     pub(crate) fn spec(self) -> Result<LeaseSpec, UsageError> {
-        let mut spec = LeaseSpec::from(self.key.key()?).with_wait(self.wait);
+        let mut spec = LeaseSpec::from(self.key.named(self.name).key()?);
         if let Some(duration) = self.lease_duration {
             spec = spec.with_lease_duration(duration);
         }
@@ -147,12 +153,10 @@ impl SpecArgs {
         if let Some(timeout) = self.progress_timeout {
             spec = spec.with_progress_timeout(timeout);
         }
-        Ok(LeaseSpec {
-            auto_renew: Some(!self.no_renew),
-            holder: self.holder.unwrap_or_default(),
-            labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
-            ..spec
-        })
+        spec.auto_renew = !self.no_renew;
+        spec.holder = self.holder.unwrap_or_default();
+        spec.labels = self.labels.into_iter().collect();
+        Ok(spec)
     }
 }
 

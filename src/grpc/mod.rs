@@ -26,4 +26,6 @@ mod tokens;
 pub use certificates::RELOAD_INTERVAL;
 pub use convert::Limits;
 pub use listen::ListenError;
-pub use server::{MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process};
+pub use server::{
+    MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
+};

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -238,6 +239,23 @@ impl Tcp {
 /// the same rules.
 #[must_use]
 pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
+    let open = pipes(coordinator, limits);
+    Endpoint::from_static("http://in-process").connect_with_connector_lazy(tower::service_fn(
+        move |_| {
+            let opening = open();
+            async move { opening.await.map(TokioIo::new) }
+        },
+    ))
+}
+
+/// A connection that is being opened.
+type Opening = Pin<Box<dyn Future<Output = io::Result<DuplexStream>> + Send>>;
+
+/// The same, as what opens a pipe each time it is called: for a client that makes its own connections.
+pub fn pipes(
+    coordinator: Coordinator,
+    limits: Limits,
+) -> impl Fn() -> Opening + Send + Sync + 'static {
     let (pipes, incoming) = mpsc::channel::<io::Result<Connection<DuplexStream>>>(1);
     let incoming = futures_util::stream::unfold(incoming, async |mut incoming| {
         incoming.recv().await.map(|connection| (connection, incoming))
@@ -250,19 +268,17 @@ pub fn in_process(coordinator: Coordinator, limits: Limits) -> Channel {
             tracing::error!(%error, "the service inside this process failed");
         }
     });
-    Endpoint::from_static("http://in-process").connect_with_connector_lazy(tower::service_fn(
-        move |_| {
-            let pipes = pipes.clone();
-            async move {
-                let (client, server) = tokio::io::duplex(PIPE);
-                pipes
-                    .send(Ok(Connection::new(server, Origin::Socket)))
-                    .await
-                    .map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-                Ok::<_, io::Error>(TokioIo::new(client))
-            }
-        },
-    ))
+    move || {
+        let pipes = pipes.clone();
+        Box::pin(async move {
+            let (client, server) = tokio::io::duplex(PIPE);
+            pipes
+                .send(Ok(Connection::new(server, Origin::Socket)))
+                .await
+                .map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+            Ok(client)
+        })
+    }
 }
 
 fn builder(settings: &Settings) -> tonic::transport::Server {

@@ -102,21 +102,16 @@ impl Sidecar {
     }
 
     pub(crate) async fn start_with_stderr(home: Home, settings: &[&str], stderr: Stdio) -> Self {
-        let store = format!("store.embedded.path={}", home.store().display());
-        let unix = format!("listen.unix={}", home.path("sidecar.sock").display());
-        let mut arguments = vec!["serve"];
-        for setting in
-            [store.as_str(), &unix, "listen.tcp=", "admin.listen=", "host_id.host_type=test"]
-                .iter()
-                .chain(settings)
-        {
-            arguments.extend(["--set", setting]);
-        }
-        let mut command = home.command(&arguments);
-        let process = command.stderr(stderr).spawn().unwrap();
-        let probed = home.leasehold(&["probe", "--wait", "30s"]).await;
-        assert_eq!(probed.code, 0, "{}", probed.stderr);
+        let process = serve(&home, settings, stderr).await;
         Self { home, process }
+    }
+
+    /// Kills it as a crash does, and starts it again at the same place after `meanwhile`.
+    pub(crate) async fn crash(&mut self, meanwhile: impl Future<Output = ()>) {
+        self.process.kill().await.unwrap();
+        meanwhile.await;
+        let log = std::fs::File::options().append(true).open(self.home.path("sidecar.log"));
+        self.process = serve(&self.home, &[], log.unwrap().into()).await;
     }
 
     pub(crate) async fn leasehold(&self, arguments: &[&str]) -> Ended {
@@ -133,6 +128,23 @@ impl Sidecar {
         assert_eq!(shown.code, 0, "{}", shown.stderr);
         shown.json()
     }
+}
+
+/// A sidecar's process, once it is ready.
+async fn serve(home: &Home, settings: &[&str], stderr: Stdio) -> Child {
+    let store = format!("store.embedded.path={}", home.store().display());
+    let unix = format!("listen.unix={}", home.path("sidecar.sock").display());
+    let mut arguments = vec!["serve"];
+    for setting in [store.as_str(), &unix, "listen.tcp=", "admin.listen=", "host_id.host_type=test"]
+        .iter()
+        .chain(settings)
+    {
+        arguments.extend(["--set", setting]);
+    }
+    let process = home.command(&arguments).stderr(stderr).spawn().unwrap();
+    let probed = home.leasehold(&["probe", "--wait", "30s"]).await;
+    assert_eq!(probed.code, 0, "{}", probed.stderr);
+    process
 }
 
 impl Drop for Sidecar {
@@ -161,6 +173,11 @@ impl Ended {
     pub(crate) async fn of_child(child: Child) -> Self {
         let output = tokio::time::timeout(GENEROUS, child.wait_with_output());
         Self::from(output.await.expect("the command ends").unwrap())
+    }
+
+    /// The error, where errors are JSON.
+    pub(crate) fn error_json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stderr).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {

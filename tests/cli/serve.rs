@@ -160,6 +160,6 @@ async fn s13_a_release_goes_through_though_a_connection_is_full_of_holds() {
     });
     let released = tokio::time::timeout(std::time::Duration::from_secs(20), first.release()).await;
     let released = released.expect("the release does not stand in line").unwrap();
-    assert_eq!(released.outcome().as_str_name(), "RELEASE_OUTCOME_RELEASED");
+    assert_eq!(released.outcome.as_str(), "RELEASED");
     assert!(third.await.unwrap().is_valid());
 }

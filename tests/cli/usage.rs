@@ -76,6 +76,20 @@ async fn completions_are_scripts_that_their_shell_can_read() {
 }
 
 #[tokio::test]
+async fn manual_pages_are_written_for_every_command() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("man1")).unwrap();
+    let written = home.leasehold(&["man", "man1"]).await;
+    assert_eq!(written.code, 0, "{written:?}");
+    for (page, what) in [("leasehold.1", "check"), ("leasehold-run.1", "forever")] {
+        let text = std::fs::read_to_string(home.path("man1").join(page)).unwrap();
+        assert!(text.contains(what), "{page}: {text}");
+    }
+    let nowhere = home.leasehold(&["man", "missing"]).await;
+    assert!(nowhere.code != 0 && nowhere.stderr.contains("missing"), "{nowhere:?}");
+}
+
+#[tokio::test]
 async fn a_reader_that_has_gone_is_no_error_to_tell() {
     let home = Home::new();
     let program = env!("CARGO_BIN_EXE_leasehold");

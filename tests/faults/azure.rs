@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::Command;
 
 use leasehold::testing::Azurite;
-use leasehold_client::proto::{LockKey, LockMode};
 use serde_json::Value;
 
 use crate::process::{Sidecar, spec};
@@ -34,11 +33,7 @@ async fn the_webjobs_layout_takes_the_very_blob_that_a_dotnet_host_takes() {
     ];
     let sidecar = Sidecar::on_azurite("Keeper-A", &settings).await;
     let mut listener = spec("Keeper.ScheduledJob.Run");
-    listener.key = Some(LockKey {
-        function: "Keeper.ScheduledJob.Run".to_owned(),
-        mode: LockMode::Listener.into(),
-        ..LockKey::default()
-    });
+    listener.key = listener.key.listener();
     let grant = sidecar.granted(listener).await;
     let name = format!("locks/{}/Keeper.ScheduledJob.Run.Listener", grant.host_id);
     assert_eq!(grant.lock_path, format!("azure-webjobs-hosts/{name}"));

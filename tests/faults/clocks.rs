@@ -5,8 +5,7 @@
 use std::time::Duration;
 
 use leasehold::testing::Azurite;
-use leasehold_client::proto::{BootTime, Grant};
-use leasehold_client::{BootInstant, HoldEvent, HoldGuard, LeaseSpec, Outcome};
+use leasehold_client::{BootInstant, Grant, HoldEvent, HoldGuard, LeaseSpec, Outcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::moving::{Clocks, Shift, boot_through};
@@ -83,12 +82,8 @@ fn is_untroubled((guard, events): &mut Held) {
     }
 }
 
-fn since_boot(moment: &BootTime) -> Duration {
-    moment.since_boot.unwrap().try_into().unwrap()
-}
-
-fn told_until(grant: &Grant) -> Duration {
-    since_boot(grant.validity.as_ref().unwrap().valid_until.as_ref().unwrap())
+const fn told_until(grant: &Grant) -> Duration {
+    grant.validity.valid_until.since_boot()
 }
 
 #[tokio::test]
@@ -118,7 +113,7 @@ async fn s3_a_wall_clock_that_steps_ends_no_hold_and_frees_no_lock() {
 async fn s13_a_wall_clock_that_steps_frees_no_lock_of_a_holder_that_was_told_it_has_it() {
     let stage = Stage::set("Silent").await;
     // Never renewed, so that what is told with the grant is the last, and nothing else is asked of the holder.
-    let silent = LeaseSpec { auto_renew: Some(false), ..patient("nightly") };
+    let silent = patient("nightly").without_renewal();
     let grant = stage.moved.granted(silent).await;
     stage.clocks.step_wall(&stage.moved, 10_000).await;
     let next = stage.steady.granted(patient("nightly")).await;
@@ -158,7 +153,7 @@ async fn s3_store_dates_that_differ_cost_a_few_renewals_and_nothing_else() {
     let looking = async {
         // Something to be answered, beside the renewals.
         loop {
-            let other = spec("looked-at").key.unwrap();
+            let other = spec("looked-at").key;
             let record = stage.moved.client().await.get_lock(other).await;
             assert!(record.is_ok(), "{record:?}");
             tokio::time::sleep(Duration::from_millis(250)).await;

@@ -21,7 +21,7 @@ async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
     let rpc = sidecar.client().await;
     let held = async {
         loop {
-            let key = spec("nightly").key.unwrap();
+            let key = spec("nightly").key;
             let record = rpc.get_lock(key).await.unwrap();
             if record.held_here {
                 return record.fencing_token.unwrap();
@@ -31,7 +31,7 @@ async fn s14_the_next_waiter_has_the_lock_when_a_client_is_killed() {
     let held = tokio::time::timeout(crate::process::PATIENCE, held).await.unwrap();
     // At D = 60 s nobody would get it by waiting for the lease to run out.
     let mut waiting = spec("nightly");
-    waiting.wait = Some(prost_types::Duration { seconds: 30, nanos: 0 });
+    waiting.wait = std::time::Duration::from_secs(30);
     let kill = async {
         while sidecar.log().is_empty() {
             tokio::task::yield_now().await;
@@ -68,7 +68,7 @@ async fn s15_a_sidecar_that_is_told_to_end_hands_its_locks_over_at_once() {
     assert_eq!(first.ended().await.code(), Some(0), "{}", first.log());
     // At D = 60 s this is a release, and no lease that ran out.
     let mut waiting = spec("nightly");
-    waiting.wait = Some(prost_types::Duration { seconds: 20, nanos: 0 });
+    waiting.wait = std::time::Duration::from_secs(20);
     let next = second.granted(waiting).await;
     assert!(next.fencing_token > grant.fencing_token);
 }
@@ -109,7 +109,7 @@ async fn s16_the_client_library_holds_on_over_a_restart_by_itself() {
     sidecar.kill();
     sidecar.restart().await;
     let rpc = sidecar.client().await;
-    let key = || spec("nightly").key.unwrap();
+    let key = || spec("nightly").key;
     let back = async {
         while !rpc.get_lock(key()).await.unwrap().held_here {
             tokio::task::yield_now().await;
@@ -149,7 +149,7 @@ async fn s15_s16_the_client_library_holds_on_over_a_hand_over() {
     sidecar.restart().await;
     let rpc = sidecar.client().await;
     for function in ["by-socket", "by-tcp"] {
-        let key = || spec(function).key.unwrap();
+        let key = || spec(function).key;
         let back = async {
             while !rpc.get_lock(key()).await.unwrap().held_here {
                 tokio::task::yield_now().await;
@@ -160,6 +160,6 @@ async fn s15_s16_the_client_library_holds_on_over_a_hand_over() {
     for (guard, token) in guards.into_iter().zip(tokens) {
         assert!(guard.is_valid() && guard.fencing_token() == token);
         let released = guard.release().await.unwrap();
-        assert_eq!(released.outcome().as_str_name(), "RELEASE_OUTCOME_RELEASED");
+        assert_eq!(released.outcome, leasehold_client::ReleaseOutcome::Released);
     }
 }

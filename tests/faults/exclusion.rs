@@ -2,8 +2,7 @@
 
 use std::process::Command;
 
-use leasehold_client::Outcome;
-use leasehold_client::proto::LockState;
+use leasehold_client::{LockState, Outcome};
 
 use crate::process::{BINARY, Sidecar, spec};
 
@@ -30,12 +29,12 @@ async fn everybody_sees_who_holds_what_across_sidecars() {
     first.granted(spec("a")).await;
     second.granted(spec("b")).await;
     for sidecar in [&first, &second] {
-        let request = leasehold_client::proto::ListLocksRequest::default();
+        let request = leasehold_client::ListLocks::default();
         let page = sidecar.client().await.list_locks(request).await.unwrap();
         let seen: Vec<_> = page
             .records
             .iter()
-            .map(|record| (record.holder.as_str(), record.state(), record.held_here))
+            .map(|record| (record.holder.as_str(), record.state, record.held_here))
             .collect();
         let here = |name: &str| {
             sidecar.endpoint()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::testing::MovedClock;
 use leasehold::time::{BootClock, Clock as _};
-use leasehold_client::proto::Grant;
+use leasehold_client::Grant;
 
 use crate::process::{Sidecar, spec};
 
@@ -75,13 +75,13 @@ pub(crate) async fn wall_through(sidecar: &Sidecar) -> i64 {
     let before = wall();
     let grant = probe(sidecar).await;
     // The one moment of a grant that is the sidecar's, and not the store's.
-    let (end, left) = (grant.expires_at.unwrap(), grant.validity.unwrap().valid_for.unwrap());
-    let millis = |seconds: i64, nanos: i32| seconds * 1_000 + i64::from(nanos / 1_000_000);
-    millis(end.seconds, end.nanos) - millis(left.seconds, left.nanos) - before
+    let made = grant.expires_at.unwrap() - grant.validity.valid_for;
+    let made = made.duration_since(std::time::UNIX_EPOCH).unwrap();
+    i64::try_from(made.as_millis()).unwrap() - before
 }
 
 /// The boot clock of a sidecar at the end of a new grant's validity, and the boot id that it tells.
 pub(crate) async fn boot_through(sidecar: &Sidecar) -> (Duration, String) {
-    let told = probe(sidecar).await.validity.and_then(|validity| validity.valid_until).unwrap();
-    (told.since_boot.unwrap().try_into().unwrap(), told.boot_id)
+    let told = probe(sidecar).await.validity;
+    (told.valid_until.since_boot(), told.boot_id)
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use leasehold::testing::Azurite;
-use leasehold_client::proto::LossReason;
-use leasehold_client::{HoldEvent, HoldGuard, LeaseSpec, Outcome};
+use leasehold_client::{HoldEvent, HoldGuard, LeaseSpec, LossReason, Outcome, ReleaseOutcome};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
 use crate::process::{PATIENCE, Sidecar, number};
@@ -124,5 +123,5 @@ async fn s16_kills_of_the_sidecar_with_a_restart_in_time_lose_no_hold() {
     }
     assert_eq!(guard.fencing_token(), token);
     let released = guard.release().await.unwrap();
-    assert_eq!(released.outcome().as_str_name(), "RELEASE_OUTCOME_RELEASED");
+    assert_eq!(released.outcome, ReleaseOutcome::Released);
 }

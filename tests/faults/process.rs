@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use leasehold::testing::Azurite;
 use leasehold_client::proto::{
-    Grant, HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LockKey, hold_lease_request,
+    Grant as WireGrant, HoldLeaseRequest, HoldLeaseResponse, hold_lease_request,
     hold_lease_response, lease_service_client::LeaseServiceClient,
 };
-use leasehold_client::{Client, Outcome};
+use leasehold_client::{Client, Grant, LeaseSpec, Outcome};
 use rustix::process::{Pid, Signal, kill_process};
 use tonic::Streaming;
 use tonic::transport::Channel;
@@ -20,7 +20,7 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 /// What must happen at all gets this long: a busy machine takes its time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// The shortest lease, so that tests of its end are short.
-pub(crate) const SHORT: i64 = 15;
+pub(crate) const SHORT: u64 = 15;
 
 /// Variables of a sidecar's environment.
 pub(crate) type Environment = Vec<(&'static str, String)>;
@@ -140,8 +140,8 @@ impl Sidecar {
     }
 
     /// Takes the lock by a stream.
-    pub(crate) async fn hold(&self, spec: LeaseSpec) -> (Grant, Streaming<HoldLeaseResponse>) {
-        let start = hold_lease_request::Start::Spec(spec);
+    pub(crate) async fn hold(&self, spec: LeaseSpec) -> (WireGrant, Streaming<HoldLeaseResponse>) {
+        let start = hold_lease_request::Start::Spec(spec.into());
         let request = HoldLeaseRequest { start: Some(start) };
         let mut stream = self.rpc().await.hold_lease(request).await.unwrap().into_inner();
         loop {
@@ -272,14 +272,11 @@ pub(crate) async fn until<T>(
 }
 
 pub(crate) fn spec(function: &str) -> LeaseSpec {
-    LeaseSpec {
-        key: Some(LockKey { function: function.to_owned(), ..LockKey::default() }),
-        ..LeaseSpec::default()
-    }
+    LeaseSpec::new(function, "")
 }
 
 /// With a lease that ends soon, and the patience to wait for it.
 pub(crate) fn patient(function: &str) -> LeaseSpec {
-    let seconds = |seconds| Some(prost_types::Duration { seconds, nanos: 0 });
-    LeaseSpec { lease_duration: seconds(SHORT), wait: seconds(100), ..spec(function) }
+    let (short, long) = (Duration::from_secs(SHORT), Duration::from_secs(100));
+    spec(function).with_lease_duration(short).with_wait(long)
 }

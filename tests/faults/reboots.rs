@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use leasehold::time::{BootClock, Clock as _};
 use leasehold_client::{Client, Outcome};
@@ -79,7 +78,7 @@ async fn s1_a_restarted_machine_grants_no_lock_that_a_caller_elsewhere_may_belie
     let asked = clock.now();
     let outcome = first.client().await.acquire(patient("nightly")).await.unwrap();
     let Outcome::Granted(held) = outcome else { panic!("{outcome:?}") };
-    let valid_for = Duration::try_from(held.validity.unwrap().valid_for.unwrap()).unwrap();
+    let valid_for = held.validity.valid_for;
     first.kill();
     let second = Booted::start(folder.path(), "22222222-0000-4000-8000-000000000002").await;
     let outcome = second.client().await.acquire(patient("nightly")).await.unwrap();

@@ -292,9 +292,9 @@ async fn callers_are_recognised_by_the_names_in_their_certificates() {
         let server = Server::bind(listening(Some(tcp), None)).await.unwrap();
         let endpoint = server.endpoints().remove(0);
         tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
-        let client = EasyClient::builder(&endpoint)
-            .ca_certificate(issuer.pem())
-            .client_certificate(certificate.clone(), key.clone());
+        let shown = leasehold_client::Tls::new(issuer.pem())
+            .with_certificate(certificate.clone(), key.clone());
+        let client = EasyClient::builder(&endpoint).tls(shown);
         let answer = crate::certificates::resolved(client).await;
         assert_eq!(answer.is_ok(), allowed, "{name}: {answer:?}");
         if let Err(refused) = answer {

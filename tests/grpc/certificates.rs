@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls};
-use leasehold_client::proto::{HoldLeaseRequest, LockKey, hold_lease_request::Start};
-use leasehold_client::{Client, ClientBuilder, Error};
+use leasehold_client::proto::{HoldLeaseRequest, hold_lease_request::Start};
+use leasehold_client::{Client, ClientBuilder, Error, LeaseSpec, LockKey, Tls as ClientTls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tokio_util::sync::CancellationToken;
 
 use crate::listeners::loopback;
-use crate::rig::{Account, LIMITS, Sidecar, seconds, spec};
+use crate::rig::{Account, LIMITS, Sidecar, spec};
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
@@ -74,7 +74,7 @@ pub(crate) async fn serve(sidecar: &Sidecar, issuer: &Issuer, clients: Option<&I
 }
 
 pub(crate) async fn resolved(client: ClientBuilder) -> Result<String, Error> {
-    let key = LockKey { function: "nightly".to_owned(), ..LockKey::default() };
+    let key = LockKey::new("nightly", "");
     Ok(client.connect().await?.resolve_path(key).await?.lock_path)
 }
 
@@ -85,7 +85,7 @@ async fn calls_are_encrypted_and_the_sidecar_shows_its_certificate() {
     let issuer = authority();
     let endpoint = serve(&sidecar, &issuer, None).await;
     assert!(endpoint.starts_with("https://127.0.0.1:"), "{endpoint}");
-    let trusting = |issuer: &Issuer| Client::builder(&endpoint).ca_certificate(issuer.pem());
+    let trusting = |issuer: &Issuer| Client::builder(&endpoint).tls(ClientTls::new(issuer.pem()));
     resolved(trusting(&issuer)).await.unwrap();
     let other = authority();
     let refused = resolved(trusting(&other)).await.unwrap_err();
@@ -100,13 +100,17 @@ async fn clients_without_a_certificate_of_the_right_authority_do_not_come_in() {
     let sidecar = account.sidecar();
     let (servers, clients, strangers) = (authority(), authority(), authority());
     let endpoint = serve(&sidecar, &servers, Some(&clients)).await;
-    let client = || Client::builder(&endpoint).ca_certificate(servers.pem());
-    assert!(resolved(client()).await.is_err(), "without a certificate");
+    let client = |tls: ClientTls| resolved(Client::builder(&endpoint).tls(tls));
+    let trusting = || ClientTls::new(servers.pem());
     let (certificate, key) = issued(&strangers);
-    let stranger = client().client_certificate(certificate, key);
-    assert!(resolved(stranger).await.is_err(), "with a stranger's certificate");
+    for tls in [trusting(), trusting().with_certificate(certificate, key)] {
+        let refused = client(tls).await.unwrap_err();
+        assert!(matches!(refused, Error::CertificateRefused { .. }), "{refused:?}");
+        let told = refused.to_string();
+        assert!(told.contains("wants a client certificate that it trusts"), "{told}");
+    }
     let (certificate, key) = issued(&clients);
-    resolved(client().client_certificate(certificate, key)).await.unwrap();
+    client(trusting().with_certificate(certificate, key)).await.unwrap();
 }
 
 /// S14: the fate of the connection under the encryption counts.
@@ -116,7 +120,7 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let sidecar = account.sidecar();
     let issuer = authority();
     let endpoint = serve(&sidecar, &issuer, None).await;
-    let client = || Client::builder(&endpoint).ca_certificate(issuer.pem());
+    let client = || Client::builder(&endpoint).tls(ClientTls::new(issuer.pem()));
     let channel = client().channel().await.unwrap();
     let mut dying = leasehold_client::proto::lease_service_client::LeaseServiceClient::new(channel);
     let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
@@ -125,8 +129,7 @@ async fn s14_a_local_client_that_is_gone_gives_its_lock_back_through_tls_too() {
     let mut stream = dying.hold_lease(request).await.unwrap().into_inner();
     stream.message().await.unwrap().unwrap();
     drop((stream, dying));
-    let mut patient = spec("nightly");
-    patient.wait = seconds(3_600);
+    let patient = LeaseSpec::new("nightly", "").with_wait(Duration::from_secs(3_600));
     let next = client().connect().await.unwrap();
     let bound = Duration::from_secs(50);
     let answer = tokio::time::timeout(bound, next.acquire(patient)).await;
@@ -181,11 +184,11 @@ async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on
     tokio::spawn(server.run(sidecar.coordinator.clone(), LIMITS, CancellationToken::new()));
     let trusting = |issuer: &Issuer| {
         let (certificate, key) = issued(issuer);
-        let client = Client::builder(&endpoint).ca_certificate(issuer.pem());
-        client.client_certificate(certificate, key)
+        let tls = ClientTls::new(issuer.pem()).with_certificate(certificate, key);
+        Client::builder(&endpoint).tls(tls)
     };
     let old = trusting(&before).connect().await.unwrap();
-    let key = || LockKey { function: "nightly".to_owned(), ..LockKey::default() };
+    let key = || LockKey::new("nightly", "");
     old.resolve_path(key()).await.unwrap();
     let mut not_after = not_after.unwrap();
     not_after.mark_unchanged();

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Error> {
         Outcome::Granted(guard) => {
             println!("{} is ours, token {}", guard.lock_path(), guard.fencing_token());
             tokio::select! {
-                _ = tokio::signal::ctrl_c() => println!("{:?}", guard.release().await?.outcome()),
+                _ = tokio::signal::ctrl_c() => println!("{:?}", guard.release().await?.outcome),
                 loss = guard.lost() => println!("lost: {loss}"),
             }
         }

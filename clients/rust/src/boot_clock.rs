@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
-/// A moment on this machine's boot clock (CLOCK_BOOTTIME): readings of it compare, whatever the wall clock does.
+/// A moment on this machine's boot clock (CLOCK_BOOTTIME, on macOS CLOCK_MONOTONIC, which counts sleep there): readings
+/// of it compare, whatever the wall clock does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootInstant(Duration);
 
@@ -12,11 +13,7 @@ impl BootInstant {
     /// The present moment.
     #[must_use]
     pub fn now() -> Self {
-        let reading = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        // A boot clock is never negative. Were it, the latest of all moments would only end holds.
-        let seconds = u64::try_from(reading.tv_sec).unwrap_or(u64::MAX);
-        let nanos = u32::try_from(reading.tv_nsec).unwrap_or_default();
-        Self(Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos.into())))
+        Self(since_boot())
     }
 
     /// The moment `since_boot` after boot.
@@ -41,9 +38,29 @@ impl BootInstant {
 impl Add<Duration> for BootInstant {
     type Output = Self;
 
-    fn add(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(span))
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
     }
+}
+
+/// The clock that counts sleep: on macOS CLOCK_MONOTONIC does.
+#[cfg(unix)]
+fn since_boot() -> Duration {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+    let reading = rustix::time::clock_gettime(CLOCK);
+    // A boot clock is never negative. Were it, the latest of all moments would only end holds.
+    let seconds = u64::try_from(reading.tv_sec).unwrap_or(u64::MAX);
+    let nanos = u64::try_from(reading.tv_nsec).unwrap_or_default();
+    Duration::from_secs(seconds).saturating_add(Duration::from_nanos(nanos))
+}
+
+/// No such clock here: every hold is past its validity, and no client connects (`platform.rs`).
+#[cfg(not(unix))]
+const fn since_boot() -> Duration {
+    Duration::MAX
 }
 
 /// Where the time comes from: the machine, or a test.
@@ -51,7 +68,8 @@ pub(crate) trait Clock: Send + Sync + fmt::Debug {
     /// The present moment.
     fn now(&self) -> BootInstant;
 
-    /// Whose boot it counts from; empty if the kernel does not tell.
+    /// Whose boot it counts from; empty where that is not known, as on macOS. No sidecar runs there, so its clock is
+    /// never this one.
     fn boot_id(&self) -> &str;
 }
 

@@ -1,40 +1,37 @@
 //! The calls of the API, one method each.
 
 use std::fmt;
+use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::Channel;
-use tonic::{Request, Streaming};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootClock, Clock};
-use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Headers};
-use crate::convert::{proto_span, span};
-use crate::error::Error;
+use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
+use crate::error::{self, Error};
 use crate::hold::Holding;
-use crate::proto::lease_service_client::LeaseServiceClient;
-use crate::proto::{
-    AcquireLeaseRequest, BreakLockRequest, BreakLockResponse, Busy, CheckTokenRequest,
-    CheckTokenResponse, ExtendLeaseRequest, ExtendLeaseResponse, GetLockRequest, Grant, LeaseSpec,
-    ListLocksRequest, ListLocksResponse, LockKey, LockRecord, LockSelector, ReleaseLeaseRequest,
-    ReleaseResult, ReportProgressRequest, ResolvePathRequest, ResolvePathResponse, Validity,
-    WatchLockRequest, WatchLockResponse, acquire_lease_response,
+use crate::messages::{
+    BreakLock, Broken, Busy, Extended, Grant, Health, LeaseSpec, ListLocks, LockKey, LockPage,
+    LockRecord, LockSelector, ReleaseResult, ResolvedPath, TokenCheck, Validity, wire_duration,
 };
+use crate::proto;
+use crate::transport::{Dial, Headers, Lane, Pool};
+use crate::watch::LockWatch;
 
 /// A call that asks no holder and waits for nothing is given up after this.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// A release may wait until the lease can no longer be valid (S13), at most one lease duration.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
 
-pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
-
-/// What came of asking for a lock. That somebody else has it is an answer, not an error.
+/// The answer to a request for a lock. That somebody else has it is an answer, not an error.
 #[derive(Clone, Debug)]
 pub enum Outcome<T> {
     /// The caller has the lock.
     Granted(T),
-    /// The lock was not to be had within the wait asked for.
+    /// The lock was not acquired within the wait asked for.
     Busy(Box<Busy>),
 }
 
@@ -48,35 +45,48 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Connections to a sidecar, one for holds and waits, one for short calls, so that these never stand behind those. Cheap
-/// to clone; clones share the connections, which are made again when they break.
+/// How long a client waits for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// How long a release of a hold waits for its answer.
+    pub(crate) release_timeout: Duration,
+    /// A lasting stream on which nothing was heard for so long is asked for anew: the sidecar says something at least
+    /// each 30 s.
+    pub(crate) silence: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { release_timeout: Duration::from_secs(10), silence: Duration::from_secs(90) }
+    }
+}
+
+/// Connections to a sidecar, as many as it takes. Cheap to clone; clones share the connections, which are made again
+/// when they break.
 ///
-/// The runtime that it was made in must live as long as any hold: the connection ends with it.
+/// The runtime that it was made in must live as long as any hold: the connections end with it.
 #[derive(Clone)]
 pub struct Client {
-    /// For calls that last as long as a hold or a wait: a connection carries only so many (the sidecar's
-    /// limits.streams_per_connection).
-    pub(crate) lasting: Rpc,
-    /// For calls that must go through at once, releases above all.
-    short: Rpc,
+    pool: Arc<Pool>,
+    endpoint: Arc<str>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Client").finish_non_exhaustive()
+        formatter.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
 impl Client {
     pub(crate) fn new(
-        (lasting, short): (Channel, Channel),
-        headers: Headers,
+        pool: Arc<Pool>,
+        endpoint: String,
         clock: Arc<dyn Clock>,
+        settings: Settings,
     ) -> Self {
-        let lasting = LeaseServiceClient::with_interceptor(lasting, headers.clone());
-        let short = LeaseServiceClient::with_interceptor(short, headers);
-        Self { lasting, short, clock }
+        Self { pool, endpoint: endpoint.into(), clock, settings }
     }
 
     /// Connects to `unix:///path` or `http://host:port`.
@@ -99,12 +109,20 @@ impl Client {
         Self::connect(endpoint).await
     }
 
-    /// Uses a channel that somebody else has made, such as a pipe to a service inside this process.
+    /// Uses connections that somebody else opens, such as pipes to a service inside this process. `open` is called for
+    /// each connection.
     #[must_use]
-    pub fn over(channel: Channel) -> Self {
+    pub fn over<F, O, S>(open: F) -> Self
+    where
+        F: Fn() -> O + Send + Sync + 'static,
+        O: Future<Output = io::Result<S>> + Send + 'static,
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let clock = BootClock::new();
-        let headers = Headers::of_kernel(clock.boot_id());
-        Self::new((channel.clone(), channel), headers, Arc::new(clock))
+        let headers = Headers::new(clock.boot_id(), None, Vec::new());
+        let pool = Pool::new(Dial::by(open), headers, None);
+        let endpoint = "in this process".to_owned();
+        Self::new(Arc::new(pool), endpoint, Arc::new(clock), Settings::default())
     }
 
     /// Connects with certificates or a token.
@@ -112,7 +130,7 @@ impl Client {
         ClientBuilder::new(endpoint.into())
     }
 
-    /// Takes the lock and keeps it until the guard is released or dropped. Await what this gives.
+    /// Takes the lock and keeps it until the guard is released or dropped. Await the result.
     pub fn hold(&self, spec: LeaseSpec) -> Holding {
         Holding::new(self.clone(), spec)
     }
@@ -123,23 +141,27 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn acquire(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
-        let patience = span(spec.wait.as_ref()).saturating_add(CALL_TIMEOUT);
-        let request = AcquireLeaseRequest { spec: Some(spec) };
-        let answer = self.lasting.clone().acquire_lease(within(patience, request)).await?;
-        match answer.into_inner().outcome {
-            Some(acquire_lease_response::Outcome::Granted(grant)) => Ok(Outcome::Granted(grant)),
-            Some(acquire_lease_response::Outcome::Busy(busy)) => Ok(Outcome::Busy(Box::new(busy))),
+        use proto::acquire_lease_response::Outcome as Wire;
+        let patience = spec.wait.saturating_add(CALL_TIMEOUT);
+        let request = proto::AcquireLeaseRequest { spec: Some(spec.into_wire()) };
+        let mut lane = self.lane();
+        let answer = self.answer(lane.acquire_lease(within(patience, request)).await)?;
+        match answer.outcome {
+            Some(Wire::Granted(grant)) => Ok(Outcome::Granted(Grant::from_wire(grant))),
+            Some(Wire::Busy(busy)) => Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }
 
-    /// Releases a lock. Stop acting on it before calling this; may be repeated. Look at the result's outcome:
+    /// Releases a lock that [`acquire`](Self::acquire) took, and waits until the store has it, at most one lease
+    /// duration. Stop acting on the lock before calling this; may be repeated. Look at the result's outcome:
     /// `AlreadyLost` says that somebody else may have had the lock before.
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::UnknownLease`](crate::Reason::UnknownLease) if the sidecar knows no such hold.
     pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
-        self.release_hold(lease_id.into(), 0).await
+        let result = self.release_hold(lease_id.into(), 0).await?;
+        Ok(ReleaseResult::from_wire(&result))
     }
 
     /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
@@ -147,10 +169,12 @@ impl Client {
         &self,
         lease_id: String,
         generation: u64,
-    ) -> Result<ReleaseResult, Error> {
-        let request = ReleaseLeaseRequest { lease_id, generation };
-        let answer = self.short.clone().release_lease(within(RELEASE_TIMEOUT, request)).await?;
-        answer.into_inner().result.ok_or(Error::Protocol("a release was answered without a result"))
+    ) -> Result<proto::ReleaseResult, Error> {
+        let request = proto::ReleaseLeaseRequest { lease_id, generation };
+        let answer = self.pool.short().release_lease(within(RELEASE_TIMEOUT, request)).await;
+        self.answer(answer)?
+            .result
+            .ok_or(Error::Protocol("a release was answered without a result"))
     }
 
     /// Sets a new bound of the hold, counted from now.
@@ -161,8 +185,9 @@ impl Client {
         &self,
         lease_id: impl Into<String>,
         max_hold: Duration,
-    ) -> Result<ExtendLeaseResponse, Error> {
-        self.extend_hold(lease_id.into(), 0, max_hold).await
+    ) -> Result<Extended, Error> {
+        let answer = self.extend_hold(lease_id.into(), 0, max_hold).await?;
+        Ok(Extended::from_wire(&answer))
     }
 
     /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
@@ -171,14 +196,13 @@ impl Client {
         lease_id: String,
         generation: u64,
         max_hold: Duration,
-    ) -> Result<ExtendLeaseResponse, Error> {
-        let request =
-            ExtendLeaseRequest { lease_id, max_hold: Some(proto_span(max_hold)), generation };
-        let answer = self.short.clone().extend_lease(within(CALL_TIMEOUT, request)).await?;
-        Ok(answer.into_inner())
+    ) -> Result<proto::ExtendLeaseResponse, Error> {
+        let max_hold = Some(wire_duration(max_hold));
+        let request = proto::ExtendLeaseRequest { lease_id, max_hold, generation };
+        self.answer(self.pool.short().extend_lease(within(CALL_TIMEOUT, request)).await)
     }
 
-    /// Says that the holder is getting on, or with `validity_only` just asks until when it may act.
+    /// Says that the holder makes progress, or with `validity_only` just asks until when it may act.
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) if the hold is over.
@@ -187,7 +211,8 @@ impl Client {
         lease_id: impl Into<String>,
         validity_only: bool,
     ) -> Result<Validity, Error> {
-        self.report_hold(lease_id.into(), 0, validity_only).await
+        let validity = self.report_hold(lease_id.into(), 0, validity_only).await?;
+        Ok(Validity::from_wire(&validity))
     }
 
     /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
@@ -196,11 +221,10 @@ impl Client {
         lease_id: String,
         generation: u64,
         validity_only: bool,
-    ) -> Result<Validity, Error> {
-        let request = ReportProgressRequest { lease_id, validity_only, generation };
-        let answer = self.short.clone().report_progress(within(CALL_TIMEOUT, request)).await?;
-        answer
-            .into_inner()
+    ) -> Result<proto::Validity, Error> {
+        let request = proto::ReportProgressRequest { lease_id, validity_only, generation };
+        let answer = self.pool.short().report_progress(within(CALL_TIMEOUT, request)).await;
+        self.answer(answer)?
             .validity
             .ok_or(Error::Protocol("a report was answered without a validity"))
     }
@@ -210,18 +234,21 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn get_lock(&self, lock: impl Into<LockSelector>) -> Result<LockRecord, Error> {
-        let request = GetLockRequest { lock: Some(lock.into()) };
-        let answer = self.short.clone().get_lock(within(CALL_TIMEOUT, request)).await?;
-        answer.into_inner().record.ok_or(Error::Protocol("a lock was told without its record"))
+        let request = proto::GetLockRequest { lock: Some(lock.into().into_wire()) };
+        let answer =
+            self.answer(self.pool.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
+        let record = answer.record.ok_or(Error::Protocol("a lock was told without its record"))?;
+        Ok(LockRecord::from_wire(record))
     }
 
     /// One page of locks.
     ///
     /// # Errors
     /// [`Error::Refused`].
-    pub async fn list_locks(&self, request: ListLocksRequest) -> Result<ListLocksResponse, Error> {
-        let answer = self.short.clone().list_locks(within(CALL_TIMEOUT, request)).await?;
-        Ok(answer.into_inner())
+    pub async fn list_locks(&self, request: ListLocks) -> Result<LockPage, Error> {
+        let request = within(CALL_TIMEOUT, request.into_wire());
+        let answer = self.answer(self.pool.short().list_locks(request).await)?;
+        Ok(LockPage::from_wire(answer))
     }
 
     /// The record of a lock now and at each change.
@@ -229,9 +256,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn watch_lock(&self, lock: impl Into<LockSelector>) -> Result<LockWatch, Error> {
-        let request = WatchLockRequest { lock: Some(lock.into()) };
-        let stream = self.lasting.clone().watch_lock(request).await?.into_inner();
-        Ok(LockWatch { stream })
+        LockWatch::open(self.clone(), lock.into()).await
     }
 
     /// What a fencing token is, compared with the newest of its lock.
@@ -242,29 +267,66 @@ impl Client {
         &self,
         lock: impl Into<LockSelector>,
         fencing_token: u64,
-    ) -> Result<CheckTokenResponse, Error> {
-        let request = CheckTokenRequest { lock: Some(lock.into()), fencing_token };
-        let answer = self.short.clone().check_token(within(CALL_TIMEOUT, request)).await?;
-        Ok(answer.into_inner())
+    ) -> Result<TokenCheck, Error> {
+        let lock = Some(lock.into().into_wire());
+        let request = within(CALL_TIMEOUT, proto::CheckTokenRequest { lock, fencing_token });
+        let answer = self.answer(self.pool.short().check_token(request).await)?;
+        Ok(TokenCheck::from_wire(answer))
     }
 
     /// Ends the lease of a lock that somebody else has.
     ///
     /// # Errors
     /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the operator enabled it.
-    pub async fn break_lock(&self, request: BreakLockRequest) -> Result<BreakLockResponse, Error> {
-        let answer = self.short.clone().break_lock(within(CALL_TIMEOUT, request)).await?;
-        Ok(answer.into_inner())
+    pub async fn break_lock(&self, request: BreakLock) -> Result<Broken, Error> {
+        let request = within(CALL_TIMEOUT, request.into_wire());
+        let answer = self.answer(self.pool.short().break_lock(request).await)?;
+        Ok(Broken::from_wire(answer))
     }
 
     /// The lock path of a key, taking nothing.
     ///
     /// # Errors
     /// [`Error::Refused`].
-    pub async fn resolve_path(&self, key: LockKey) -> Result<ResolvePathResponse, Error> {
-        let request = ResolvePathRequest { key: Some(key) };
-        let answer = self.short.clone().resolve_path(within(CALL_TIMEOUT, request)).await?;
-        Ok(answer.into_inner())
+    pub async fn resolve_path(&self, key: LockKey) -> Result<ResolvedPath, Error> {
+        let request = proto::ResolvePathRequest { key: Some(key.into_wire()) };
+        let request = within(CALL_TIMEOUT, request);
+        let answer = self.answer(self.pool.short().resolve_path(request).await)?;
+        Ok(ResolvedPath::from_wire(answer))
+    }
+
+    /// What the standard gRPC health service says of `service`: empty for the whole server.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], with `NOT_FOUND` for a service that is not known there, and `UNIMPLEMENTED` where there is no
+    /// health service.
+    pub async fn health(&self, service: &str) -> Result<Health, Error> {
+        self.answer(crate::health::check(self.pool.short_channel(), service).await)
+    }
+
+    /// For a call that lasts as long as a hold, a wait or a watch.
+    pub(crate) fn lane(&self) -> Lane {
+        self.pool.lane()
+    }
+
+    /// What a call was answered.
+    pub(crate) fn answer<T>(&self, answer: Result<Response<T>, Status>) -> Result<T, Error> {
+        answer.map(Response::into_inner).map_err(|status| self.error(&status))
+    }
+
+    /// Why a call failed.
+    pub(crate) fn error(&self, status: &Status) -> Error {
+        match self.pool.refusal().filter(|_| error::is_of_connection(status)) {
+            Some(detail) => {
+                Error::CertificateRefused { endpoint: self.endpoint.to_string(), detail }
+            }
+            None => Error::refused(status),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn connections(&self) -> usize {
+        self.pool.count()
     }
 }
 
@@ -272,27 +334,6 @@ fn within<T>(patience: Duration, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(patience);
     request
-}
-
-/// The records of a lock as they change; dropped, it stops.
-#[derive(Debug)]
-pub struct LockWatch {
-    stream: Streaming<WatchLockResponse>,
-}
-
-impl LockWatch {
-    /// The next record; `None` when the sidecar has ended the stream.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] when the store cannot be read, or the sidecar goes away: watch again.
-    pub async fn next(&mut self) -> Result<Option<LockRecord>, Error> {
-        while let Some(message) = self.stream.message().await? {
-            if let Some(record) = message.record {
-                return Ok(Some(record));
-            }
-        }
-        Ok(None)
-    }
 }
 
 #[cfg(test)]

@@ -3,25 +3,34 @@
 use std::fmt;
 use std::time::Duration;
 
-use tonic::{Code, Status};
+use tonic::Status;
 use tonic_types::StatusExt as _;
 
 use crate::hold::Loss;
+use crate::messages::Code;
 
 /// The domain of the reasons in google.rpc.ErrorInfo.
 const DOMAIN: &str = "leasehold.dev";
 
-/// Why a call came to nothing. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
+/// Why a call failed. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The endpoint, or what goes with it, makes no sense. Not worth repeating.
+    /// The endpoint, or what goes with it, is invalid. Trying again does not help.
     #[error("the endpoint {endpoint:?} cannot be used: {problem}")]
     Endpoint {
         /// What was given.
         endpoint: String,
         /// What is wrong with it and what would be right.
         problem: String,
+    },
+    /// This operating system has no clock that holds can be counted on (S3).
+    #[error(
+        "Leasehold's client needs Linux or macOS: {os} has no clock that counts while the machine sleeps"
+    )]
+    Platform {
+        /// The operating system.
+        os: String,
     },
     /// Nobody answers there.
     #[error(
@@ -32,7 +41,18 @@ pub enum Error {
         endpoint: String,
         /// What happened.
         #[source]
-        source: tonic::transport::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The sidecar wants a client certificate that it trusts, and was shown none or another.
+    #[error(
+        "the sidecar at {endpoint} wants a client certificate that it trusts ({detail}): show one that is signed by an \
+         authority of its listen.tls.client_ca"
+    )]
+    CertificateRefused {
+        /// Where the sidecar is.
+        endpoint: String,
+        /// What it did.
+        detail: String,
     },
     /// The sidecar answered with an error, or the connection broke.
     #[error("{0}")]
@@ -40,15 +60,12 @@ pub enum Error {
     /// The hold was lost: before the grant could be used, or before it was released.
     #[error("the lock was lost: {0}")]
     Lost(Loss),
-    /// The lock was not released, because the connection had broken and whether the sidecar goes on with the hold is
-    /// not known. It is available when its lease runs out, about now.
-    #[error(
-        "the lock was not released: the hold was being resumed, and no sidecar has answered yet; the lock is available \
-         when its lease runs out"
-    )]
-    NotReleased,
+    /// Whether the lock was released is not known: the sidecar did not answer within the client's release timeout, or
+    /// the hold was being resumed. The lock is available when its lease expires, at the latest.
+    #[error("the release was not confirmed ({0}); the lock is available when its lease expires")]
+    NotReleased(String),
     /// The sidecar answered what no sidecar of this API may, so it is a newer or a broken one.
-    #[error("the sidecar's answer makes no sense: {0}")]
+    #[error("the sidecar's answer is invalid: {0}")]
     Protocol(&'static str),
 }
 
@@ -56,34 +73,81 @@ impl Error {
     /// The reason that the sidecar gave, if it gave one.
     #[must_use]
     pub fn reason(&self) -> Option<&Reason> {
-        match self {
-            Self::Refused(refusal) => refusal.reason.as_ref(),
-            Self::Endpoint { .. }
-            | Self::Unreachable { .. }
-            | Self::Lost(_)
-            | Self::NotReleased
-            | Self::Protocol(_) => None,
-        }
+        self.refusal().and_then(|refusal| refusal.reason.as_ref())
     }
 
     /// The gRPC code, if the error came by gRPC.
     #[must_use]
     pub fn code(&self) -> Option<Code> {
+        self.refusal().map(|refusal| refusal.code)
+    }
+
+    const fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::Refused(refusal) => Some(refusal.code),
+            Self::Refused(refusal) => Some(refusal),
             Self::Endpoint { .. }
+            | Self::Platform { .. }
             | Self::Unreachable { .. }
+            | Self::CertificateRefused { .. }
             | Self::Lost(_)
-            | Self::NotReleased
+            | Self::NotReleased(_)
             | Self::Protocol(_) => None,
         }
     }
+
+    /// Whether trying again may help, because the sidecar is away, restarting or changing: nobody answers, or the code
+    /// is `UNAVAILABLE`.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused(refusal) => {
+                refusal.code == Code::Unavailable || refusal.reason == Some(Reason::StreamBehind)
+            }
+            Self::Endpoint { .. }
+            | Self::Platform { .. }
+            | Self::CertificateRefused { .. }
+            | Self::Lost(_)
+            | Self::NotReleased(_)
+            | Self::Protocol(_) => false,
+        }
+    }
+
+    pub(crate) fn refused(status: &Status) -> Self {
+        Self::Refused(Box::new(Refusal::from_status(status)))
+    }
 }
 
-impl From<Status> for Error {
-    fn from(status: Status) -> Self {
-        Self::Refused(Box::new(Refusal::from(status)))
+/// Whether a status was made by this side, because the connection broke; the sidecar's have no source here.
+pub(crate) fn is_of_connection(status: &Status) -> bool {
+    std::error::Error::source(status).is_some()
+}
+
+/// A connection's end has one code, whatever broke it; a call that took too long has another.
+fn code_of(status: &Status) -> Code {
+    let timed_out = std::error::Error::source(status)
+        .is_some_and(|source| source.is::<tonic::TimeoutExpired>());
+    if timed_out {
+        Code::DeadlineExceeded
+    } else if is_of_connection(status) {
+        Code::Unavailable
+    } else {
+        Code::from_wire(status.code())
     }
+}
+
+/// What happened to a connection is in the causes: "transport error" alone helps nobody.
+fn message_of(status: &Status) -> String {
+    let mut message = status.message().to_owned();
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        cause = error.source();
+    }
+    message
 }
 
 /// An error that came by gRPC.
@@ -98,20 +162,20 @@ pub struct Refusal {
     pub message: String,
     /// The fields that were wrong, with [`Reason::InvalidField`].
     pub violations: Vec<FieldViolation>,
-    /// When it makes sense to try again, if that was said.
+    /// When trying again is worth while, if that was said.
     pub retry_after: Option<Duration>,
     /// Why the hold is over, with [`Reason::HoldLost`]: `EXPIRED` and so on, or `RELEASED`.
     pub loss_reason: Option<String>,
 }
 
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Self {
+impl Refusal {
+    fn from_status(status: &Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info().filter(|info| info.domain == DOMAIN);
         Self {
-            code: status.code(),
+            code: code_of(status),
             reason: info.map(|info| Reason::parse(&info.reason)),
-            message: status.message().to_owned(),
+            message: message_of(status),
             violations: details
                 .bad_request()
                 .map(|request| &request.field_violations)
@@ -131,7 +195,7 @@ impl From<Status> for Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.message.is_empty() {
-            return write!(formatter, "{}", self.code.description());
+            return formatter.write_str(self.code.as_str());
         }
         formatter.write_str(&self.message)?;
         // The message names the first field at the most; the others must not stay unseen.
@@ -246,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn s19_field_violations_are_had_as_data() {
+    fn s19_field_violations_are_data() {
         let mut details = ErrorDetails::new();
         details
             .set_error_info("INVALID_FIELD", DOMAIN, HashMap::new())
             .add_bad_request_violation("spec.wait", "is 25 h; 0 to 24 h are allowed");
         let status =
-            Status::with_error_details(Code::InvalidArgument, "one field is wrong", details);
-        let refusal = refusal(Error::from(status));
+            Status::with_error_details(tonic::Code::InvalidArgument, "one field is wrong", details);
+        let refusal = refusal(Error::refused(&status));
         assert_eq!(refusal.reason, Some(Reason::InvalidField));
         assert_eq!(refusal.violations[0].field, "spec.wait");
         assert_eq!(
@@ -266,8 +330,8 @@ mod tests {
     fn a_reason_of_another_domain_is_none() {
         let mut details = ErrorDetails::new();
         details.set_error_info("HOLD_LOST", "example.com", HashMap::new());
-        let status = Status::with_error_details(Code::FailedPrecondition, "no", details);
-        assert_eq!(Error::from(status).reason(), None);
+        let status = Status::with_error_details(tonic::Code::FailedPrecondition, "no", details);
+        assert_eq!(Error::refused(&status).reason(), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootInstant, Clock};
-use crate::convert::proto_span;
+use crate::messages::wire_duration;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::lease_service_server::{LeaseService, LeaseServiceServer};
 use crate::proto::*;
@@ -55,9 +55,9 @@ pub(crate) fn validity(boot_id: &str, until: u64, valid_for: u64) -> Validity {
     Validity {
         valid_until: Some(BootTime {
             boot_id: boot_id.to_owned(),
-            since_boot: Some(proto_span(seconds(until))),
+            since_boot: Some(wire_duration(seconds(until))),
         }),
-        valid_for: Some(proto_span(seconds(valid_for))),
+        valid_for: Some(wire_duration(seconds(valid_for))),
     }
 }
 
@@ -116,6 +116,10 @@ pub(crate) struct Script {
     pub(crate) report: Option<Result<Validity, Status>>,
     pub(crate) acquire: Option<acquire_lease_response::Outcome>,
     pub(crate) release: Option<ReleaseResult>,
+    /// A release is never answered.
+    pub(crate) hang_release: bool,
+    /// What watches are answered with; the last one first.
+    pub(crate) watches: Vec<Vec<Result<WatchLockResponse, Status>>>,
     pub(crate) on_release: Option<Box<dyn Fn() + Send>>,
     pub(crate) asked: Vec<String>,
 }
@@ -187,6 +191,13 @@ impl Bench {
         Client::builder(format!("unix://{}", socket(folder).display())).clock(clock)
     }
 
+    /// The same, with a client that waits as `change` says.
+    pub(crate) async fn with(change: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
+        let mut bench = Self::new().await;
+        bench.client = change(bench.another()).connect().await.unwrap();
+        bench
+    }
+
     pub(crate) fn another(&self) -> ClientBuilder {
         Self::builder(&self.folder, &self.clock)
     }
@@ -250,7 +261,7 @@ impl LeaseService for Service {
         &self,
         request: Request<AcquireLeaseRequest>,
     ) -> Answer<AcquireLeaseResponse> {
-        let of_caller = ["authorization", "leasehold-boot-id"].map(|name| {
+        let of_caller = ["authorization", "leasehold-boot-id", "of-a-test"].map(|name| {
             let value = request.metadata().get(name);
             value.map_or("none", |value| value.to_str().unwrap()).to_owned()
         });
@@ -265,6 +276,9 @@ impl LeaseService for Service {
     ) -> Answer<ReleaseLeaseResponse> {
         let request = request.into_inner();
         self.note(format!("release {} of generation {}", request.lease_id, request.generation));
+        if self.script.lock().unwrap().hang_release {
+            return std::future::pending().await;
+        }
         let script = self.script.lock().unwrap();
         if let Some(hook) = &script.on_release {
             hook();
@@ -314,8 +328,11 @@ impl LeaseService for Service {
 
     async fn watch_lock(&self, request: Request<WatchLockRequest>) -> Answer<Records> {
         let record = record(request.into_inner().lock);
-        let records = [WatchLockResponse { record }, WatchLockResponse { record: None }];
-        Ok(Response::new(Box::pin(tokio_stream::iter(records.map(Ok)))))
+        let script = self.script.lock().unwrap().watches.pop();
+        let messages = script.unwrap_or_else(|| {
+            vec![Ok(WatchLockResponse { record }), Ok(WatchLockResponse { record: None })]
+        });
+        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 
     async fn check_token(&self, request: Request<CheckTokenRequest>) -> Answer<CheckTokenResponse> {

@@ -1,20 +1,34 @@
 #![doc = include_str!("../README.md")]
 
-mod belief;
 mod boot_clock;
 mod client;
 mod connect;
-mod convert;
 mod error;
 #[cfg(test)]
 mod fake;
+mod health;
 mod hold;
+mod messages;
+mod platform;
+#[cfg(feature = "unstable-wire")]
+#[doc(hidden)]
 pub mod proto;
+#[cfg(not(feature = "unstable-wire"))]
+mod proto;
+mod transport;
+mod validity;
+mod watch;
 
 pub use boot_clock::BootInstant;
-pub use client::{Client, LockWatch, Outcome};
+pub use client::{Client, Outcome};
 pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 pub use error::{Error, FieldViolation, Reason, Refusal};
 pub use hold::{HoldEvent, HoldGuard, Holding, Loss};
-pub use proto::{LeaseSpec, LockKey, LockSelector};
-pub use tonic::Code;
+pub use messages::{
+    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Code, Extended, Grant,
+    Health, LeaseSpec, ListLocks, LockKey, LockMode, LockPage, LockRecord, LockSelector, LockState,
+    LocksUnder, LossReason, ReleaseOutcome, ReleaseResult, ResolvedPath, TokenCheck, TokenStatus,
+    Validity, Waiting,
+};
+pub use transport::{Call, Interceptor, Tls};
+pub use watch::LockWatch;

@@ -10,10 +10,33 @@
     expect(
         clippy::allow_attributes,
         clippy::clone_on_ref_ptr,
-        clippy::items_after_test_module,
         clippy::too_many_lines,
         reason = "as above, for the server that only the tests have"
     )
 )]
+#![cfg_attr(
+    not(feature = "unstable-wire"),
+    expect(
+        unreachable_pub,
+        unnameable_types,
+        reason = "public with the feature unstable-wire only"
+    )
+)]
 
 include!("../gen/leasehold.v1.rs");
+
+/// For tests that ask a sidecar by stub.
+#[cfg(feature = "unstable-wire")]
+mod of_ours {
+    impl From<crate::LeaseSpec> for super::LeaseSpec {
+        fn from(spec: crate::LeaseSpec) -> Self {
+            spec.into_wire()
+        }
+    }
+
+    impl From<crate::LockKey> for super::LockKey {
+        fn from(key: crate::LockKey) -> Self {
+            key.into_wire()
+        }
+    }
+}

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_client::proto::ReleaseOutcome;
-use leasehold_client::{Client, Error, LeaseSpec, Outcome};
+use leasehold_client::{Client, Error, LeaseSpec, Outcome, ReleaseOutcome};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -180,7 +179,7 @@ impl Worker {
         self.tally.letting_go(lock);
         let outcome = match guard.release().await {
             Err(Error::Lost(_)) => ReleaseOutcome::AlreadyLost,
-            released => released?.outcome(),
+            released => released?.outcome,
         };
         self.tally.released(outcome);
         Ok(())
@@ -200,7 +199,7 @@ impl Worker {
         self.hold(span).await;
         self.tally.letting_go(lock);
         let released = self.client.release(grant.lease_id).await?;
-        self.tally.released(released.outcome());
+        self.tally.released(released.outcome);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! `leasehold run`: take a lock, run a command while it is held, release it.
+//! `leasehold run`: acquire a lock, run a command while it is held, release it.
 //!
 //! The command runs in a process group of its own, which is dead before the validity ends (S21): `plan.rs` says when
 //! it is told to stop and when it is killed, `supervise.rs` does it, `group.rs` has the processes, `exec.rs` and
@@ -18,13 +18,14 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome};
+use leasehold_client::{Error, HoldEvent, HoldGuard, LeaseSpec, Loss, Outcome};
 use tokio::signal::unix::SignalKind;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::connection::ConnectionArgs;
+use super::connection::{ConnectionArgs, Link};
 use super::exit::Exit;
 use super::output;
+use super::patience::Patience;
 use super::record;
 use super::signals::Signals;
 use super::spec::{SpecArgs, span};
@@ -36,7 +37,8 @@ pub(super) const EXEC: &str = "run-exec";
 /// The hidden command that outlives `run` to kill what it left.
 pub(super) const SENTINEL: &str = "run-sentinel";
 
-/// Takes a lock, runs a command while it is held, and releases it. The command is executed as it is given, without a
+/// Acquires a lock, runs a command while it is held, and releases it, such as
+/// `leasehold run nightly --wait 10m -- ./job`. The command is executed as it is given, without a
 /// shell, in a process group of its own; its input, output and errors pass straight through.
 ///
 /// When the lock is at risk or lost, or the sidecar shuts down, the command's process group is sent SIGTERM, then
@@ -45,16 +47,22 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 /// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH and LEASEHOLD_LEASE_ID in its environment.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 75 the lock was \
-                  not had within --wait; 76 the lock was lost: the command was stopped, or the release found that it \
-                  had been lost before the command ended; 126 and 127 the command \
-                  cannot be run."
+    after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 75 \
+                  (--busy-exit-code) the lock was not acquired within --wait; 76 (--lost-exit-code) the lock was lost: \
+                  the command was stopped, or the release found that it had been lost before the command ended; 126 \
+                  and 127 the command cannot be run."
 )]
 pub(super) struct Args {
     #[command(flatten)]
     spec: SpecArgs,
-    /// The exit code when the lock was not had within `--wait`, instead of 75; nothing is said then. 0 suits cron.
-    #[arg(long, value_name = "CODE")]
+    /// The exit code when the lock was not acquired within `--wait`, for commands that end with 75 themselves.
+    #[arg(long, value_name = "CODE", default_value_t = Exit::Busy.code())]
+    busy_exit_code: u8,
+    /// The exit code when the lock was lost, for commands that end with 76 themselves.
+    #[arg(long, value_name = "CODE", default_value_t = Exit::Lost.code())]
+    lost_exit_code: u8,
+    /// The same as --busy-exit-code, and nothing is said then. 0 suits cron.
+    #[arg(long, value_name = "CODE", conflicts_with = "busy_exit_code")]
     skip_exit_code: Option<u8>,
     /// How long the command has between SIGTERM and SIGKILL. Default: as long as the lock allows. Never so long that
     /// it outlives the lock.
@@ -77,7 +85,7 @@ const PASSED_ON: [SignalKind; 6] = [
     SignalKind::user_defined2(),
 ];
 
-/// How long the store may take to have a release, before the lease is left to run out.
+/// How long the store may take to have a release, before the lease is left to expire.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same when the hold was ending anyway.
 const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -85,39 +93,70 @@ const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
-    let Args { spec, skip_exit_code, kill_after, connection, command } = args;
-    let wait = spec.wait;
-    let spec = spec.spec()?;
+    let wait = args.spec.wait;
+    let spec = args.spec.spec()?;
+    let mut patience = Patience::new(wait);
     let link = tokio::select! {
         biased;
         number = signals.next() => return Ok(Exit::by_signal(number)),
-        link = connection.link() => link?,
+        link = link(&args.connection, &mut patience) => link?,
     };
     let (sender, mut events) = unbounded_channel();
-    let holding = link.client.hold(spec).events(sender);
+    let asking = ask(&link, spec, sender, &mut patience);
     let outcome = tokio::select! {
         biased;
         number = signals.next() => {
             link.close().await;
             return Ok(Exit::by_signal(number));
         }
-        outcome = with_notes(holding.into_future(), &mut events) => outcome,
+        outcome = with_notes(asking, &mut events) => outcome,
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
-            hold_and_run(guard, &mut events, &mut signals, kill_after, &command).await
+            hold_and_run(guard, &mut events, &mut signals, args.kill_after, &args.command).await
         }
         Ok(Outcome::Busy(busy)) => {
-            if skip_exit_code.is_none() {
-                let waited = humantime::format_duration(wait);
-                output::note(&format!("{}; waited {waited}", record::busy_text(&busy)));
+            if args.skip_exit_code.is_none() {
+                output::note(&format!("{}; waited {wait}", record::busy_text(&busy)));
             }
-            Ok(skip_exit_code.map_or(Exit::NotHad, Exit::Code))
+            Ok(Exit::Code(args.skip_exit_code.unwrap_or(args.busy_exit_code)))
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     link.close().await;
-    exit
+    Ok(if matches!(exit, Ok(Exit::Lost)) { Exit::Code(args.lost_exit_code) } else { exit? })
+}
+
+/// Connects, while the wait lasts.
+async fn link(connection: &ConnectionArgs, patience: &mut Patience) -> anyhow::Result<Link> {
+    loop {
+        match connection.clone().link().await {
+            Ok(link) => return Ok(link),
+            Err(error) => patience.after(error).await?,
+        }
+    }
+}
+
+/// Asks for the lock until it is granted or the wait is over, also through a restart of the sidecar.
+async fn ask(
+    link: &Link,
+    spec: LeaseSpec,
+    events: UnboundedSender<HoldEvent>,
+    patience: &mut Patience,
+) -> anyhow::Result<Outcome<HoldGuard>> {
+    loop {
+        let left = patience.left();
+        let spec = spec.clone().with_wait(left.unwrap_or_default());
+        let holding = link.client.hold(spec).events(events.clone());
+        let asked = match left {
+            Some(_) => holding.await,
+            None => holding.until_granted().await.map(Outcome::Granted),
+        };
+        match asked {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => patience.after(error.into()).await?,
+        }
+    }
 }
 
 /// Waits for `outcome`, and tells a person on a terminal what for.
@@ -203,7 +242,7 @@ async fn release(guard: HoldGuard, timeout: Duration) -> Released {
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => "no answer in time".to_owned(),
     };
-    output::note(&format!("the lock will be free when its lease runs out: {problem}"));
+    output::note(&format!("the lock is available when its lease expires: {problem}"));
     Released::Unknown
 }
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::BootInstant;
-use leasehold_client::proto::LossReason;
+use leasehold_client::{BootInstant, LossReason};
 
 /// Why the command is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +68,7 @@ impl Plan {
             Cause::Lost(LossReason::Taken | LossReason::Broken | LossReason::LockDeleted) => {
                 (now + OVERTAKEN).min(before(valid_until, self.margin()))
             }
-            Cause::Lost(
-                LossReason::Unspecified
-                | LossReason::Expired
-                | LossReason::MaxHoldReached
-                | LossReason::NoProgress
-                | LossReason::Shutdown,
-            ) => before(valid_until, self.margin()),
+            Cause::Lost(_) => before(valid_until, self.margin()),
             Cause::LeftBehind => now + LEFT_BEHIND,
         };
         let end = self.kill_after.map_or(end, |span| end.min(now + span));

@@ -145,9 +145,12 @@ impl Watch<'_> {
             | HoldEvent::Renewed { .. }
             | HoldEvent::Recovered { .. }
             | HoldEvent::Interrupted { .. }
-            | HoldEvent::Resumed { .. } => {}
+            | HoldEvent::Resumed { .. }
+            // Said of a guard that was dropped.
+            | HoldEvent::Released(_)
+            | HoldEvent::NotReleased { .. }
             // Events may be added that this does not know.
-            _ => {}
+            | _ => {}
         }
     }
 

@@ -89,11 +89,10 @@ impl Log {
         let grant = guard.grant();
         let wall = i64::try_from(BootClock::new().wall().0).unwrap_or(i64::MAX);
         // The one moment of a grant that is the sidecar's, and not the store's.
-        let end = grant.expires_at.unwrap_or_default();
-        let left = grant.validity.as_ref().and_then(|validity| validity.valid_for);
-        let left = left.unwrap_or_default();
-        let millis = |seconds: i64, nanos: i32| seconds * 1_000 + i64::from(nanos / 1_000_000);
-        let told = millis(end.seconds, end.nanos) - millis(left.seconds, left.nanos);
+        let end = grant.expires_at.unwrap_or(std::time::UNIX_EPOCH);
+        let told = end.checked_sub(grant.validity.valid_for).unwrap_or(std::time::UNIX_EPOCH);
+        let told = told.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let told = i64::try_from(told.as_millis()).unwrap_or(i64::MAX);
         let mut line = json!({
             "event": "granted", "lock": lock, "token": token, "until": nanos(guard.valid_until()),
             "resumed": false, "wall_ahead_ms": told - wall,
@@ -126,7 +125,7 @@ async fn note_events(
             HoldEvent::Interrupted { detail } => json!({"event": "interrupted", "why": detail}),
             HoldEvent::Draining { .. } => json!({"event": "draining"}),
             HoldEvent::Lost(loss) => json!({
-                "event": "lost", "reason": loss.reason.as_str_name(), "why": loss.to_string(),
+                "event": "lost", "reason": format!("LOSS_REASON_{}", loss.reason.as_str()), "why": loss.to_string(),
             }),
             // Before the grant; and what later versions of the client add says nothing about the belief.
             HoldEvent::Waiting(_) | _ => continue,
@@ -208,12 +207,12 @@ impl Worker {
         match guard.release().await {
             Ok(released) => Ok(self.log.note(json!({
                 "event": "released", "lock": lock, "token": token,
-                "outcome": released.outcome().as_str_name(),
-                "reason": released.loss_reason().as_str_name(),
+                "outcome": format!("RELEASE_OUTCOME_{}", released.outcome.as_str()),
+                "reason": released.loss_reason.map(|reason| format!("LOSS_REASON_{}", reason.as_str())),
             }))?),
             Err(Error::Lost(loss)) => Ok(self.log.note(json!({
                 "event": "released", "lock": lock, "token": token,
-                "outcome": "RELEASE_OUTCOME_ALREADY_LOST", "reason": loss.reason.as_str_name(),
+                "outcome": "RELEASE_OUTCOME_ALREADY_LOST", "reason": format!("LOSS_REASON_{}", loss.reason.as_str()),
             }))?),
             Err(error) => self.rest("release_failed", hold, &error).await,
         }

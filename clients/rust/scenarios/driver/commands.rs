@@ -3,12 +3,13 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use leasehold_client::proto::{BreakLockRequest, BreakMode, ListLocksRequest};
-use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome};
+use leasehold_client::{
+    BreakLock, BreakMode, Busy, Error, HoldEvent, HoldGuard, ListLocks, Loss, Outcome,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::{Command, Driver, Running, Word, emit, measure, plain};
+use crate::{Command, Driver, Running, Word, emit, measure};
 
 type Words = UnboundedReceiver<Word>;
 
@@ -38,8 +39,7 @@ impl Driver {
             },
             "release_lease" => {
                 let released = client.release(&command.lease_id).await?;
-                let outcome = plain(released.outcome().as_str_name(), "RELEASE_OUTCOME_");
-                emit(id, "released", json!({ "outcome": outcome }));
+                emit(id, "released", json!({ "outcome": released.outcome.as_str() }));
             }
             "extend" => {
                 let span = Duration::from_millis(command.max_hold_ms.unwrap_or_default());
@@ -53,20 +53,13 @@ impl Driver {
             "list" => self.list(id).await?,
             "check" => {
                 let answer = client.check_token(command.key(), command.token).await?;
-                let status = plain(answer.status().as_str_name(), "TOKEN_STATUS_");
-                emit(id, "checked", json!({ "status": status }));
+                emit(id, "checked", json!({ "status": answer.status.as_str() }));
             }
             "break" => {
                 let mode = if command.now { BreakMode::Now } else { BreakMode::RunOut };
-                let request = BreakLockRequest {
-                    lock: Some(command.key().into()),
-                    reason: command.reason.clone(),
-                    mode: mode.into(),
-                    ..BreakLockRequest::default()
-                };
+                let request = BreakLock::new(command.key(), &command.reason).with_mode(mode);
                 let answer = client.break_lock(request).await?;
-                let outcome = plain(answer.outcome().as_str_name(), "BREAK_OUTCOME_");
-                emit(id, "broken", json!({ "outcome": outcome }));
+                emit(id, "broken", json!({ "outcome": answer.outcome.as_str() }));
             }
             "watch" => {
                 let mut watch = client.watch_lock(command.key()).await?;
@@ -76,8 +69,7 @@ impl Driver {
                         record = watch.next() => record?,
                     };
                     let Some(record) = record else { return Ok(()) };
-                    let state = plain(record.state().as_str_name(), "LOCK_STATE_");
-                    emit(id, "watched", json!({ "state": state }));
+                    emit(id, "watched", json!({ "state": record.state.as_str() }));
                 }
             }
             other => {
@@ -94,8 +86,7 @@ impl Driver {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let mut watch = self.client().await?.watch_lock(command.key()).await?;
         let record = watch.next().await?.ok_or("the watch ended")?;
-        let state = plain(record.state().as_str_name(), "LOCK_STATE_");
-        emit(&command.id, "watched", json!({ "state": state }));
+        emit(&command.id, "watched", json!({ "state": record.state.as_str() }));
         // As if something else kept it: nothing closes it before the process ends.
         std::mem::forget(watch);
         Ok(())
@@ -104,14 +95,14 @@ impl Driver {
     async fn list(&self, id: &str) -> Result<(), Error> {
         let client = self.client().await?;
         let mut paths = Vec::new();
-        let mut request = ListLocksRequest::default();
+        let mut request = ListLocks::default();
         loop {
             let page = client.list_locks(request.clone()).await?;
             paths.extend(page.records.into_iter().map(|record| record.lock_path));
             if page.next_page_token.is_empty() {
                 break;
             }
-            request.page_token = page.next_page_token;
+            request = request.page(page.next_page_token);
         }
         emit(id, "listed", json!({ "paths": paths }));
         Ok(())
@@ -149,22 +140,19 @@ impl Driver {
             "token": guard.fencing_token(), "lease_id": guard.lease_id(), "lock_path": guard.lock_path(),
         });
         emit(id, "granted", more);
-        let word = tokio::select! {
-            // Rust cancels by dropping: the branch that is not taken is the code that was cancelled.
-            loss = guard.lost() => {
-                emit(id, "cancelled", Value::Null);
-                return tell_lost(id, &loss);
-            }
-            word = words.recv() => word,
+        let ended = if command.form == "scope" {
+            by_scope(guard, running, &mut words).await
+        } else {
+            by_call(id, guard, running, &mut words).await
         };
-        running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match release(guard).await {
-            Err(Error::Lost(loss)) => return tell_lost(id, &loss),
-            released => released?,
-        }
-        match word {
-            Some(Word::Fail) => told(id, "failed", json!({ "error": "boom" })),
-            Some(Word::Release | Word::Cancel) | None => told(id, "released", Value::Null),
+        match ended {
+            Err(Error::Lost(loss)) => tell_lost(id, &loss),
+            Err(Error::NotReleased(detail)) => {
+                told(id, "release_unconfirmed", json!({ "detail": detail }))
+            }
+            Err(error) => Err(error),
+            Ok(Some(Word::Fail)) => told(id, "failed", json!({ "error": "boom" })),
+            Ok(Some(Word::Release | Word::Cancel) | None) => told(id, "released", Value::Null),
         }
     }
 
@@ -214,22 +202,50 @@ impl Driver {
     }
 }
 
-/// Waits for the calls that use the guard, then gives the lock back.
-async fn release(mut guard: Arc<HoldGuard>) -> Result<(), Error> {
-    let guard = loop {
+/// Holds until there is a word, and releases by leaving the scope.
+async fn by_scope(
+    guard: Arc<HoldGuard>,
+    running: &Running,
+    words: &mut Words,
+) -> Result<Option<Word>, Error> {
+    running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let guard = alone(guard).await;
+    guard.run(async |_hold| words.recv().await).await
+}
+
+/// Holds until there is a word, and releases by a call.
+async fn by_call(
+    id: &str,
+    guard: Arc<HoldGuard>,
+    running: &Running,
+    words: &mut Words,
+) -> Result<Option<Word>, Error> {
+    let word = tokio::select! {
+        // Rust cancels by dropping: the branch that is not taken is the code that was cancelled.
+        loss = guard.lost() => {
+            emit(id, "cancelled", Value::Null);
+            return Err(Error::Lost(loss));
+        }
+        word = words.recv() => word,
+    };
+    running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+    alone(guard).await.release().await?;
+    Ok(word)
+}
+
+/// Waits for the calls that use the guard.
+async fn alone(mut guard: Arc<HoldGuard>) -> HoldGuard {
+    loop {
         match Arc::try_unwrap(guard) {
-            Ok(guard) => break guard,
+            Ok(guard) => return guard,
             Err(shared) => guard = shared,
         }
         tokio::task::yield_now().await;
-    };
-    guard.release().await?;
-    Ok(())
+    }
 }
 
 fn tell_lost(id: &str, loss: &Loss) -> Result<(), Error> {
-    let reason = plain(loss.reason.as_str_name(), "LOSS_REASON_");
-    told(id, "lost", json!({ "reason": reason, "detail": loss.detail }))
+    told(id, "lost", json!({ "reason": loss.reason.as_str(), "detail": loss.detail }))
 }
 
 /// The last event of a command.
@@ -238,7 +254,7 @@ fn told(id: &str, event: &str, more: Value) -> Result<(), Error> {
     Ok(())
 }
 
-fn tell_busy(id: &str, busy: &leasehold_client::proto::Busy) -> Result<(), Error> {
+fn tell_busy(id: &str, busy: &Busy) -> Result<(), Error> {
     let record = busy.record.clone().unwrap_or_default();
     told(id, "busy", json!({ "holder": record.holder, "token": record.fencing_token }))
 }

@@ -9,7 +9,9 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use leasehold_client::{Client, Error, HoldGuard, LeaseSpec, LockKey, Reason};
+use leasehold_client::{
+    Client, Code, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE, Error, HoldGuard, LeaseSpec, LockKey, Reason,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, mpsc};
@@ -109,8 +111,7 @@ fn fail(id: &str, error: &Error) {
     let fields: Vec<&str> = refusal.map_or_else(Vec::new, |refusal| {
         refusal.violations.iter().map(|violation| violation.field.as_str()).collect()
     });
-    let code =
-        error.code().map_or_else(|| "UNAVAILABLE".to_owned(), |code| name(&format!("{code:?}")));
+    let code = error.code().map_or("UNAVAILABLE", Code::as_str);
     let reason = error.reason().map(Reason::as_str).unwrap_or_default();
     let more =
         json!({ "code": code, "reason": reason, "message": error.to_string(), "fields": fields });
@@ -123,27 +124,10 @@ fn fail_with(id: &str, code: &str, message: &str) {
     emit(id, "error", more);
 }
 
-/// `InvalidArgument` as the API writes it.
-fn name(code: &str) -> String {
-    let mut name = String::new();
-    for (at, letter) in code.char_indices() {
-        if at > 0 && letter.is_uppercase() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
-}
-
-/// An enum's name without what all its names begin with.
-fn plain<'a>(name: &'a str, prefix: &str) -> &'a str {
-    name.strip_prefix(prefix).unwrap_or(name)
-}
-
 impl Driver {
     /// The one client of all commands.
     async fn client(&self) -> Result<&Client, Error> {
-        self.client.get_or_try_init(Client::from_env).await
+        self.client.get_or_try_init(connect).await
     }
 
     /// Passes a command on to the one that has its id.
@@ -202,6 +186,23 @@ impl Driver {
             }
         });
     }
+}
+
+/// Connects as the environment says, with the options that a scenario asks for.
+async fn connect() -> Result<Client, Error> {
+    let endpoint = std::env::var(ENDPOINT_VARIABLE).unwrap_or_else(|_| DEFAULT_ENDPOINT.to_owned());
+    let mut builder = Client::builder(endpoint);
+    let option = |name: &str| {
+        let millis = std::env::var(format!("LEASEHOLD_DRIVER_{name}_MS")).ok()?.parse().ok()?;
+        Some(Duration::from_millis(millis))
+    };
+    if let Some(interval) = option("KEEP_ALIVE") {
+        builder = builder.keep_alive(interval);
+    }
+    if let Some(timeout) = option("RELEASE_TIMEOUT") {
+        builder = builder.release_timeout(timeout);
+    }
+    builder.connect().await
 }
 
 /// Commands to one that runs.

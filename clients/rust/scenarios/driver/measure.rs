@@ -5,7 +5,9 @@ use std::time::Duration;
 use leasehold_client::proto::hold_lease_request::Start;
 use leasehold_client::proto::hold_lease_response::Event;
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
-use leasehold_client::proto::{HoldLeaseRequest, ReleaseLeaseRequest};
+use leasehold_client::proto::{
+    HoldLeaseRequest, LeaseSpec as WireSpec, LockKey as WireKey, ReleaseLeaseRequest,
+};
 use leasehold_client::{BootInstant, Client, Error, Outcome};
 use serde_json::json;
 use tonic::transport::Channel;
@@ -50,17 +52,33 @@ async fn hold_by_stub(
     stub: &mut LeaseServiceClient<Channel>,
     command: &Command,
 ) -> Result<(), Error> {
-    let request = HoldLeaseRequest { start: Some(Start::Spec(command.spec())) };
-    let mut stream = stub.hold_lease(request).await?.into_inner();
-    while let Some(message) = stream.message().await? {
+    let request = HoldLeaseRequest { start: Some(Start::Spec(command.wire_spec())) };
+    let mut stream = stub.hold_lease(request).await.map_err(failed)?.into_inner();
+    while let Some(message) = stream.message().await.map_err(failed)? {
         match message.event {
             Some(Event::Granted(grant)) => {
                 let release = ReleaseLeaseRequest { lease_id: grant.lease_id, generation: 0 };
-                stub.release_lease(release).await?;
+                stub.release_lease(release).await.map_err(failed)?;
             }
             Some(Event::Released(_)) => return Ok(()),
             _ => {}
         }
     }
     Err(Error::Protocol("the stream ended without Released"))
+}
+
+fn failed(_: tonic::Status) -> Error {
+    Error::Protocol("a call of the stub failed")
+}
+
+impl Command {
+    /// The same for the stub.
+    fn wire_spec(&self) -> WireSpec {
+        let key = WireKey {
+            function: self.function.clone(),
+            scope: self.scope.clone(),
+            ..WireKey::default()
+        };
+        WireSpec { key: Some(key), ..WireSpec::default() }
+    }
 }

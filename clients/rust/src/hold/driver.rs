@@ -5,22 +5,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status};
 
-use super::guard::{HoldGuard, already_lost, told_lost};
+use super::guard::{already_lost, told_lost};
+use super::open::{Events, Stream, start, tell};
 use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
-use crate::client::{Client, Outcome};
-use crate::convert::span;
+use crate::client::Client;
 use crate::error::{Error, Reason};
+use crate::messages::{LossReason, ReleaseResult, duration};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::{
-    Grant, HoldLeaseRequest, HoldLeaseResponse, LeaseSpec, LossReason, Resume, Validity,
-};
+use crate::proto::{Resume, Validity};
 
 /// No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3).
 const NAP: Duration = Duration::from_secs(1);
@@ -29,91 +27,22 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How long an answer about the validity is waited for before it is asked again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Events = Option<UnboundedSender<HoldEvent>>;
-
-/// Asks for the lock, and starts the task once it is granted.
-pub(super) async fn open(
-    client: Client,
-    spec: LeaseSpec,
-    events: Events,
-) -> Result<Outcome<HoldGuard>, Error> {
-    let sent = client.clock.now();
-    let mut stream = start(&client, Start::Spec(spec)).await?;
-    let grant = loop {
-        let Some(message) = stream.message().await? else {
-            return Err(Error::Protocol("the stream ended before the lock was granted"));
-        };
-        match message.event {
-            Some(Event::Granted(grant)) => break grant,
-            Some(Event::Busy(busy)) => return Ok(Outcome::Busy(Box::new(busy))),
-            Some(Event::Lost(lost)) => return Err(Error::Lost(lost.into())),
-            Some(Event::Waiting(waiting)) => tell(&events, HoldEvent::Waiting(Box::new(waiting))),
-            Some(
-                Event::Renewed(_)
-                | Event::AtRisk(_)
-                | Event::Recovered(_)
-                | Event::Draining(_)
-                | Event::Released(_),
-            )
-            | None => {}
-        }
-    };
-    let validity = grant.validity.clone().unwrap_or_default();
-    let state = HoldState::granted(Arc::clone(&client.clock), &grant, &validity, sent);
-    let state = Arc::new(ask_first(&client, &grant, state).await?);
-    if !state.is_valid() {
-        let late = Loss::new(LossReason::Expired, "the grant came too late");
-        return Err(Error::Lost(state.loss().unwrap_or(late)));
-    }
-    let (stream_end, ended) = oneshot::channel();
-    let driver = Driver {
-        client: client.clone(),
-        state: Arc::clone(&state),
-        stream,
-        lease_id: grant.lease_id.clone(),
-        fencing_token: grant.fencing_token,
-        events,
-    };
-    tokio::spawn(EndsBeliefFirst { state: Arc::clone(&state), task: Box::pin(driver.run(ended)) });
-    Ok(Outcome::Granted(HoldGuard::new(client, grant, state, stream_end)))
-}
-
-/// S21: elsewhere than on the sidecar's kernel the grant's span counts from before the request, and a wait may have
-/// used it up. Then the validity is asked for anew.
-async fn ask_first(client: &Client, grant: &Grant, state: HoldState) -> Result<HoldState, Error> {
-    let Some(due) = state.next_question() else {
-        return Ok(state);
-    };
-    let asked = state.now();
-    if asked < due {
-        return Ok(state);
-    }
-    let validity = client.report_hold(grant.lease_id.clone(), grant.generation, true).await?;
-    Ok(HoldState::granted(Arc::clone(&client.clock), grant, &validity, asked))
-}
-
-async fn start(client: &Client, start: Start) -> Result<Streaming<HoldLeaseResponse>, Status> {
-    let request = HoldLeaseRequest { start: Some(start) };
-    Ok(client.lasting.clone().hold_lease(request).await?.into_inner())
-}
-
-fn tell(events: &Events, event: HoldEvent) {
-    if let Some(events) = events {
-        // Nobody listens any more: nothing is lost by that.
-        let _gone = events.send(event);
-    }
-}
-
-struct Driver {
-    client: Client,
-    state: Arc<HoldState>,
-    stream: Streaming<HoldLeaseResponse>,
-    lease_id: String,
-    fencing_token: u64,
-    events: Events,
+pub(super) struct Driver {
+    pub(super) client: Client,
+    pub(super) state: Arc<HoldState>,
+    pub(super) stream: Stream,
+    pub(super) lease_id: String,
+    pub(super) fencing_token: u64,
+    pub(super) events: Events,
 }
 
 impl Driver {
+    /// Starts the task; it ends when the other half of `ended` is dropped.
+    pub(super) fn start(self, ended: oneshot::Receiver<()>) {
+        let state = Arc::clone(&self.state);
+        tokio::spawn(EndsBeliefFirst { state, task: Box::pin(self.run(ended)) });
+    }
+
     /// Runs until the hold is over, or the guard is gone.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
         let (client, state) = (self.client.clone(), Arc::clone(&self.state));
@@ -136,28 +65,45 @@ impl Driver {
     }
 
     /// The guard was dropped without a release. Over a network the end of the stream releases nothing (S14), so a call
-    /// says it first. Nobody is left to be told what became of it.
+    /// says it first. Its outcome is an event: nobody else is left to be told.
     async fn release_dropped(&self) {
-        if self.state.loss().is_none()
-            && !self.state.is_released()
-            && let ToRelease::Generation(generation) = self.state.to_release()
-        {
-            let release = self.client.release_hold(self.lease_id.clone(), generation);
-            let _released = tokio::time::timeout(ANSWER_TIMEOUT, release).await;
+        if self.state.loss().is_some() || self.state.is_released() {
+            return;
         }
+        let outcome = match self.state.to_release() {
+            ToRelease::Generation(generation) => {
+                let release = self.client.release_hold(self.lease_id.clone(), generation);
+                match tokio::time::timeout(self.client.settings.release_timeout, release).await {
+                    Ok(Ok(result)) => already_lost(&result).map_or_else(
+                        || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),
+                        HoldEvent::Lost,
+                    ),
+                    Ok(Err(error)) => HoldEvent::NotReleased { detail: error.to_string() },
+                    Err(_elapsed) => {
+                        let detail = "the sidecar has not answered in time".to_owned();
+                        HoldEvent::NotReleased { detail }
+                    }
+                }
+            }
+            ToRelease::Lost(loss) => HoldEvent::Lost(loss),
+            ToRelease::NotYet => {
+                HoldEvent::NotReleased { detail: "the hold was being resumed".to_owned() }
+            }
+        };
+        tell(&self.events, outcome);
     }
 
     /// Reads the stream, and resumes when it breaks, until the hold is lost.
     async fn keep(&mut self) {
         while self.state.is_valid() {
-            let broke = match self.stream.message().await {
-                Ok(Some(message)) => {
-                    if let Some(loss) = message.event.and_then(|event| self.take_in(event)) {
+            // One that has fallen silent is kept until the resume is answered: its end would end the hold (S14).
+            let broke = match self.stream.next(self.client.settings.silence).await {
+                Ok(event) => {
+                    if let Some(loss) = self.take_in(event) {
                         return self.state.lose(loss);
                     }
                     continue;
                 }
-                Ok(None) => Status::unavailable("the sidecar ended the stream without a word"),
                 Err(status) => status,
             };
             if let Some(loss) = final_refusal(&broke) {
@@ -190,14 +136,14 @@ impl Driver {
                 tell(&self.events, HoldEvent::Recovered { valid_until });
             }
             Event::Draining(draining) => {
-                let time_left = span(draining.time_left.as_ref());
+                let time_left = duration(draining.time_left.as_ref());
                 tell(&self.events, HoldEvent::Draining { time_left });
             }
-            Event::Lost(lost) => return Some(lost.into()),
+            Event::Lost(lost) => return Some(Loss::from_wire(lost)),
             Event::Released(released) => {
                 let result = released.result.unwrap_or_default();
                 return Some(already_lost(&result).unwrap_or_else(|| {
-                    Loss::new(LossReason::Unspecified, "it was released by its lease id")
+                    Loss::new(LossReason::Unknown, "it was released by its lease id")
                 }));
             }
             // Said before a grant only.
@@ -243,24 +189,19 @@ impl Driver {
             resume_token,
             told_valid_until: self.state.told(),
         };
+        let silence = self.client.settings.silence;
         let mut stream = start(&self.client, Start::Resume(resume)).await?;
         let grant = loop {
-            let Some(message) = stream.message().await? else {
-                return Err(Status::unavailable("the stream ended without an answer"));
-            };
-            match message.event {
-                Some(Event::Granted(grant)) => break grant,
-                Some(Event::Lost(lost)) => return Ok(Err(lost.into())),
-                Some(
-                    Event::Waiting(_)
-                    | Event::Busy(_)
-                    | Event::Renewed(_)
-                    | Event::AtRisk(_)
-                    | Event::Recovered(_)
-                    | Event::Draining(_)
-                    | Event::Released(_),
-                )
-                | None => {}
+            match stream.next(silence).await? {
+                Event::Granted(grant) => break grant,
+                Event::Lost(lost) => return Ok(Err(Loss::from_wire(lost))),
+                Event::Waiting(_)
+                | Event::Busy(_)
+                | Event::Renewed(_)
+                | Event::AtRisk(_)
+                | Event::Recovered(_)
+                | Event::Draining(_)
+                | Event::Released(_) => {}
             }
         };
         // From here on the old stream's end means nothing, and the new one's does.
@@ -336,12 +277,12 @@ fn final_refusal(status: &Status) -> Option<Loss> {
             | Code::DataLoss
             | Code::Unimplemented
     );
-    let error = Error::from(status.clone());
+    let error = Error::refused(status);
     if !hopeless || error.reason() == Some(&Reason::StreamBehind) {
         return None;
     }
     let detail = format!("the sidecar will not resume it: {error}");
-    Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unspecified, detail)))
+    Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unknown, detail)))
 }
 
 /// Drops a task's streams and connection only after the belief has ended (S13), also where the runtime drops the task.
@@ -361,7 +302,7 @@ impl<F: Future<Output = ()>> Future for EndsBeliefFirst<F> {
 impl<F> Drop for EndsBeliefFirst<F> {
     fn drop(&mut self) {
         let detail = "the client's runtime has ended";
-        self.state.lose(Loss::new(LossReason::Unspecified, detail));
+        self.state.lose(Loss::new(LossReason::Unknown, detail));
     }
 }
 

@@ -11,18 +11,20 @@ use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::error::{Error, Reason};
-use crate::proto::{Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity};
+use crate::messages::{Grant, LossReason, ReleaseOutcome, ReleaseResult};
+use crate::proto::{self, Validity};
 
 /// How often a release looks whether a resume was answered.
 const ANSWER_POLL: Duration = Duration::from_millis(20);
 
-/// A lock that is held. Dropped, it is given back in the background; [`release`](Self::release) waits for that.
+/// A lock that is held. [`run`](Self::run) runs code while it is; [`release`](Self::release) releases it. Dropped, it is
+/// released in the background, and only an event tells the outcome.
 ///
 /// What it says is right also after the process, or the machine, was stopped and goes on: each question reads the boot
 /// clock. Between the question and the deed the process may be stopped again, so let protected resources check
 /// [`fencing_token`](Self::fencing_token).
 #[derive(Debug)]
-#[must_use = "the lock is given back when the guard is dropped"]
+#[must_use = "the lock is released when the guard is dropped"]
 pub struct HoldGuard {
     client: Client,
     grant: Grant,
@@ -100,7 +102,7 @@ impl HoldGuard {
         }
     }
 
-    /// Says that the job is getting on, which restarts `progress_timeout`.
+    /// Says that the job makes progress, which restarts `progress_timeout`.
     ///
     /// # Errors
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
@@ -136,7 +138,10 @@ impl HoldGuard {
             match self.state.to_release() {
                 ToRelease::Generation(generation) => return Ok(generation),
                 ToRelease::Lost(loss) => return Err(Error::Lost(loss)),
-                ToRelease::NotYet if self.state.now() >= until => return Err(Error::NotReleased),
+                ToRelease::NotYet if self.state.now() >= until => {
+                    let detail = "the hold was being resumed, and no sidecar has answered yet";
+                    return Err(Error::NotReleased(detail.to_owned()));
+                }
                 ToRelease::NotYet => tokio::time::sleep(ANSWER_POLL).await,
             }
         }
@@ -162,23 +167,56 @@ impl HoldGuard {
         }
     }
 
-    /// Releases the lock and waits until the store has it. The guard is not valid from the first moment of this call
-    /// on (S13), so stop acting before.
+    /// Runs `body` while the lock is held, then releases it. `body` is dropped, which ends it at its next `.await`, when
+    /// the lock is lost. Dropped itself, this drops `body` and then releases in the background.
     ///
     /// # Errors
-    /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock. [`Error::Refused`] and
-    /// [`Error::NotReleased`]: whether the lock was released is not known; it is available when its lease runs out.
+    /// [`Error::Lost`]: the lock was lost while `body` ran, or the release found that it had been lost before: somebody
+    /// else may have had the lock meanwhile. [`Error::NotReleased`] and [`Error::Refused`] as
+    /// [`release`](Self::release). What `body` gave is dropped then.
+    pub async fn run<F, B>(self, body: F) -> Result<B::Output, Error>
+    where
+        F: FnOnce(Arc<Self>) -> B,
+        B: Future,
+    {
+        let guard = Arc::new(self);
+        let lost = guard.lost();
+        let output = tokio::select! {
+            biased;
+            loss = lost => return Err(Error::Lost(loss)),
+            output = body(Arc::clone(&guard)) => output,
+        };
+        guard.end_and_release().await?;
+        Ok(output)
+    }
+
+    /// Releases the lock and waits until the store has it, for the client's release timeout at most. The guard is not
+    /// valid from the first moment of this call on (S13), so stop acting before.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock. [`Error::NotReleased`] and
+    /// [`Error::Refused`]: whether the lock was released is not known; it is available when its lease expires.
     pub async fn release(self) -> Result<ReleaseResult, Error> {
+        self.end_and_release().await
+    }
+
+    async fn end_and_release(&self) -> Result<ReleaseResult, Error> {
         if !self.state.end()
             && let Some(loss) = self.state.loss()
         {
             return Err(Error::Lost(loss));
         }
-        let generation = self.releasable().await?;
-        let result = self.client.release_hold(self.grant.lease_id.clone(), generation).await?;
+        let timeout = self.client.settings.release_timeout;
+        let releasing = async {
+            let generation = self.releasable().await?;
+            self.client.release_hold(self.grant.lease_id.clone(), generation).await
+        };
+        let result = tokio::time::timeout(timeout, releasing).await.map_err(|_elapsed| {
+            Error::NotReleased(format!("the sidecar has not answered within {timeout:?}"))
+        })??;
         match already_lost(&result) {
             Some(loss) => Err(Error::Lost(loss)),
-            None => Ok(result),
+            None => Ok(ReleaseResult::from_wire(&result)),
         }
     }
 }
@@ -190,9 +228,11 @@ impl Drop for HoldGuard {
 }
 
 /// The loss that a release tells of, if it does: the lease was another's, or gone, before (S13).
-pub(super) fn already_lost(result: &ReleaseResult) -> Option<Loss> {
-    let lost = result.outcome() == ReleaseOutcome::AlreadyLost;
-    lost.then(|| Loss::new(result.loss_reason(), "found when it was released"))
+pub(super) fn already_lost(result: &proto::ReleaseResult) -> Option<Loss> {
+    let result = ReleaseResult::from_wire(result);
+    let lost = result.outcome == ReleaseOutcome::AlreadyLost;
+    let reason = result.loss_reason.unwrap_or_default();
+    lost.then(|| Loss::new(reason, "found when it was released"))
 }
 
 /// The loss that an answer tells of, if it does.
@@ -204,6 +244,7 @@ pub(super) fn told_lost(error: &Error) -> Option<Loss> {
         return None;
     }
     let name = refusal.loss_reason.as_deref().unwrap_or_default();
-    let reason = LossReason::from_str_name(&format!("LOSS_REASON_{name}")).unwrap_or_default();
+    let reason = proto::LossReason::from_str_name(&format!("LOSS_REASON_{name}"));
+    let reason = LossReason::from_wire(reason.unwrap_or_default());
     Some(Loss::new(reason, refusal.message.clone()))
 }

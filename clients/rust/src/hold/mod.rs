@@ -2,9 +2,15 @@
 //!
 //! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is
 //! sent and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+//!
+//! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `driver.rs` is the task, `state.rs` what both know,
+//! `waiting.rs` waits without end.
 
 mod driver;
+#[cfg(test)]
+mod ends_tests;
 mod guard;
+mod open;
 #[cfg(test)]
 mod resume_tests;
 mod state;
@@ -22,13 +28,16 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
 use crate::error::Error;
-use crate::proto::{BreakNote, LeaseSpec, LossReason, Lost, Waiting};
+use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, Waiting};
+use crate::proto;
 
 pub use guard::HoldGuard;
 
 /// A hold being asked for: await it.
 ///
-/// Dropped before it is granted, it leaves the queue, and a grant on its way is given back.
+/// Dropped before it is granted, it leaves the queue, and a grant on its way is released. A wait survives a restart of
+/// the sidecar and a connection that broke: the lock is asked for again while the spec's `wait` lasts, at the end of the
+/// queue.
 #[derive(Debug)]
 #[must_use = "nothing is asked for until this is awaited"]
 pub struct Holding {
@@ -53,7 +62,7 @@ impl IntoFuture for Holding {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(driver::open(self.client, self.spec, self.events))
+        Box::pin(open::open(self.client, self.spec, self.events, false))
     }
 }
 
@@ -97,15 +106,23 @@ pub enum HoldEvent {
         /// The end of its validity.
         valid_until: BootInstant,
     },
-    /// The hold is over. Nothing comes after this.
+    /// The hold was lost. Nothing comes after this.
     Lost(Loss),
+    /// The guard was dropped, and the lock was released in the background. Nothing comes after this.
+    Released(ReleaseOutcome),
+    /// The guard was dropped, and the release was not confirmed: the lock is available when its lease expires. Nothing
+    /// comes after this.
+    NotReleased {
+        /// What happened, for people.
+        detail: String,
+    },
 }
 
 /// Why a hold is over, though its holder did not end it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Why. `Unspecified` for a reason that this version of the client does not know.
+    /// Why.
     pub reason: LossReason,
     /// The same for people.
     pub detail: String,
@@ -119,16 +136,19 @@ impl Loss {
     }
 }
 
-impl From<Lost> for Loss {
-    fn from(lost: Lost) -> Self {
-        Self { reason: lost.reason(), detail: lost.detail, break_note: lost.break_note }
+impl Loss {
+    pub(crate) fn from_wire(lost: proto::Lost) -> Self {
+        Self {
+            reason: LossReason::from_wire(lost.reason()),
+            detail: lost.detail,
+            break_note: lost.break_note.map(BreakNote::from_wire),
+        }
     }
 }
 
 impl fmt::Display for Loss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.reason.as_str_name();
-        let name = name.strip_prefix("LOSS_REASON_").unwrap_or(name);
+        let name = self.reason.as_str();
         if self.detail.is_empty() {
             formatter.write_str(name)
         } else {

@@ -3,6 +3,7 @@ use tonic::Status;
 use super::tests::{held_here, loss, next};
 use super::*;
 use crate::fake::{Bench, OURS, grant, seconds, validity};
+use crate::proto::Lost;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 
@@ -34,7 +35,7 @@ async fn s16_a_hold_survives_a_restart_of_the_sidecar() {
 async fn s16_what_cannot_go_on_is_lost() {
     let mut bench = Bench::new().await;
     for answer in [
-        Ok(Event::Lost(Lost { reason: LossReason::Taken.into(), ..Lost::default() })),
+        Ok(Event::Lost(Lost { reason: proto::LossReason::Taken.into(), ..Lost::default() })),
         Err(Status::invalid_argument("resume_token is not one of ours")),
     ] {
         let (guard, call, mut events) = held_here(&mut bench).await;
@@ -106,7 +107,7 @@ async fn s16_later_calls_carry_the_newest_generation_and_the_newest_token_resume
     assert_eq!(call.start, Start::Resume(first.clone()));
     call.tell(resumed(2)).await;
     while !matches!(next(&mut events).await, HoldEvent::Resumed { .. }) {}
-    let renewed = crate::proto::Renewed {
+    let renewed = proto::Renewed {
         validity: Some(validity(OURS, 1_059, 59)),
         resume_token: "resume-renewed".to_owned(),
     };
@@ -129,7 +130,7 @@ fn resumed(generation: u64) -> Event {
         panic!("a grant is a grant")
     };
     let resume_token = format!("resume-{generation}");
-    Event::Granted(crate::proto::Grant { generation, resume_token, ..grant })
+    Event::Granted(proto::Grant { generation, resume_token, ..grant })
 }
 
 #[tokio::test]
@@ -164,7 +165,7 @@ async fn s16_nothing_is_released_while_a_resume_is_unanswered() {
             crate::fake::eventually("the belief ends first", || state.is_over()).await;
             bench.clock.advance(seconds(58));
             let error = releasing.await.unwrap().unwrap_err();
-            assert!(matches!(error, Error::NotReleased), "{error}");
+            assert!(matches!(error, Error::NotReleased(_)), "{error}");
         }
         assert!(!state.is_valid(), "S13");
         call.ended().await;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Loss;
-use crate::belief::Belief;
 use crate::boot_clock::{BootInstant, Clock};
-use crate::proto::{BootTime, Grant, LossReason, Validity};
+use crate::messages::LossReason;
+use crate::proto::{BootTime, Grant, Validity};
+use crate::validity::Belief;
 
 /// A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4).
 #[derive(Debug)]

@@ -6,11 +6,10 @@ use super::*;
 use crate::fake::{
     Bench, ELSEWHERE, HoldCall, OURS, PATIENCE, eventually, grant, seconds, validity,
 };
+use crate::messages::ReleaseOutcome;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::{
-    AtRisk, Busy, Draining, Recovered, ReleaseOutcome, Released, Renewed, Validity,
-};
+use crate::proto::{AtRisk, Busy, Draining, Lost, Recovered, Released, Renewed, Validity, Waiting};
 
 pub(super) type Events = mpsc::UnboundedReceiver<HoldEvent>;
 
@@ -94,13 +93,13 @@ async fn events_come_in_their_order() {
         detail: "no route".to_owned(),
     };
     let recovered = Recovered { validity: Some(validity(OURS, 1_060, 57)) };
-    let draining = Draining { time_left: Some(crate::convert::proto_span(seconds(20))) };
+    let draining = Draining { time_left: Some(crate::messages::wire_duration(seconds(20))) };
     bench.clock.advance(seconds(3));
     call.tell(Event::AtRisk(at_risk)).await;
     call.tell(Event::Recovered(recovered)).await;
     call.tell(Event::Draining(draining)).await;
     let lost = Lost {
-        reason: LossReason::Shutdown.into(),
+        reason: proto::LossReason::Shutdown.into(),
         detail: "drained".to_owned(),
         break_note: None,
     };
@@ -175,7 +174,7 @@ async fn s13_the_belief_ends_before_the_release_is_sent() {
     bench.sidecar.script.lock().unwrap().on_release =
         Some(Box::new(move || seen.send(state.is_valid()).unwrap()));
     let result = guard.release().await.unwrap();
-    assert_eq!(result.outcome(), ReleaseOutcome::Released);
+    assert_eq!(result.outcome, ReleaseOutcome::Released);
     assert!(!believed.recv().unwrap());
     assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
     call.ended().await;
@@ -231,9 +230,9 @@ async fn releasing_what_is_lost_says_so_and_asks_nobody() {
 async fn s13_a_release_that_finds_the_lock_lost_says_so() {
     let mut bench = Bench::new().await;
     let (guard, _call, _events) = held_here(&mut bench).await;
-    bench.sidecar.script.lock().unwrap().release = Some(crate::proto::ReleaseResult {
-        outcome: ReleaseOutcome::AlreadyLost.into(),
-        loss_reason: LossReason::Taken.into(),
+    bench.sidecar.script.lock().unwrap().release = Some(proto::ReleaseResult {
+        outcome: proto::ReleaseOutcome::AlreadyLost.into(),
+        loss_reason: proto::LossReason::Taken.into(),
         resting_until: None,
     });
     let error = guard.release().await.unwrap_err();
@@ -245,7 +244,7 @@ async fn a_release_by_another_is_a_loss() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
     call.tell(Event::Released(Released::default())).await;
-    assert_eq!(loss(&guard).await.reason, LossReason::Unspecified);
+    assert_eq!(loss(&guard).await.reason, LossReason::Unknown);
 }
 
 #[tokio::test]

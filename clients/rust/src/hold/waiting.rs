@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::{HoldGuard, Holding};
+use super::{HoldGuard, Holding, open};
 use crate::client::Outcome;
-use crate::convert::proto_span;
 use crate::error::{Error, Reason};
 
 /// The longest wait of the API.
@@ -21,22 +20,24 @@ fn is_too_long_a_wait(error: &Error) -> bool {
 }
 
 impl Holding {
-    /// Waits without end, whatever the spec's `wait` says: the longest wait that the sidecar allows, again and again.
-    /// After each the caller goes to the end of the sidecar's queue.
+    /// Waits without end, whatever the spec's `wait` says: the longest wait that the sidecar allows, again and again,
+    /// also through restarts of the sidecar. After each the caller goes to the end of the sidecar's queue.
     ///
     /// # Errors
-    /// As awaiting it; a busy lock is none.
+    /// As awaiting it; a busy lock is none. A sidecar that cannot be reached at the start is one.
     pub async fn until_granted(self) -> Result<HoldGuard, Error> {
         let Self { client, mut spec, events } = self;
-        let mut wait = LONGEST_WAIT;
+        spec.wait = LONGEST_WAIT;
+        let mut was_answered = false;
         loop {
-            spec.wait = Some(proto_span(wait));
-            let asking =
-                Self { client: client.clone(), spec: spec.clone(), events: events.clone() };
-            match asking.await {
+            match open::open(client.clone(), spec.clone(), events.clone(), was_answered).await {
                 Ok(Outcome::Granted(guard)) => return Ok(guard),
-                Ok(Outcome::Busy(_)) => {}
-                Err(error) if is_too_long_a_wait(&error) && wait > SHORTEST_WAIT => wait /= 2,
+                Ok(Outcome::Busy(_)) => was_answered = true,
+                Err(error) if is_too_long_a_wait(&error) && spec.wait > SHORTEST_WAIT => {
+                    spec.wait /= 2;
+                }
+                // The sidecar was there, and its absence is waited out.
+                Err(error) if was_answered && error.is_transient() => {}
                 Err(error) => return Err(error),
             }
         }

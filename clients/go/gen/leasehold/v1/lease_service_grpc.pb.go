@@ -48,27 +48,26 @@ const (
 // Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
 // never by the message.
 //
-//   - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-//   - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-//   - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-//   - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-//   - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-//   - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-//   - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; metadata `caller`, `right`, `host_id`,
-//     `function`, `setting`.
-//   - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-//   - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-//   - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-//   - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-//   - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-//   - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-//   - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-//   - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-//   - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-//   - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-//   - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-//   - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-//   - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+// - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
+// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
+// - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
+// - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
+// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+// - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
+// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
+// - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
+// - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
+// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
 type LeaseServiceClient interface {
 	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
 	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
@@ -277,27 +276,26 @@ func (c *leaseServiceClient) ResolvePath(ctx context.Context, in *ResolvePathReq
 // Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
 // never by the message.
 //
-//   - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-//   - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-//   - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-//   - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-//   - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-//   - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-//   - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; metadata `caller`, `right`, `host_id`,
-//     `function`, `setting`.
-//   - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-//   - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-//   - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-//   - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-//   - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-//   - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-//   - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-//   - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-//   - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-//   - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-//   - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-//   - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-//   - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+// - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
+// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
+// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
+// - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
+// - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
+// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
+// - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
+// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
+// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
+// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
+// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
+// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
+// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
+// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
+// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
+// - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
+// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
+// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
+// - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
+// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
 type LeaseServiceServer interface {
 	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
 	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is

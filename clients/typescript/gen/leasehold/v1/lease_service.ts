@@ -2205,8 +2205,7 @@ export const ResolvePathResponse: MessageFns<ResolvePathResponse> = {
  * - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
  * - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
  * - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
- * - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; metadata `caller`, `right`, `host_id`,
- *   `function`, `setting`.
+ * - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
  * - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
  * - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
  * - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::boot_clock::BootInstant;
-use crate::convert::span;
+use crate::messages::duration;
 use crate::proto::{BootTime, Validity};
 
 /// Until when this client believes that it holds, and from which message.
@@ -86,12 +86,12 @@ fn read(
     now: BootInstant,
     boot_id: &str,
 ) -> Option<Reading> {
-    let valid_for = span(validity.valid_for.as_ref());
+    let valid_for = duration(validity.valid_for.as_ref());
     if let Some(told) = &validity.valid_until
         && !boot_id.is_empty()
         && told.boot_id == boot_id
     {
-        let until = BootInstant::from_boot(span(told.since_boot.as_ref()));
+        let until = BootInstant::from_boot(duration(told.since_boot.as_ref()));
         let made = BootInstant::from_boot(until.since_boot().saturating_sub(valid_for));
         // A message made after it was read, or before it was asked for, was made by another clock after all: time
         // namespaces shift the boot clock and keep the boot id.
@@ -105,7 +105,7 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::convert::proto_span;
+    use crate::messages::wire_duration;
 
     const OURS: &str = "kernel-a";
 
@@ -117,9 +117,9 @@ mod tests {
         Validity {
             valid_until: Some(BootTime {
                 boot_id: boot_id.to_owned(),
-                since_boot: Some(proto_span(Duration::from_secs(until))),
+                since_boot: Some(wire_duration(Duration::from_secs(until))),
             }),
-            valid_for: Some(proto_span(Duration::from_secs(valid_for))),
+            valid_for: Some(wire_duration(Duration::from_secs(valid_for))),
         }
     }
 
@@ -149,7 +149,7 @@ mod tests {
         belief.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
         assert_eq!(belief.until(), at(157));
         assert_eq!(
-            span(belief.told().unwrap().since_boot.as_ref()),
+            duration(belief.told().unwrap().since_boot.as_ref()),
             Duration::from_secs(9_178),
             "a resume says what was told"
         );

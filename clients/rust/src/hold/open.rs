@@ -1,0 +1,195 @@
+//! Asks for a lock, and waits for it through what happens to the connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+use tonic::{Status, Streaming};
+
+use super::driver::Driver;
+use super::guard::HoldGuard;
+use super::state::HoldState;
+use super::{HoldEvent, Loss};
+use crate::client::{Client, Outcome};
+use crate::error::{Error, Refusal};
+use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
+use crate::proto::hold_lease_request::Start;
+use crate::proto::hold_lease_response::Event;
+use crate::proto::{self, HoldLeaseRequest, HoldLeaseResponse};
+use crate::transport::Lane;
+
+/// The pause after the first failed try to ask again; doubled up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) type Events = Option<UnboundedSender<HoldEvent>>;
+
+/// A HoldLease call that was answered.
+#[derive(Debug)]
+pub(super) struct Stream {
+    stream: Streaming<HoldLeaseResponse>,
+    _lane: Lane,
+}
+
+impl Stream {
+    /// The next event; an error when there is none for so long.
+    pub(super) async fn next(&mut self, silence: Duration) -> Result<Event, Status> {
+        let heard = async {
+            loop {
+                let message = self.stream.message().await?;
+                let Some(message) = message else {
+                    return Err(Status::unavailable("the sidecar ended the stream without a word"));
+                };
+                if let Some(event) = message.event {
+                    return Ok(event);
+                }
+            }
+        };
+        tokio::time::timeout(silence, heard).await.unwrap_or_else(|_elapsed| Err(silent()))
+    }
+}
+
+fn silent() -> Status {
+    Status::unavailable("the sidecar has said nothing for long")
+}
+
+/// Asks for the lock or for a hold to be resumed.
+pub(super) async fn start(client: &Client, start: Start) -> Result<Stream, Status> {
+    let request = HoldLeaseRequest { start: Some(start) };
+    let mut lane = client.lane();
+    let asked = tokio::time::timeout(client.settings.silence, lane.hold_lease(request)).await;
+    let stream = asked.unwrap_or_else(|_elapsed| Err(silent()))?.into_inner();
+    Ok(Stream { stream, _lane: lane })
+}
+
+/// Asks for the lock until the spec's wait is over. A sidecar that was never heard of is an error at once, unless
+/// `was_answered` says that it was before.
+pub(super) async fn open(
+    client: Client,
+    mut spec: LeaseSpec,
+    events: Events,
+    mut was_answered: bool,
+) -> Result<Outcome<HoldGuard>, Error> {
+    let end = client.clock.now() + spec.wait;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let waiting = |waiting: Waiting| {
+            tell(&events, HoldEvent::Waiting(Box::new(waiting)));
+        };
+        let mut heard = false;
+        let error = match ask(&client, spec.clone(), &mut heard, waiting).await {
+            Ok(Outcome::Granted((grant, state, stream))) => {
+                return Ok(Outcome::Granted(guard(client, grant, state, stream, events)));
+            }
+            Ok(Outcome::Busy(busy)) => return Ok(Outcome::Busy(busy)),
+            Err(error) => error,
+        };
+        was_answered |= heard;
+        if heard {
+            pause = FIRST_PAUSE;
+        }
+        if !(was_answered && error.is_transient()) {
+            return Err(error);
+        }
+        let asked_for = retry_after(&error).unwrap_or(pause);
+        let now = client.clock.now();
+        if now + asked_for >= end {
+            return Err(error);
+        }
+        tokio::time::sleep(asked_for).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        spec.wait = end.saturating_since(client.clock.now());
+    }
+}
+
+fn retry_after(error: &Error) -> Option<Duration> {
+    let Error::Refused(refusal) = error else { return None };
+    let Refusal { retry_after, .. } = refusal.as_ref();
+    retry_after.map(|after| after.min(LONGEST_PAUSE))
+}
+
+type Granted = (proto::Grant, HoldState, Stream);
+
+/// Asks once; `heard` says whether the sidecar put the caller into its queue.
+async fn ask(
+    client: &Client,
+    spec: LeaseSpec,
+    heard: &mut bool,
+    waiting: impl Fn(Waiting),
+) -> Result<Outcome<Granted>, Error> {
+    let refused = |status: Status| client.error(&status);
+    let sent = client.clock.now();
+    let mut stream = start(client, Start::Spec(spec.into_wire())).await.map_err(refused)?;
+    let grant = loop {
+        match stream.next(client.settings.silence).await.map_err(refused)? {
+            Event::Granted(grant) => break grant,
+            Event::Busy(busy) => return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
+            Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
+            Event::Waiting(place) => {
+                *heard = true;
+                waiting(Waiting::from_wire(place));
+            }
+            Event::Renewed(_)
+            | Event::AtRisk(_)
+            | Event::Recovered(_)
+            | Event::Draining(_)
+            | Event::Released(_) => {}
+        }
+    };
+    let validity = grant.validity.clone().unwrap_or_default();
+    let state = HoldState::granted(Arc::clone(&client.clock), &grant, &validity, sent);
+    let state = ask_first(client, &grant, state).await?;
+    if !state.is_valid() {
+        let late = Loss::new(LossReason::Expired, "the grant came too late");
+        return Err(Error::Lost(state.loss().unwrap_or(late)));
+    }
+    Ok(Outcome::Granted((grant, state, stream)))
+}
+
+/// Starts the task that keeps the hold.
+fn guard(
+    client: Client,
+    grant: proto::Grant,
+    state: HoldState,
+    stream: Stream,
+    events: Events,
+) -> HoldGuard {
+    let (stream_end, ended) = oneshot::channel();
+    let state = Arc::new(state);
+    let driver = Driver {
+        client: client.clone(),
+        state: Arc::clone(&state),
+        stream,
+        lease_id: grant.lease_id.clone(),
+        fencing_token: grant.fencing_token,
+        events,
+    };
+    driver.start(ended);
+    HoldGuard::new(client, Grant::from_wire(grant), state, stream_end)
+}
+
+/// S21: elsewhere than on the sidecar's kernel the grant's validity counts from before the request, and a wait may have
+/// used it up. Then it is asked for anew.
+async fn ask_first(
+    client: &Client,
+    grant: &proto::Grant,
+    state: HoldState,
+) -> Result<HoldState, Error> {
+    let Some(due) = state.next_question() else {
+        return Ok(state);
+    };
+    let asked = state.now();
+    if asked < due {
+        return Ok(state);
+    }
+    let validity = client.report_hold(grant.lease_id.clone(), grant.generation, true).await?;
+    Ok(HoldState::granted(Arc::clone(&client.clock), grant, &validity, asked))
+}
+
+pub(super) fn tell(events: &Events, event: HoldEvent) {
+    if let Some(events) = events {
+        // Nobody listens any more: nothing is lost by that.
+        let _gone = events.send(event);
+    }
+}

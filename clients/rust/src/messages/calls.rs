@@ -1,0 +1,299 @@
+//! What the calls about locks ask and answer.
+
+use std::time::{Duration, SystemTime};
+
+use super::{LockRecord, LockSelector, Validity, duration, moment};
+use crate::proto;
+
+/// Which locks are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LocksUnder {
+    /// Those under the sidecar's own host id.
+    #[default]
+    OwnHostId,
+    /// Those under this host id.
+    HostId(String),
+    /// Those whose paths begin with this text: container and slash first.
+    Prefix(String),
+}
+
+/// A question for one page of locks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListLocks {
+    /// Which locks.
+    pub under: LocksUnder,
+    /// Only those that somebody has.
+    pub held_only: bool,
+    /// At most so many records a page: 1 to 1,000. Default: zero, the sidecar's choice.
+    pub page_size: u32,
+    /// From the page before; empty for the first page.
+    pub page_token: String,
+}
+
+impl ListLocks {
+    /// All locks there.
+    #[must_use]
+    pub fn under(under: LocksUnder) -> Self {
+        Self { under, ..Self::default() }
+    }
+
+    /// Only those that somebody has, if `held_only`.
+    #[must_use]
+    pub fn held_only(self, held_only: bool) -> Self {
+        Self { held_only, ..self }
+    }
+
+    /// The page that `page_token` names.
+    #[must_use]
+    pub fn page(self, page_token: impl Into<String>) -> Self {
+        Self { page_token: page_token.into(), ..self }
+    }
+
+    pub(crate) fn into_wire(self) -> proto::ListLocksRequest {
+        use proto::list_locks_request::Under;
+        let under = match self.under {
+            LocksUnder::OwnHostId => None,
+            LocksUnder::HostId(host_id) => Some(Under::HostId(host_id)),
+            LocksUnder::Prefix(prefix) => Some(Under::Prefix(prefix)),
+        };
+        proto::ListLocksRequest {
+            under,
+            held_only: self.held_only,
+            page_size: self.page_size,
+            page_token: self.page_token,
+        }
+    }
+}
+
+/// One page of locks.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LockPage {
+    /// The locks.
+    pub records: Vec<LockRecord>,
+    /// Names the next page; empty after the last one.
+    pub next_page_token: String,
+}
+
+impl LockPage {
+    pub(crate) fn from_wire(wire: proto::ListLocksResponse) -> Self {
+        Self {
+            records: wire.records.into_iter().map(LockRecord::from_wire).collect(),
+            next_page_token: wire.next_page_token,
+        }
+    }
+}
+
+/// What a fencing token is, compared with the newest of its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TokenStatus {
+    /// It is the newest.
+    Current,
+    /// Somebody has had the lock since: refuse. Also what a status is taken for that this version does not know.
+    Stale,
+    /// It is newer than any that is known: refuse.
+    Unknown,
+}
+
+impl TokenStatus {
+    /// The status as the API writes it, such as `CURRENT`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Current => "CURRENT",
+            Self::Stale => "STALE",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+/// The answer to a fencing token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokenCheck {
+    /// What the token is.
+    pub status: TokenStatus,
+    /// The newest token of the lock. `None` if it was never granted.
+    pub newest_fencing_token: Option<u64>,
+}
+
+impl TokenCheck {
+    pub(crate) fn from_wire(wire: proto::CheckTokenResponse) -> Self {
+        let status = match wire.status() {
+            proto::TokenStatus::Current => TokenStatus::Current,
+            proto::TokenStatus::Unspecified | proto::TokenStatus::Stale => TokenStatus::Stale,
+            proto::TokenStatus::Unknown => TokenStatus::Unknown,
+        };
+        Self { status, newest_fencing_token: wire.newest_fencing_token }
+    }
+}
+
+/// When a broken lock is available.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakMode {
+    /// When its lease has expired: safe.
+    #[default]
+    RunOut,
+    /// At once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration.
+    Now,
+}
+
+/// Ends the lease of a lock that somebody else has (S17).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakLock {
+    /// The lock.
+    pub lock: LockSelector,
+    /// Why: stored with the lock, and told to the holder. Required.
+    pub reason: String,
+    /// When the lock is available.
+    pub mode: BreakMode,
+    /// Who breaks it. Default: the name of the sidecar's pod or host.
+    pub broken_by: String,
+}
+
+impl BreakLock {
+    /// Breaks `lock` for `reason`; its lease expires first.
+    #[must_use]
+    pub fn new(lock: impl Into<LockSelector>, reason: impl Into<String>) -> Self {
+        let (lock, reason) = (lock.into(), reason.into());
+        Self { lock, reason, mode: BreakMode::default(), broken_by: String::new() }
+    }
+
+    /// Says when the lock is available.
+    #[must_use]
+    pub fn with_mode(self, mode: BreakMode) -> Self {
+        Self { mode, ..self }
+    }
+
+    /// Says who breaks it.
+    #[must_use]
+    pub fn with_broken_by(self, broken_by: impl Into<String>) -> Self {
+        Self { broken_by: broken_by.into(), ..self }
+    }
+
+    pub(crate) fn into_wire(self) -> proto::BreakLockRequest {
+        let mode = match self.mode {
+            BreakMode::RunOut => proto::BreakMode::RunOut,
+            BreakMode::Now => proto::BreakMode::Now,
+        };
+        proto::BreakLockRequest {
+            lock: Some(self.lock.into_wire()),
+            reason: self.reason,
+            mode: mode.into(),
+            broken_by: self.broken_by,
+        }
+    }
+}
+
+/// What a break did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BreakOutcome {
+    /// The lock is available when its lease has expired.
+    Breaking,
+    /// The lock is available.
+    Broken,
+    /// Nobody had the lock.
+    NotHeld,
+}
+
+impl BreakOutcome {
+    /// The outcome as the API writes it, such as `NOT_HELD`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Breaking => "BREAKING",
+            Self::Broken => "BROKEN",
+            Self::NotHeld => "NOT_HELD",
+        }
+    }
+}
+
+/// The result of a break.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Broken {
+    /// What the break did.
+    pub outcome: BreakOutcome,
+    /// How long until the lock is available, if it is not yet and that is known.
+    pub free_in: Option<Duration>,
+    /// The lock's record afterwards.
+    pub record: Option<LockRecord>,
+}
+
+impl Broken {
+    pub(crate) fn from_wire(wire: proto::BreakLockResponse) -> Self {
+        let outcome = match wire.outcome() {
+            proto::BreakOutcome::Breaking => BreakOutcome::Breaking,
+            proto::BreakOutcome::Unspecified | proto::BreakOutcome::Broken => BreakOutcome::Broken,
+            proto::BreakOutcome::NotHeld => BreakOutcome::NotHeld,
+        };
+        Self {
+            outcome,
+            free_in: wire.free_in.as_ref().map(|free_in| duration(Some(free_in))),
+            record: wire.record.map(LockRecord::from_wire),
+        }
+    }
+}
+
+/// Where the lock of a name is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResolvedPath {
+    /// The lock path.
+    pub lock_path: String,
+    /// The host id in it.
+    pub host_id: String,
+    /// The host type of the sidecar, or of the key.
+    pub host_type: String,
+    /// The host-id provider that said so.
+    pub provider: String,
+    /// The layout of the path.
+    pub layout: String,
+}
+
+impl ResolvedPath {
+    pub(crate) fn from_wire(wire: proto::ResolvePathResponse) -> Self {
+        Self {
+            lock_path: wire.lock_path,
+            host_id: wire.host_id,
+            host_type: wire.host_type,
+            provider: wire.provider,
+            layout: wire.layout,
+        }
+    }
+}
+
+/// A hold with a new bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Extended {
+    /// Until when the holder may act, unless renewed.
+    pub validity: Validity,
+    /// When the hold ends, by the wall clock; for people.
+    pub max_hold_ends_at: Option<SystemTime>,
+}
+
+impl Extended {
+    pub(crate) fn from_wire(wire: &proto::ExtendLeaseResponse) -> Self {
+        Self {
+            validity: Validity::from_wire(&wire.validity.clone().unwrap_or_default()),
+            max_hold_ends_at: moment(wire.max_hold_ends_at.as_ref()),
+        }
+    }
+}
+
+/// What the standard gRPC health service says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Health {
+    /// It answers and can use its store.
+    Serving,
+    /// It answers, and cannot use its store or is shutting down.
+    NotServing,
+}

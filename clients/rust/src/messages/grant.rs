@@ -1,0 +1,250 @@
+//! What a caller gets: a grant, or word that the lock is busy; and how a hold ends.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use super::{LockRecord, duration, moment};
+use crate::boot_clock::BootInstant;
+use crate::proto;
+
+/// Makes the caller a holder.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Grant {
+    /// Names this hold in [`Client::release`](crate::Client::release) and other calls. Who knows it can end the hold,
+    /// so do not log it.
+    pub lease_id: String,
+    /// The path of the lock that was granted.
+    pub lock_path: String,
+    /// The host id in that path.
+    pub host_id: String,
+    /// Greater than every token granted for this lock path before (S5).
+    pub fencing_token: u64,
+    /// Until when the holder may act, unless renewed.
+    pub validity: Validity,
+    /// When the grant was made, by the wall clock; for people.
+    pub acquired_at: Option<SystemTime>,
+    /// When the validity ends unless renewed, by the wall clock; for people, and never to be counted on.
+    pub expires_at: Option<SystemTime>,
+    /// Counts how often the hold was resumed, from 1.
+    pub generation: u64,
+}
+
+impl fmt::Debug for Grant {
+    // S20: the lease id stays unseen.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Grant")
+            .field("lock_path", &self.lock_path)
+            .field("fencing_token", &self.fencing_token)
+            .field("validity", &self.validity)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Grant {
+    pub(crate) fn from_wire(wire: proto::Grant) -> Self {
+        Self {
+            lease_id: wire.lease_id,
+            lock_path: wire.lock_path,
+            host_id: wire.host_id,
+            fencing_token: wire.fencing_token,
+            validity: Validity::from_wire(&wire.validity.unwrap_or_default()),
+            acquired_at: moment(wire.acquired_at.as_ref()),
+            expires_at: moment(wire.expires_at.as_ref()),
+            generation: wire.generation,
+        }
+    }
+}
+
+/// Until when a holder may act. Past it the lock is lost, whether or not the holder was told (S21).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Validity {
+    /// The kernel whose boot clock `valid_until` is a reading of. Compare only where it is not empty and this
+    /// machine's own (/proc/sys/kernel/random/boot_id).
+    pub boot_id: String,
+    /// The end of validity on that clock.
+    pub valid_until: BootInstant,
+    /// The time left when the answer was made. Elsewhere than on that kernel, count it from BEFORE the call was made
+    /// that was answered.
+    pub valid_for: Duration,
+}
+
+impl Validity {
+    pub(crate) fn from_wire(wire: &proto::Validity) -> Self {
+        let until = wire.valid_until.clone().unwrap_or_default();
+        Self {
+            boot_id: until.boot_id,
+            valid_until: BootInstant::from_boot(duration(until.since_boot.as_ref())),
+            valid_for: duration(wire.valid_for.as_ref()),
+        }
+    }
+}
+
+/// Somebody else has the lock: an answer, not an error.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Busy {
+    /// The lock's record, as far as it is known: who has it, since when.
+    pub record: Option<LockRecord>,
+    /// When asking again is worth while, counted from now.
+    pub retry_after: Duration,
+    /// Why the lock is not available.
+    pub reason: BusyReason,
+}
+
+/// Why a lock is busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BusyReason {
+    /// Somebody else has it. Also what a reason is taken for that this version of the client does not know.
+    #[default]
+    Held,
+    /// It was broken, and the old lease has not expired yet.
+    Breaking,
+    /// It was released, and rests because of the last holder's `min_hold`.
+    Resting,
+}
+
+impl Busy {
+    pub(crate) fn from_wire(wire: proto::Busy) -> Self {
+        let reason = match wire.reason() {
+            proto::BusyReason::Unspecified | proto::BusyReason::Held => BusyReason::Held,
+            proto::BusyReason::Breaking => BusyReason::Breaking,
+            proto::BusyReason::Resting => BusyReason::Resting,
+        };
+        Self {
+            retry_after: duration(wire.retry_after.as_ref()),
+            record: wire.record.map(LockRecord::from_wire),
+            reason,
+        }
+    }
+}
+
+/// The caller waits for the lock.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// The place among those who wait at this sidecar; 1 is next.
+    pub position: u32,
+    /// The lock's record, as far as it is known.
+    pub record: Option<LockRecord>,
+}
+
+impl Waiting {
+    pub(crate) fn from_wire(wire: proto::Waiting) -> Self {
+        Self { position: wire.position, record: wire.record.map(LockRecord::from_wire) }
+    }
+}
+
+/// Why a hold was lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossReason {
+    /// A reason that this version of the client does not know. The hold is lost all the same.
+    #[default]
+    Unknown,
+    /// Its validity ended without a renewal.
+    Expired,
+    /// The lease is another's, or somebody has had it since.
+    Taken,
+    /// An operator broke it.
+    Broken,
+    /// The lock or its container was deleted.
+    LockDeleted,
+    /// It lasted as long as `max_hold` allows.
+    MaxHoldReached,
+    /// Progress was not reported for `progress_timeout`.
+    NoProgress,
+    /// The sidecar shut down.
+    Shutdown,
+}
+
+impl LossReason {
+    /// The reason as the API writes it, such as `EXPIRED`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "UNKNOWN",
+            Self::Expired => "EXPIRED",
+            Self::Taken => "TAKEN",
+            Self::Broken => "BROKEN",
+            Self::LockDeleted => "LOCK_DELETED",
+            Self::MaxHoldReached => "MAX_HOLD_REACHED",
+            Self::NoProgress => "NO_PROGRESS",
+            Self::Shutdown => "SHUTDOWN",
+        }
+    }
+
+    pub(crate) const fn from_wire(wire: proto::LossReason) -> Self {
+        match wire {
+            proto::LossReason::Unspecified => Self::Unknown,
+            proto::LossReason::Expired => Self::Expired,
+            proto::LossReason::Taken => Self::Taken,
+            proto::LossReason::Broken => Self::Broken,
+            proto::LossReason::LockDeleted => Self::LockDeleted,
+            proto::LossReason::MaxHoldReached => Self::MaxHoldReached,
+            proto::LossReason::NoProgress => Self::NoProgress,
+            proto::LossReason::Shutdown => Self::Shutdown,
+        }
+    }
+}
+
+/// What a release did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReleaseOutcome {
+    /// The lock is available or the next one's.
+    Released,
+    /// The hold had been lost before, so there was nothing to release.
+    AlreadyLost,
+    /// This hold had been released before.
+    AlreadyReleased,
+    /// The hold is over, and the lock rests because of `min_hold`.
+    Resting,
+}
+
+impl ReleaseOutcome {
+    /// The outcome as the API writes it, such as `ALREADY_LOST`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "RELEASED",
+            Self::AlreadyLost => "ALREADY_LOST",
+            Self::AlreadyReleased => "ALREADY_RELEASED",
+            Self::Resting => "RESTING",
+        }
+    }
+}
+
+/// The result of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReleaseResult {
+    /// What the release did.
+    pub outcome: ReleaseOutcome,
+    /// Why the hold had been lost, with [`ReleaseOutcome::AlreadyLost`].
+    pub loss_reason: Option<LossReason>,
+    /// Until when nobody gets the lock, by the store's clock, with [`ReleaseOutcome::Resting`].
+    pub resting_until: Option<SystemTime>,
+}
+
+impl ReleaseResult {
+    pub(crate) fn from_wire(wire: &proto::ReleaseResult) -> Self {
+        let outcome = match wire.outcome() {
+            proto::ReleaseOutcome::Unspecified | proto::ReleaseOutcome::Released => {
+                ReleaseOutcome::Released
+            }
+            proto::ReleaseOutcome::AlreadyLost => ReleaseOutcome::AlreadyLost,
+            proto::ReleaseOutcome::AlreadyReleased => ReleaseOutcome::AlreadyReleased,
+            proto::ReleaseOutcome::Resting => ReleaseOutcome::Resting,
+        };
+        let lost = outcome == ReleaseOutcome::AlreadyLost;
+        Self {
+            outcome,
+            loss_reason: lost.then(|| LossReason::from_wire(wire.loss_reason())),
+            resting_until: moment(wire.resting_until.as_ref()),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is known of a lock.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use super::{LockKey, moment};
+use crate::proto;
+
+/// What a lock is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockState {
+    /// Nobody has it.
+    Available,
+    /// Somebody has it. Also what a state is taken for that this version of the client does not know.
+    #[default]
+    Held,
+    /// It was broken, and nobody gets it before the old lease has expired.
+    Breaking,
+    /// It was released, and rests until [`LockRecord::resting_until`] because of `min_hold`.
+    Resting,
+}
+
+impl LockState {
+    /// The state as the API writes it, such as `AVAILABLE`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "AVAILABLE",
+            Self::Held => "HELD",
+            Self::Breaking => "BREAKING",
+            Self::Resting => "RESTING",
+        }
+    }
+}
+
+/// A lock as the store and the sidecar know it. For people and schedulers: it may be out of date when it arrives, and
+/// excludes nobody.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LockRecord {
+    /// Container, slash, name in the container.
+    pub lock_path: String,
+    /// The host id in the path. Empty where the path does not show one.
+    pub host_id: String,
+    /// The key that the lock was last taken by. `None` if it was never taken through Leasehold.
+    pub key: Option<LockKey>,
+    /// What the lock is doing.
+    pub state: LockState,
+    /// The token of the newest grant. `None` if there was none.
+    pub fencing_token: Option<u64>,
+    /// Who has the lock, or had it last. Empty if unknown.
+    pub holder: String,
+    /// The host type of who has it or had it last.
+    pub host_type: String,
+    /// The labels that the holder gave.
+    pub labels: BTreeMap<String, String>,
+    /// When the newest grant was made, by the store's clock.
+    pub acquired_at: Option<SystemTime>,
+    /// Until when nobody gets the lock because of `min_hold`, by the store's clock.
+    pub resting_until: Option<SystemTime>,
+    /// When the record was last written, by the store's clock.
+    pub written_at: Option<SystemTime>,
+    /// How many callers wait for the lock at this sidecar.
+    pub waiters_here: u32,
+    /// Whether the lock is held through this sidecar.
+    pub held_here: bool,
+    /// The newest break of the lock. `None` if it was never broken.
+    pub break_note: Option<BreakNote>,
+    /// Whether `holder` is only who was recorded last, and somebody who leaves no record may have the lock now.
+    pub holder_is_last_recorded: bool,
+}
+
+/// Why, by whom and when a lock was broken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakNote {
+    /// The operator's reason.
+    pub reason: String,
+    /// Who broke it.
+    pub broken_by: String,
+    /// When, by the wall clock of the sidecar that broke it.
+    pub broken_at: Option<SystemTime>,
+    /// The token of the hold that was broken, if it was known.
+    pub fencing_token: Option<u64>,
+}
+
+impl LockRecord {
+    pub(crate) fn from_wire(wire: proto::LockRecord) -> Self {
+        let state = match wire.state() {
+            proto::LockState::Unspecified | proto::LockState::Held => LockState::Held,
+            proto::LockState::Available => LockState::Available,
+            proto::LockState::Breaking => LockState::Breaking,
+            proto::LockState::Resting => LockState::Resting,
+        };
+        Self {
+            lock_path: wire.lock_path,
+            host_id: wire.host_id,
+            key: wire.key.map(LockKey::from_wire),
+            state,
+            fencing_token: wire.fencing_token,
+            holder: wire.holder,
+            host_type: wire.host_type,
+            labels: wire.labels,
+            acquired_at: moment(wire.acquired_at.as_ref()),
+            resting_until: moment(wire.resting_until.as_ref()),
+            written_at: moment(wire.written_at.as_ref()),
+            waiters_here: wire.waiters_here,
+            held_here: wire.held_here,
+            break_note: wire.break_note.map(BreakNote::from_wire),
+            holder_is_last_recorded: wire.holder_is_last_recorded,
+        }
+    }
+}
+
+impl BreakNote {
+    pub(crate) fn from_wire(wire: proto::BreakNote) -> Self {
+        Self {
+            broken_at: moment(wire.broken_at.as_ref()),
+            reason: wire.reason,
+            broken_by: wire.broken_by,
+            fencing_token: wire.fencing_token,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What a caller asks for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{LockKey, wire_duration};
+use crate::proto;
+
+/// The terms on which a lock is asked for. The sidecar refuses values out of their range and names the field (S19).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseSpec {
+    /// The lock.
+    pub key: LockKey,
+    /// How long to wait while the lock is busy: at most 24 h. Default: zero, one try.
+    pub wait: Duration,
+    /// The duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. Default: the
+    /// sidecar's, 60 s.
+    pub lease_duration: Option<Duration>,
+    /// How long the hold may last in all. Default: without bound for a hold, 10 min for
+    /// [`Client::acquire`](crate::Client::acquire).
+    pub max_hold: Option<Duration>,
+    /// How long the lock stays taken at least, counted from the grant: at most 24 h. Default: zero.
+    pub min_hold: Option<Duration>,
+    /// The hold is lost when progress was not reported for so long: 1 s to 24 h. Default: not watched.
+    pub progress_timeout: Option<Duration>,
+    /// Whether the sidecar renews the lease. Default: true.
+    pub auto_renew: bool,
+    /// Makes [`Client::acquire`](crate::Client::acquire) repeatable: at most 128 bytes. Default: empty, every call is
+    /// a new one.
+    pub request_id: String,
+    /// Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host.
+    pub holder: String,
+    /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl From<LockKey> for LeaseSpec {
+    fn from(key: LockKey) -> Self {
+        Self {
+            key,
+            wait: Duration::ZERO,
+            lease_duration: None,
+            max_hold: None,
+            min_hold: None,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            holder: String::new(),
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
+impl LeaseSpec {
+    /// Asks for the lock of `function`, or of its part `scope` if that is not empty; one try, everything else by default.
+    #[must_use]
+    pub fn new(function: impl Into<String>, scope: impl Into<String>) -> Self {
+        LockKey::new(function, scope).into()
+    }
+
+    /// Waits so long while the lock is busy: at most 24 h.
+    #[must_use]
+    pub fn with_wait(self, wait: Duration) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// The duration of the lease in the store: whole seconds, 15 s to 60 s.
+    #[must_use]
+    pub fn with_lease_duration(self, lease_duration: Duration) -> Self {
+        Self { lease_duration: Some(lease_duration), ..self }
+    }
+
+    /// How long the hold may last in all.
+    #[must_use]
+    pub fn with_max_hold(self, max_hold: Duration) -> Self {
+        Self { max_hold: Some(max_hold), ..self }
+    }
+
+    /// How long the lock stays taken at least.
+    #[must_use]
+    pub fn with_min_hold(self, min_hold: Duration) -> Self {
+        Self { min_hold: Some(min_hold), ..self }
+    }
+
+    /// Loses the hold when progress was not reported for so long.
+    #[must_use]
+    pub fn with_progress_timeout(self, progress_timeout: Duration) -> Self {
+        Self { progress_timeout: Some(progress_timeout), ..self }
+    }
+
+    /// Does not renew: the hold lasts one lease duration and no more.
+    #[must_use]
+    pub fn without_renewal(self) -> Self {
+        Self { auto_renew: false, ..self }
+    }
+
+    /// Makes an acquire repeatable: a call with the id of an earlier one gives the same grant while that hold lives.
+    #[must_use]
+    pub fn with_request_id(self, request_id: impl Into<String>) -> Self {
+        Self { request_id: request_id.into(), ..self }
+    }
+
+    /// Who is asking, for people to read.
+    #[must_use]
+    pub fn with_holder(self, holder: impl Into<String>) -> Self {
+        Self { holder: holder.into(), ..self }
+    }
+
+    /// Shows a pair in the lock's record.
+    #[must_use]
+    pub fn with_label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    pub(crate) fn into_wire(self) -> proto::LeaseSpec {
+        proto::LeaseSpec {
+            key: Some(self.key.into_wire()),
+            lease_duration: self.lease_duration.map(wire_duration),
+            wait: Some(wire_duration(self.wait)),
+            max_hold: self.max_hold.map(wire_duration),
+            min_hold: self.min_hold.map(wire_duration),
+            progress_timeout: self.progress_timeout.map(wire_duration),
+            auto_renew: Some(self.auto_renew),
+            request_id: self.request_id,
+            holder: self.holder,
+            labels: self.labels,
+        }
+    }
+}

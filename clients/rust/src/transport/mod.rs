@@ -1,0 +1,21 @@
+//! Connections to a sidecar, and what goes with each call.
+//!
+//! Rules: S14 (a local stream's end is the holder's end, so nothing here ends one), S20, S21 (no keep-alive on a local
+//! connection).
+
+mod dial;
+mod endpoint;
+mod headers;
+mod pool;
+mod tls;
+
+pub(crate) use dial::Dial;
+pub(crate) use endpoint::{Address, KeepAlive};
+pub(crate) use headers::Headers;
+pub use headers::{Call, Interceptor};
+pub(crate) use pool::{Lane, Pool};
+pub use tls::Tls;
+pub(crate) use tls::{TlsSource, client_config};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! As many connections as lasting streams need.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+
+use super::{Dial, Headers};
+use crate::proto::lease_service_client::LeaseServiceClient;
+
+pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
+
+/// Holds and watches a connection carries: fewer than a sidecar allows (limits.streams_per_connection, 256), because a
+/// resume has its old stream and its new one for a moment.
+const STREAMS: usize = 200;
+/// A ping that is not answered in this time closes the connection.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections, made when they are needed: one for short calls, so that these never stand behind holds, and one for
+/// each 200 lasting streams.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    dial: Dial,
+    endpoint: Endpoint,
+    headers: Headers,
+    short: Channel,
+    lasting: Mutex<Vec<Connection>>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    channel: Channel,
+    /// One more than its streams.
+    streams: Arc<()>,
+}
+
+impl Connection {
+    fn streams(&self) -> usize {
+        Arc::strong_count(&self.streams).saturating_sub(1)
+    }
+}
+
+impl Pool {
+    /// Opens no connection yet.
+    pub(crate) fn new(dial: Dial, headers: Headers, keep_alive: Option<Duration>) -> Self {
+        let mut endpoint = Endpoint::from_static("http://leasehold");
+        if let Some(interval) = keep_alive {
+            endpoint = endpoint
+                .http2_keep_alive_interval(interval)
+                .keep_alive_timeout(PING_TIMEOUT)
+                .keep_alive_while_idle(true);
+        }
+        let short = channel(&endpoint, &dial);
+        Self { dial, endpoint, headers, short, lasting: Mutex::default() }
+    }
+
+    /// Opens the first connection now.
+    ///
+    /// # Errors
+    /// When nobody answers there.
+    pub(crate) async fn connect(&self) -> Result<(), tonic::transport::Error> {
+        let dial = self.dial.clone();
+        let connector = tower::service_fn(move |_| {
+            let opening = dial.open();
+            async move { opening.await.map(TokioIo::new) }
+        });
+        let channel = self.endpoint.connect_with_connector(connector).await?;
+        self.connections().push(Connection { channel, streams: Arc::default() });
+        Ok(())
+    }
+
+    /// For calls that must go through at once, releases above all.
+    pub(crate) fn short(&self) -> Rpc {
+        LeaseServiceClient::with_interceptor(self.short.clone(), self.headers.clone())
+    }
+
+    /// The connection for short calls, without what goes with calls of ours.
+    pub(crate) fn short_channel(&self) -> Channel {
+        self.short.clone()
+    }
+
+    /// For a call that lasts as long as a hold, a wait or a watch.
+    pub(crate) fn lane(self: &Arc<Self>) -> Lane {
+        let mut connections = self.connections();
+        let free = connections.iter().find(|connection| connection.streams() < STREAMS);
+        let (channel, stream) = match free {
+            Some(free) => (free.channel.clone(), Arc::clone(&free.streams)),
+            None => {
+                let more = Connection {
+                    channel: channel(&self.endpoint, &self.dial),
+                    streams: Arc::default(),
+                };
+                let (channel, stream) = (more.channel.clone(), Arc::clone(&more.streams));
+                connections.push(more);
+                (channel, stream)
+            }
+        };
+        drop(connections);
+        let rpc = LeaseServiceClient::with_interceptor(channel, self.headers.clone());
+        Lane { rpc, stream: Some(stream), pool: Arc::clone(self) }
+    }
+
+    /// Why the sidecar ends connections by TLS before it says anything, if it does.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        self.dial.refusal()
+    }
+
+    /// Closes connections that carry nothing, but for the first.
+    fn trim(&self) {
+        let mut first = true;
+        self.connections()
+            .retain(|connection| std::mem::replace(&mut first, false) || connection.streams() > 0);
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.connections().len()
+    }
+}
+
+/// Connects when it is first used, and again when it breaks.
+fn channel(endpoint: &Endpoint, dial: &Dial) -> Channel {
+    let dial = dial.clone();
+    endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+        let opening = dial.open();
+        async move { opening.await.map(TokioIo::new) }
+    }))
+}
+
+/// A place for one lasting stream. Keep it as long as the stream.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    rpc: Rpc,
+    stream: Option<Arc<()>>,
+    pool: Arc<Pool>,
+}
+
+impl Deref for Lane {
+    type Target = Rpc;
+
+    fn deref(&self) -> &Rpc {
+        &self.rpc
+    }
+}
+
+impl DerefMut for Lane {
+    fn deref_mut(&mut self) -> &mut Rpc {
+        &mut self.rpc
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        drop(self.stream.take());
+        self.pool.trim();
+    }
+}
