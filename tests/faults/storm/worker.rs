@@ -208,7 +208,7 @@ impl Worker {
             Ok(released) => Ok(self.log.note(json!({
                 "event": "released", "lock": lock, "token": token,
                 "outcome": format!("RELEASE_OUTCOME_{}", released.outcome.as_str()),
-                "reason": released.loss_reason.map(|reason| format!("LOSS_REASON_{}", reason.as_str())),
+                "reason": format!("LOSS_REASON_{}", released.loss_reason.map_or("UNSPECIFIED", |reason| reason.as_str())),
             }))?),
             Err(Error::Lost(loss)) => Ok(self.log.note(json!({
                 "event": "released", "lock": lock, "token": token,
