@@ -61,8 +61,9 @@ impl Sink {
     pub(super) fn event(&self, event: HoldEvent) -> bool {
         let Self::Stream(events) = self else { return true };
         if events.capacity() <= 1 && !event.is_last() {
-            // A newer validity is coming; whoever reads this late is better served by it.
-            return matches!(event, HoldEvent::Renewed(_)) || events.is_closed();
+            // A newer validity or place is coming; whoever reads this late is better served by it.
+            let is_repeated = matches!(event, HoldEvent::Renewed(_) | HoldEvent::Waiting { .. });
+            return is_repeated || events.is_closed();
         }
         // One that is closed has told so itself.
         let _ = events.try_send(event);

@@ -166,6 +166,15 @@ impl Coordinator {
         Ok(HoldStream { events, presence })
     }
 
+    /// The lock that a resume token names.
+    ///
+    /// # Errors
+    /// When the token is not one of ours.
+    pub fn resumed_path(&self, request: &ResumeRequest) -> Result<LockPath, CallError> {
+        let resumed = resume_token::read(request, self.shared.clock.as_ref())?;
+        self.shared.own(resumed.path)
+    }
+
     /// Resumes a hold whose stream broke (S16).
     ///
     /// # Errors

@@ -207,6 +207,9 @@ impl Task {
         {
             let mut registry = self.shared.registry();
             registry.forget_hold(caller.lease_id, id);
+            if std::mem::take(&mut caller.waits) {
+                registry.waiter_gone();
+            }
             registry.changed(&self.path);
         }
         caller.sink.event(HoldEvent::Failed(why.clone()));

@@ -86,7 +86,8 @@ impl TcpGuard {
 
     fn recognise<T>(&self, request: &Request<T>) -> Result<Caller, Status> {
         let sent = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-        let digest = sent.and_then(|value| value.strip_prefix("Bearer ")).map(tokens::digest);
+        let digest = sent.and_then(|value| value.strip_prefix("Bearer "));
+        let digest = digest.filter(|token| !token.is_empty()).map(tokens::digest);
         let certificate = peer_of(request).and_then(|peer| peer.certificate.clone());
         let with_token = digest.map(|digest| {
             let of_rules = self.rules.iter().filter(move |known| known.has_token(&digest));

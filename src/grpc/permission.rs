@@ -9,7 +9,7 @@ use super::seldom::Seldom;
 use super::service::Service;
 use super::status;
 use crate::access::{self, Functions, Locks, Refusal, Right, Rule};
-use crate::coordinator::{KeyRequest, ListRequest, LockRecord, LockSelector};
+use crate::coordinator::{KeyRequest, ListRequest, LockRecord, LockSelector, ResumeRequest};
 use crate::lock::{HostId, Layout, LockPath};
 
 /// Who sent a request, as far as the rules know. Each request that a guard let through carries one.
@@ -91,12 +91,29 @@ impl Service {
     }
 
     /// Whether the caller may do this with the lock that it holds: only its holder was told the lease id or the resume
-    /// token that the call carries, so a right for any lock will do.
+    /// token that the call carries, so a right for any lock will do. A resume is checked further by [`Self::permit_resume`].
     pub(super) fn permit_holder(&self, caller: &Caller, right: Right) -> Result<(), Status> {
         let Some(limited) = &caller.0 else { return Ok(()) };
         let locks = Locks { host_id: None, function: Functions::Some };
         access::check_somewhere(limited.rules(), right)
             .map_err(|refusal| self.refused(limited, right, (refusal, locks)))
+    }
+
+    /// Whether the caller may acquire the lock that a resume token names: the token is not signed, so anybody can make one.
+    /// Where the path hides the function, the host id alone counts.
+    pub(super) fn permit_resume(
+        &self,
+        caller: &Caller,
+        request: &ResumeRequest,
+    ) -> Result<(), Status> {
+        let Some(limited) = &caller.0 else { return Ok(()) };
+        let path = self.coordinator.resumed_path(request);
+        let path = path.map_err(|error| status::of_call(&error))?;
+        let host_id = self.namespace().host_id_of(&path);
+        let function = self.namespace().function_of(&path);
+        let function = function.as_deref().map_or(Functions::Some, Functions::One);
+        let locks = Locks { host_id: host_id.as_ref(), function };
+        self.permit(limited, Right::Acquire, locks)
     }
 
     /// Whether the caller may see some of these locks.

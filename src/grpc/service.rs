@@ -110,6 +110,7 @@ impl LeaseService for Service {
             }
             HoldStart::Resume(request) => {
                 self.permit_holder(&caller, Right::Acquire)?;
+                self.permit_resume(&caller, &request)?;
                 self.coordinator.resume(&request)
             }
         };

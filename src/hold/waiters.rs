@@ -58,9 +58,7 @@ type Ticket = u64;
 
 impl Waiters {
     pub(super) fn push(&mut self, waiter: Waiter, now: Instant) {
-        let ticket = self.next;
-        self.next += 1;
-        self.put(ticket, waiter, now);
+        self.put(self.next, waiter, now);
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiter> {
@@ -168,6 +166,8 @@ impl Waiters {
     }
 
     fn put(&mut self, ticket: Ticket, waiter: Waiter, now: Instant) {
+        // A place that is given on may be later than all that an emptied queue knows of.
+        self.next = self.next.max(ticket + 1);
         self.repeat_at.get_or_insert(now + REPEAT);
         if waiter.is_one_try() {
             self.one_tries.insert(ticket);

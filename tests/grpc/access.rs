@@ -19,7 +19,7 @@ use crate::certificates::{authority, issued_as, write};
 use crate::listeners::{Running, connect, loopback, on_tcp, run};
 use crate::rig::{Account, Client, HOST_ID, LIMITS, Sidecar, by_key, by_path, key, reason, spec};
 
-fn by_token(token: &str, rights: &[Right]) -> Rule {
+pub(crate) fn by_token(token: &str, rights: &[Right]) -> Rule {
     Rule {
         name: token.to_owned(),
         who: Who::TokenDigest(Sha256::digest(token).into()),
@@ -29,26 +29,26 @@ fn by_token(token: &str, rights: &[Right]) -> Rule {
     }
 }
 
-fn functions(patterns: &[&str]) -> Vec<FunctionPattern> {
+pub(crate) fn functions(patterns: &[&str]) -> Vec<FunctionPattern> {
     patterns.iter().map(|pattern| FunctionPattern::parse(pattern).unwrap()).collect()
 }
 
-async fn serve(sidecar: &Sidecar, access: Vec<Rule>) -> Running {
+pub(crate) async fn serve(sidecar: &Sidecar, access: Vec<Rule>) -> Running {
     on_tcp(sidecar, TcpSettings { access, ..loopback() }).await
 }
 
-fn with<T>(token: &str, message: T) -> Request<T> {
+pub(crate) fn with<T>(token: &str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     let value = MetadataValue::try_from(format!("Bearer {token}")).unwrap();
     request.metadata_mut().insert("authorization", value);
     request
 }
 
-fn client(running: &Running) -> Client {
+pub(crate) fn client(running: &Running) -> Client {
     Client::new(running.channel.clone())
 }
 
-fn is_denied(status: &Status) -> bool {
+pub(crate) fn is_denied(status: &Status) -> bool {
     reason(status) == (Code::PermissionDenied, "ACCESS_DENIED".to_owned())
 }
 

@@ -17,5 +17,6 @@ mod life_lines;
 mod limits;
 mod listeners;
 mod locks;
+mod loopholes;
 mod rig;
 mod streams;

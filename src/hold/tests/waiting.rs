@@ -366,3 +366,33 @@ fn s12_one_try_is_not_told_to_wait() {
     rig.pass(secs(60));
     assert!(!rig.told().iter().any(|action| matches!(action, Action::TellWaiting { .. })));
 }
+
+#[test]
+fn s12_a_repeated_call_keeps_its_place_when_it_is_the_last_that_waits() {
+    const DAN: CallerId = CallerId(4);
+    const EVE: CallerId = CallerId(5);
+    const FAY: CallerId = CallerId(6);
+    let named = || Terms { request_id: "order-7".to_owned(), ..terms() };
+    let queued = || {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.arrive(BOB, terms());
+        rig.arrive(CAT, named());
+        rig.leave(BOB);
+        rig.arrive(DAN, named());
+        rig.told();
+        rig.arrive(EVE, terms());
+        (rig, grant)
+    };
+    let (mut rig, grant) = queued();
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    let told = rig.told();
+    assert!(is_granted(&told, DAN) && !is_granted(&told, EVE), "{told:?}");
+    let (mut rig, _) = queued();
+    rig.arrive(FAY, terms());
+    rig.pass_served(secs(70));
+    let told = rig.told();
+    for caller in [DAN, EVE, FAY] {
+        assert!(is_busy(&told, caller), "{caller:?}: {told:?}");
+    }
+}
