@@ -109,11 +109,13 @@ impl Service {
         let Some(limited) = &caller.0 else { return Ok(()) };
         let path = self.coordinator.resumed_path(request);
         let path = path.map_err(|error| status::of_call(&error))?;
-        let host_id = self.namespace().host_id_of(&path);
-        let function = self.namespace().function_of(&path);
-        let function = function.as_deref().map_or(Functions::Some, Functions::One);
-        let locks = Locks { host_id: host_id.as_ref(), function };
-        self.permit(limited, Right::Acquire, locks)
+        self.of_path(&path, None, |locks| {
+            let function = match locks.function {
+                Functions::Hidden => Functions::Some,
+                shown @ (Functions::One(_) | Functions::Some) => shown,
+            };
+            self.permit(limited, Right::Acquire, Locks { function, ..locks })
+        })
     }
 
     /// Whether the caller may see some of these locks.
