@@ -18,6 +18,7 @@ mod registry;
 mod repeats;
 mod request;
 mod resume_token;
+mod saves;
 mod suspicion;
 mod task;
 mod tell;
@@ -38,9 +39,9 @@ pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
 pub use request::{
-    BreakResult, BusyAnswer, CallError, Extended, Gauges, Grant, HoldEvent, HoldRequest,
-    KeyRequest, LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest, Target,
-    TokenStatus, Validity,
+    BreakResult, BusyAnswer, CallError, CheckpointOutcome, Extended, Gauges, Grant, HoldEvent,
+    HoldRequest, KeyRequest, LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest,
+    Saved, Target, TokenStatus, Validity,
 };
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
@@ -53,7 +54,7 @@ use registry::{Ended, Registry};
 use task::{Command, HoldCall};
 
 use crate::hold::{CallerId, Terms};
-use crate::lock::{LeaseId, LockPath, Record};
+use crate::lock::{CheckpointValue, LeaseId, LockPath, Record};
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
 
@@ -211,23 +212,52 @@ impl Coordinator {
         lease_id: LeaseId,
         generation: Option<u64>,
     ) -> Result<Released, CallError> {
+        self.release_saving(lease_id, generation, None).await.map(|(released, _)| released)
+    }
+
+    /// As [`Coordinator::release`]; a checkpoint is saved before, and the hold is released whatever becomes of it (S26).
+    ///
+    /// # Errors
+    /// When this sidecar never had a hold with the lease id, or forgot it; when locks have no checkpoints here.
+    pub async fn release_saving(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        checkpoint: Option<CheckpointValue>,
+    ) -> Result<(Released, Option<CheckpointOutcome>), CallError> {
+        if checkpoint.is_some() {
+            self.check_checkpoints("checkpoint")?;
+        }
         let before = |registry: &Registry| {
             let ended = registry.ended(lease_id, generation);
             ended.map(released_before).ok_or_else(|| registry.unknown_lease())
         };
-        let (reply, answer) = oneshot::channel();
-        {
-            let registry = self.shared.registry();
-            let Some(entry) = registry.hold(lease_id) else {
-                return before(&registry);
-            };
-            let command = Command::Release(HoldCall { lease_id, generation }, reply);
-            if registry.send(&entry.path, command).is_err() {
-                return Err(registry.unknown_lease());
+        let (save, saved) = match checkpoint {
+            Some(value) => {
+                let (reply, saved) = oneshot::channel();
+                (Some((value, reply)), Some(saved))
             }
-        }
-        // The task failed under it: its holds are lost.
-        answer.await.or_else(|_| before(&self.shared.registry()))
+            None => (None, None),
+        };
+        let (reply, answer) = oneshot::channel();
+        let sent = {
+            let registry = self.shared.registry();
+            match registry.hold(lease_id) {
+                Some(entry) => {
+                    let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
+                    registry.send(&entry.path, command).map_err(|_| registry.unknown_lease())
+                }
+                None => Ok(()),
+            }
+        };
+        sent?;
+        // No hold, or the task failed under it: its holds are lost.
+        let released = answer.await.or_else(|_| before(&self.shared.registry()))?;
+        let saved = match saved {
+            Some(saved) => Some(saves::outcome(saved.await.ok(), &released)),
+            None => None,
+        };
+        Ok((released, saved))
     }
 
     /// Sets a new `max_hold`, counted from now (S11).

@@ -138,12 +138,13 @@ impl Coordinator {
         let path = self.shared.select(&request.lock)?;
         let token = self.shared.record(&path).await?.record.token;
         let note = BreakNote {
+            period: request.period,
             reason: request.reason,
             by: request.by.unwrap_or_else(|| self.shared.settings.holder.clone()),
             token,
             at: self.shared.clock.wall(),
         };
-        let breaking = self.shared.store.break_lease(&path, request.period, note.clone());
+        let breaking = self.shared.store.break_lease(&path, note.clone(), None);
         let broken = self.shared.asked(PATIENCE, breaking).await;
         match broken {
             Ok(broken) => {

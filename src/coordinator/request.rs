@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 use crate::lock::{
-    FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, PathError, Record,
+    Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, PathError,
+    Record,
 };
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};
@@ -97,6 +98,37 @@ pub struct Grant {
     pub acquired_at: UnixMillis,
     /// The end of the validity by the wall clock, for people and never a base for decisions.
     pub expires_at: UnixMillis,
+    /// The lock's checkpoint, as the last holder left it (S25).
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A checkpoint was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The version that the store has.
+    pub version: u64,
+    /// Until when the holder may act.
+    pub validity: Validity,
+}
+
+/// What became of a checkpoint that came with a release (S26).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointOutcome {
+    /// The store has it.
+    Saved {
+        /// Its version.
+        version: u64,
+    },
+    /// The store does not have it.
+    NotSaved {
+        /// Why, for people.
+        detail: String,
+    },
+    /// The old one stands or the new one (S27).
+    Unknown {
+        /// Why, for people.
+        detail: String,
+    },
 }
 
 /// A hold has a new bound (S11).
@@ -155,6 +187,13 @@ pub enum HoldEvent {
     },
     /// Renewals work again (S9).
     Recovered(Validity),
+    /// The lease was broken and runs out: the holder has until then to finish (S22).
+    Revoked {
+        /// The validity that it has; its end is the deadline.
+        validity: Validity,
+        /// Who broke the lock and why.
+        break_note: Option<BreakNote>,
+    },
     /// The sidecar shuts down; the hold ends after this time at the latest (S15).
     Draining {
         /// The time left.
@@ -187,6 +226,7 @@ impl HoldEvent {
             | Self::Extended(_)
             | Self::AtRisk { .. }
             | Self::Recovered(_)
+            | Self::Revoked { .. }
             | Self::Draining { .. } => false,
         }
     }
@@ -313,6 +353,19 @@ pub enum CallError {
     /// The hold was released.
     #[error("the hold was released")]
     HoldReleased,
+    /// The layout of paths is one whose locks have no checkpoints (S23).
+    #[error(
+        "the layout `webjobs` keeps no checkpoints, because other software that shares its locks drops them"
+    )]
+    NoCheckpoints {
+        /// The field that had one.
+        field: &'static str,
+    },
+    /// The hold was over before a save was answered (S27).
+    #[error(
+        "the hold was over before the store answered: the checkpoint from before stands, or this one"
+    )]
+    CheckpointUnknown,
     /// Breaking locks is off.
     #[error("breaking locks is not enabled at this sidecar (admin.allow_break is false)")]
     BreakNotEnabled,

@@ -47,6 +47,8 @@ impl Task {
                 self.tell_validity(caller, valid_until, HoldEvent::Recovered);
                 self.mark_at_risk(caller, valid_until, false);
             }
+            Action::TellRevoked { caller, valid_until } => self.tell_revoked(caller, valid_until),
+            Action::TellSaved { id, outcome } => self.tell_saved(id, outcome),
             Action::TellDraining { caller, ends } => {
                 let time_left = ends.saturating_since(self.shared.clock.now());
                 self.send_event(caller, HoldEvent::Draining { time_left });
@@ -72,6 +74,7 @@ impl Task {
             // Sent before they come here.
             Action::SendAcquire { .. }
             | Action::SendRead { .. }
+            | Action::SendLook { .. }
             | Action::SendWrite { .. }
             | Action::SendRenew { .. }
             | Action::SendRelease { .. } => {}
@@ -106,6 +109,7 @@ impl Task {
             token: granted.token,
             generation: granted.generation,
             validity: shared.validity(granted.valid_until),
+            checkpoint: granted.checkpoint.clone(),
             acquired_at: granted.acquired_at,
             expires_at: wall + granted.valid_until.saturating_since(now),
         });
@@ -351,7 +355,7 @@ impl Task {
         }
     }
 
-    fn send_event(&mut self, id: CallerId, event: HoldEvent) {
+    pub(super) fn send_event(&mut self, id: CallerId, event: HoldEvent) {
         let told = self.callers.get(&id).is_none_or(|caller| caller.sink.event(event));
         if !told {
             // S14: a client that does not read may be paused and not know; it gets no more, and may resume.

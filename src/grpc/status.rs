@@ -33,6 +33,10 @@ pub(super) fn of_call(error: &CallError) -> Status {
         CallError::UnknownLease => (Code::NotFound, "UNKNOWN_LEASE"),
         CallError::HoldLost { .. } => (Code::FailedPrecondition, "HOLD_LOST"),
         CallError::HoldReleased => (Code::FailedPrecondition, "HOLD_LOST"),
+        CallError::NoCheckpoints { field } => {
+            return of_violations(&[(*field, error.to_string())]);
+        }
+        CallError::CheckpointUnknown => (Code::Unavailable, "CHECKPOINT_UNKNOWN"),
         CallError::BreakNotEnabled => (Code::FailedPrecondition, "BREAK_NOT_ENABLED"),
         CallError::Superseded => (Code::Aborted, "SUPERSEDED"),
         CallError::NoSuchLock { .. } => (Code::NotFound, "UNKNOWN_LOCK"),
@@ -61,6 +65,8 @@ pub(super) fn of_call(error: &CallError) -> Status {
         | CallError::PageToken
         | CallError::OverrideForbidden
         | CallError::UnknownLease
+        | CallError::NoCheckpoints { .. }
+        | CallError::CheckpointUnknown
         | CallError::BreakNotEnabled
         | CallError::Superseded
         | CallError::NoSuchLock { .. } => {}

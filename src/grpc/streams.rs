@@ -63,6 +63,7 @@ impl HoldEvents {
             HoldEvent::Recovered(validity) => {
                 Event::Recovered(proto::Recovered { validity: Some(answer::validity(validity)) })
             }
+            HoldEvent::Revoked { .. } => unreachable!(),
             HoldEvent::Draining { time_left } => {
                 Event::Draining(proto::Draining { time_left: Some(answer::span(time_left)) })
             }

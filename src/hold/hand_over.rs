@@ -6,6 +6,7 @@ use super::callers::shutting_down;
 use super::event::CallerId;
 use super::held::{Held, Phase};
 use super::output::Output;
+use super::saving::end_saves;
 use super::{Attempt, Hold, State};
 use crate::time::Instant;
 
@@ -54,6 +55,11 @@ impl Hold {
                     held.renewal.renew_now(output.now);
                     self.state = State::Held(held);
                 }
+                // S22, S26: what cannot be taken along has until the hand-over is over.
+                Phase::Active if held.notice.is_some() || held.is_saving() => {
+                    self.state = State::Held(held);
+                }
+                Phase::LastSave { .. } => self.state = State::Held(held),
                 // The end of the rest is in the record, so the lease is not needed to keep it (S11).
                 Phase::Resting { .. } => self.give_back(*held, None, output),
                 Phase::Active | Phase::GracePeriod(_) => self.leave_to_replacement(&held, output),
@@ -110,6 +116,9 @@ impl Hold {
                     self.state = State::Held(held);
                 }
             }
+            State::Held(held) if !is_over && matches!(held.phase, Phase::LastSave { .. }) => {
+                self.state = State::Held(held);
+            }
             State::Held(held) => self.leave_to_replacement(&held, output),
             // Whether the store has the lease back is not known; if not, it runs out.
             State::Releasing(releasing) if is_over => {
@@ -127,6 +136,7 @@ impl Hold {
 
     /// S13, S16: its client may go on with it elsewhere from now on, so nothing that is answered late releases it.
     fn leave_to_replacement(&mut self, held: &Held, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
         tell_interrupted(held.may_be_told().then_some(held.caller), output);
         self.leave_to_run_out(held.lease_id, output);
     }

@@ -1,16 +1,19 @@
 //! A hold: from its grant to its end, and on to the next holder (S4, S9, S10, S11, S13, S14).
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::action::{Action, Granted, LossReason};
 use super::bounds::Bounds;
 use super::event::{CallerId, Request, Resume, Terms};
 use super::granting::Leased;
+use super::notice::Notice;
 use super::output::Output;
 use super::renewal::Renewal;
+use super::saving::Saving;
 use super::validity::slowness;
-use super::{Hold, State};
-use crate::lock::{FencingToken, LeaseId, Record};
+use super::{Hold, Known, State};
+use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// The lease, and who has the lock under it.
@@ -42,6 +45,10 @@ pub(super) struct Held {
     /// S13: until when it may believe in that, also by a slow clock elsewhere.
     pub(super) believed_until: Instant,
     pub(super) phase: Phase,
+    /// The lease was broken and runs out (S22).
+    pub(super) notice: Option<Box<Notice>>,
+    /// Its checkpoints on their way to the store (S26).
+    pub(super) saving: Option<Box<Saving>>,
 }
 
 /// A reading of the store's clock, and when it was taken on ours.
@@ -56,6 +63,9 @@ pub(super) struct StoreClock {
 pub(super) enum Phase {
     /// It has the lock.
     Active,
+    /// It has ended its hold, and its last checkpoint is being saved before that goes on (S26). What `released` it was a
+    /// call that carried the generation.
+    LastSave { released: bool },
     /// It gave the lock back before `min_hold` was over (S11).
     Resting { until: Instant },
     /// It may still believe in its hold; nobody gets the lock before that is over (S13, S14).
@@ -97,7 +107,21 @@ pub struct Holding {
 
 impl Held {
     pub(super) fn valid_until(&self) -> Instant {
-        self.bounds.limit(self.renewal.valid_until())
+        let until = self.bounds.limit(self.renewal.valid_until());
+        self.deadline().map_or(until, |deadline| until.min(deadline))
+    }
+
+    /// The deadline that the holder of a broken lease was told (S22).
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.notice.as_ref()?.deadline()
+    }
+
+    /// The generation in the record beside the hold's, if it is still the record of this hold (S5, S16).
+    pub(super) fn compare(&self, record: &Record) -> Option<Ordering> {
+        let epoch = record.token.map(FencingToken::epoch);
+        let same_hold =
+            record.lease == Some(self.lease_id.fingerprint()) && epoch == Some(self.token.epoch());
+        same_hold.then(|| record.generation.cmp(&self.generation))
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before (S13).
@@ -110,9 +134,10 @@ impl Held {
 
     pub(super) fn is_renewed(&self) -> bool {
         match self.phase {
-            Phase::Active => self.terms.auto_renew,
+            // S22: a broken lease cannot be renewed.
+            Phase::Active => self.terms.auto_renew && self.notice.is_none(),
             Phase::Resting { .. } => true,
-            Phase::GracePeriod(_) => false,
+            Phase::LastSave { .. } | Phase::GracePeriod(_) => false,
         }
     }
 
@@ -121,8 +146,14 @@ impl Held {
         self.settled_at.is_some_and(|at| now < at)
     }
 
-    pub(super) fn granted(&mut self, resumed: bool, now: Instant) -> Granted {
+    pub(super) fn granted(
+        &mut self,
+        resumed: bool,
+        checkpoint: Option<Checkpoint>,
+        now: Instant,
+    ) -> Granted {
         Granted {
+            checkpoint,
             token: self.token,
             generation: self.generation,
             max_hold_ends: self.bounds.max_hold_ends(),
@@ -142,11 +173,17 @@ impl Held {
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
-        match self.phase {
+        let end = match self.phase {
             Phase::GracePeriod(period) => self.grace_period_ends(period),
+            Phase::LastSave { .. } => self.renewal.valid_until(),
             Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
             Phase::Active => self.with_renewal(self.valid_until()),
-        }
+        };
+        let look = match self.phase {
+            Phase::Active => self.notice.as_ref().map(|notice| notice.poll_timeout()),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
+        };
+        [look, self.saving_timeout()].into_iter().flatten().fold(end, Instant::min)
     }
 
     /// When a holder that fades is told so, or is known not to believe any more.
@@ -160,7 +197,9 @@ impl Held {
     }
 
     fn with_renewal(&self, end: Instant) -> Instant {
-        if self.is_renewed() { end.min(self.renewal.poll_timeout()) } else { end }
+        // A renewal waits for the answer to a save, since both go by the record's version.
+        let saving = self.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
+        if self.is_renewed() { end.min(self.renewal.poll_timeout(saving)) } else { end }
     }
 
     pub(super) fn holding(&self) -> Holding {
@@ -173,7 +212,7 @@ impl Held {
             terms: Arc::clone(&self.terms),
             resting_until: match self.phase {
                 Phase::Resting { until } => Some(until),
-                Phase::Active | Phase::GracePeriod(_) => None,
+                Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
         }
@@ -191,7 +230,10 @@ impl Held {
     /// Whether its holder was not told the end yet (S4).
     pub(super) fn may_be_told(&self) -> bool {
         match self.phase {
-            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(GracePeriod::Silent) => true,
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(GracePeriod::Silent) => true,
             Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => false,
@@ -210,6 +252,10 @@ impl Held {
 
     /// Why the clock ends this hold now.
     fn end_by_the_clock(&self, now: Instant) -> (LossReason, &'static str) {
+        if self.deadline().is_some() {
+            let reason = self.bounds.passed(now).unwrap_or(LossReason::Broken);
+            return (reason, "the lease was broken, and the time that was left is over");
+        }
         let renewed = self.terms.auto_renew;
         let expired = if renewed { LossReason::Expired } else { LossReason::MaxHoldReached };
         let reason = self.bounds.passed(now).unwrap_or(expired);
@@ -258,6 +304,8 @@ impl Hold {
             told_until: output.now,
             believed_until: output.now,
             phase: Phase::Active,
+            notice: None,
+            saving: None,
         };
         self.tell_granted(held, false, output);
     }
@@ -298,6 +346,8 @@ impl Hold {
             // S13: what it was told before it came here counts too.
             believed_until: resume.believed_until.max(output.now),
             phase: Phase::Active,
+            notice: None,
+            saving: None,
         };
         self.tell_granted(held, true, output);
     }
@@ -314,9 +364,10 @@ impl Hold {
         {
             held.renewal.suspect(output.now, &mut self.jitter);
         }
+        let checkpoint = self.memory.known.as_ref().and_then(Known::checkpoint);
         output.push(Action::TellGranted {
             caller: held.caller,
-            grant: held.granted(resumed, output.now),
+            grant: held.granted(resumed, checkpoint, output.now),
         });
         self.state = State::Held(Box::new(held));
         self.tell_taken(output);
@@ -339,12 +390,23 @@ impl Hold {
                 let (reason, detail) = held.end_by_the_clock(now);
                 return self.lose(held, reason, detail.to_owned(), output);
             }
-            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(_) => {}
+            Phase::LastSave { .. } if now >= held.renewal.valid_until() => {
+                return self.give_up_last_save(held, output);
+            }
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(_) => {}
         }
         if held.is_renewed() {
             self.renew(&mut held, output);
         }
-        self.state = State::Held(held);
+        self.advance_saving(&mut held, output);
+        let held =
+            if held.phase == Phase::Active { self.watch_break(held, output) } else { Some(held) };
+        if let Some(held) = held {
+            self.state = State::Held(held);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use super::releasing::TAKEN;
 use super::renewal::Answered;
 use super::validity::cut_off;
 use super::{Hold, State};
-use crate::lock::{FencingToken, Record};
+use crate::lock::Record;
 use crate::time::UnixMillis;
 
 /// A round trip within which the store's clock is read well enough.
@@ -26,7 +26,8 @@ impl Hold {
                 failure: Some(Failure::Unknown(StoreFailure::unanswered("renewal"))),
             });
         }
-        if held.renewal.is_due(output.now) {
+        let saving = held.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
+        if held.renewal.is_due(output.now) && !saving {
             let request = self.next_request();
             held.renewal.sent(request, output.now);
             let timeout = cut_off(held.renewal.lease_duration());
@@ -96,6 +97,10 @@ impl Hold {
                 return;
             }
             Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
+            // S22: it may still run out. Who is gone or has been told the end is not told that.
+            Err(Failure::Broken) if held.phase == Phase::Active => {
+                return self.break_met(held, output);
+            }
             Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
             Err(Failure::Deleted) => (LossReason::LockDeleted, DELETED.to_owned()),
             Err(
@@ -108,7 +113,7 @@ impl Hold {
                 if !answered.cut_off {
                     held.renewal.failed(&failure, output.now, &mut self.jitter);
                 }
-                if failure == Failure::Changed {
+                if failure == Failure::Changed && held.notice.is_none() {
                     self.settle(&mut held, output);
                 }
                 self.state = State::Held(held);
@@ -135,6 +140,9 @@ impl Hold {
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
+        if Self::settles_save(&held, request) {
+            return self.save_settled(held, answer, output);
+        }
         if held.settling != Some(request) {
             self.state = State::Held(held);
             return;
@@ -161,18 +169,16 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         // S5: without its token the record is this hold's no more, whatever else of it is still there.
-        let epoch = record.token.map(FencingToken::epoch);
-        let same_hold =
-            record.lease == Some(held.lease_id.fingerprint()) && epoch == Some(held.token.epoch());
+        let compared = held.compare(&record);
         self.learn(stored, output.now);
-        match record.generation.cmp(&held.generation) {
-            Ordering::Equal if same_hold => {
+        match compared {
+            Some(Ordering::Equal) => {
                 held.renewal.renew_now(output.now);
                 self.state = State::Held(held);
             }
             // S16: it went on elsewhere, so it is not lost.
-            Ordering::Greater if same_hold => self.moved_on(&held, output),
-            Ordering::Less | Ordering::Equal | Ordering::Greater => {
+            Some(Ordering::Greater) => self.moved_on(&held, output),
+            Some(Ordering::Less) | None => {
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
@@ -181,17 +187,18 @@ impl Hold {
     /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
     pub(super) fn suspect_pause(&mut self, output: &Output) {
         self.suspected_at = Some(output.now);
-        if let State::Held(held) = &mut self.state
-            && held.is_renewed()
-        {
+        let State::Held(held) = &mut self.state else { return };
+        if held.is_renewed() {
             held.renewal.suspect(output.now, &mut self.jitter);
+        } else if let Some(notice) = &mut held.notice {
+            notice.look_now(output.now);
         }
     }
 }
 
 /// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
 fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
-    if held.phase != Phase::Active {
+    if held.phase != Phase::Active || held.notice.is_some() {
         return;
     }
     let (caller, valid_until) = (held.caller, held.tell_validity(output.now));

@@ -11,10 +11,10 @@ use super::resuming::Resuming;
 use crate::lock::{Fields, Record};
 
 /// The record with the next generation of its hold (S16).
-pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
+pub(super) fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {
     let record = Record::from_fields(&fields);
     let generation = record.generation.max(1) + 1;
-    Record { generation, attempt: resume.attempt.clone(), ..record }.into_fields(fields)
+    Record { generation, attempt: resume.attempt.clone(), write, ..record }.into_fields(fields)
 }
 
 impl Hold {

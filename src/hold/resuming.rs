@@ -11,6 +11,7 @@ use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
 use super::output::Output;
 use super::releasing::TAKEN;
 use super::resume::next_generation;
+use super::saving::end_saves;
 use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
@@ -123,7 +124,15 @@ impl Hold {
         }
         match held.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {}
-            Phase::Resting { .. } | Phase::GracePeriod(_) => return Some(resume),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => {
+                return Some(resume);
+            }
+        }
+        if held.notice.is_some() {
+            // S22: a hold whose lease was broken is not resumed.
+            let (reason, detail) = (LossReason::Broken, BROKEN.to_owned());
+            output.push(Action::TellLost { caller, reason, detail });
+            return None;
         }
         let known = self.memory.known.as_ref();
         let repeated = !resume.attempt.is_empty() && resume.attempt == held.attempt;
@@ -133,9 +142,10 @@ impl Hold {
         let step = Step::Write {
             renewed: held.renewal.good_sent(),
             if_match: known.etag().clone(),
-            fields: next_generation(known.fields(), &resume),
+            fields: next_generation(known.fields(), &resume, self.jitter.name()),
         };
         let etag = known.etag().clone();
+        end_saves(held.saving.as_deref(), output);
         output.push(Action::TellSuperseded { caller: held.caller, by: caller });
         // What the client was told last was told here.
         resume.believed_until = held.told_until;
@@ -260,7 +270,7 @@ impl Hold {
                     let detail = detail.to_owned();
                     return self.resume_lost(&resuming, LossReason::Taken, detail, output);
                 }
-                let fields = next_generation(fields, &resuming.resume);
+                let fields = next_generation(fields, &resuming.resume, self.jitter.name());
                 resuming.step = Step::Write { renewed, if_match: etag, fields };
                 self.send_resume(resuming, output);
             }

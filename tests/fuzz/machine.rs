@@ -154,7 +154,7 @@ fn event(happens: Happens, now: Instant) -> Event {
         }
         Happens::Suspects => Event::PauseSuspected,
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
-        Happens::Broken => Event::LeaseBroken,
+        Happens::Broken => Event::LeaseBroken { ends_now: true },
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
         Happens::HandOver(span) => Event::HandOverStarted { ends: now + seconds(span) },

@@ -106,7 +106,7 @@ impl Machine {
                 if self.arrivals.is_multiple_of(3) { Event::TimePassed } else { event }
             }
             (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::TimePassed,
-            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
+            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken { ends_now: true },
             (Bug::CancelEndsResumed, Event::CallerLeft { caller })
                 if self.resumed.contains(&caller) =>
             {

@@ -152,10 +152,15 @@ impl Storage {
     /// S17.
     pub(crate) fn break_lease(&mut self, period: BreakPeriod, now: Duration, truth: &mut Truth) {
         let (at, time) = self.times(now);
-        let note =
-            BreakNote { reason: "stuck".to_owned(), by: "night".to_owned(), token: None, at: time };
+        let note = BreakNote {
+            period,
+            reason: "stuck".to_owned(),
+            by: "night".to_owned(),
+            token: None,
+            at: time,
+        };
         // Nobody may have it.
-        let broken = self.locks.break_lease(&self.path, period, note, at).is_ok();
+        let broken = self.locks.break_lease(&self.path, note, None, at).is_ok();
         if let Some(lease_id) = self.newest_lease.filter(|_| broken) {
             truth.end(lease_id, Ended::Broken);
         }

@@ -180,10 +180,10 @@ impl LeaseStore for Planted {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
-        self.inner.break_lease(path, period, note).await
+        self.inner.break_lease(path, note, if_match).await
     }
 
     async fn write_record(&self, path: &LockPath, mut write: Write) -> Result<Written, StoreError> {

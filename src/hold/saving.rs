@@ -1,0 +1,426 @@
+//! A holder's checkpoint on its way to the store (S23 to S27).
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::acquisition::unexpected;
+use super::action::{Action, LossReason, SaveOutcome};
+use super::event::{CallerId, Failure, Request, SaveAsked, SaveId, StoreFailure, Stored};
+use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
+use super::output::Output;
+use super::releasing::TAKEN;
+use super::validity::cut_off;
+use super::{Flight, Hold, Known, State};
+use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields, Record, checkpoint_version_of};
+use crate::time::Instant;
+
+/// The shortest time between two saves of a lock, except with a release (S26).
+const BETWEEN_SAVES: Duration = Duration::from_secs(1);
+
+/// The saves of one hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Saving {
+    under_way: Option<Writing>,
+    /// The newest value that waits for its turn, and everybody who is answered with its outcome (S26).
+    next: Option<Save>,
+    /// When a save was last begun.
+    begun_at: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Save {
+    ids: Vec<SaveId>,
+    value: CheckpointValue,
+}
+
+/// A write whose outcome is not settled.
+#[derive(Clone, Debug)]
+struct Writing {
+    ids: Vec<SaveId>,
+    checkpoint: Checkpoint,
+    /// The name of the write, in the record if it was done (S27).
+    write: String,
+    if_match: ETag,
+    fields: Fields,
+    step: Step,
+    flight: Flight,
+    /// A try may have been done, or may yet be.
+    uncertain: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Write,
+    /// The record is read to see whether the write was done.
+    Settle,
+}
+
+impl Saving {
+    /// Whether something is not settled yet: then nothing is handed on (S13, S26).
+    pub(super) const fn is_unsettled(&self) -> bool {
+        self.under_way.is_some() || self.next.is_some()
+    }
+
+    /// Whether a request is under way that a renewal waits for: both go by the record's version.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|writing| matches!(writing.flight, Flight::Sent { .. }))
+    }
+
+    /// When something is to be done; `renewing` says that a renewal is under way, which comes first.
+    pub(super) fn poll_timeout(&self, last: bool, renewing: bool) -> Option<Instant> {
+        match &self.under_way {
+            Some(writing) if renewing && matches!(writing.flight, Flight::Waiting { .. }) => None,
+            Some(writing) => Some(writing.flight.at()),
+            None if self.next.is_none() || renewing => None,
+            None => self.due(last),
+        }
+    }
+
+    /// When the next save may begin; the last one of a hold waits for nothing.
+    fn due(&self, last: bool) -> Option<Instant> {
+        let begun_at = self.begun_at?;
+        Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
+    }
+
+    fn queue(&mut self, save: SaveAsked, now: Instant) {
+        let SaveAsked { id, value } = save;
+        match &mut self.next {
+            Some(next) => {
+                next.ids.push(id);
+                next.value = value;
+            }
+            none => *none = Some(Save { ids: vec![id], value }),
+        }
+        // The first one is due at once.
+        self.begun_at.get_or_insert(now.saturating_sub(BETWEEN_SAVES));
+    }
+}
+
+/// Answers everybody who waits for a save of a hold that is over here: what may have been done is unknown (S27).
+pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
+    let Some(saving) = saving else { return };
+    if let Some(writing) = &saving.under_way {
+        let sent = matches!(writing.flight, Flight::Sent { .. }) && writing.step == Step::Write;
+        let sent = sent || writing.uncertain;
+        let outcome = if sent { SaveOutcome::Unknown } else { SaveOutcome::Ended };
+        tell_saved(&writing.ids, &outcome, output);
+    }
+    if let Some(next) = &saving.next {
+        tell_saved(&next.ids, &SaveOutcome::Ended, output);
+    }
+}
+
+fn tell_saved(ids: &[SaveId], outcome: &SaveOutcome, output: &mut Output) {
+    for id in ids {
+        output.push(Action::TellSaved { id: *id, outcome: outcome.clone() });
+    }
+}
+
+impl Held {
+    /// Whether a save is to be settled before the lock may go to anybody (S13, S26).
+    pub(super) fn is_saving(&self) -> bool {
+        self.saving.as_ref().is_some_and(|saving| saving.is_unsettled())
+    }
+
+    /// Whether the hold of `caller` may yet write: also where its stream broke, or its release waits for a save.
+    fn may_save(&self, caller: CallerId) -> bool {
+        let open = match self.phase {
+            Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
+                true
+            }
+            Phase::Resting { .. } | Phase::GracePeriod(_) => false,
+        };
+        self.caller == caller && open
+    }
+
+    pub(super) fn saving_timeout(&self) -> Option<Instant> {
+        let saving = self.saving.as_ref()?;
+        let last = matches!(self.phase, Phase::LastSave { .. });
+        saving.poll_timeout(last, self.renewal.is_waiting() || self.settling.is_some())
+    }
+}
+
+impl Hold {
+    /// A holder saves its checkpoint.
+    pub(super) fn save(&mut self, caller: CallerId, save: SaveAsked, output: &mut Output) {
+        if let State::Held(held) = &mut self.state
+            && held.may_save(caller)
+        {
+            return held.saving.get_or_insert_default().queue(save, output.now);
+        }
+        output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
+    }
+
+    /// Does what is due of the saves of a hold.
+    pub(super) fn advance_saving(&mut self, held: &mut Held, output: &mut Output) {
+        let cut_off = cut_off(held.renewal.lease_duration());
+        let last = matches!(held.phase, Phase::LastSave { .. });
+        let renewing = held.renewal.is_waiting() || held.settling.is_some();
+        let renewal_due = held.is_renewed() && held.renewal.is_due(output.now);
+        let Some(saving) = &mut held.saving else { return };
+        if let Some(writing) = &mut saving.under_way {
+            if !writing.flight.is_over(output.now) {
+                return;
+            }
+            if matches!(writing.flight, Flight::Sent { .. }) {
+                writing.uncertain |= writing.step == Step::Write;
+                let unanswered = StoreFailure::unanswered("save");
+                let at = output.now + self.backoff(&unanswered, held.renewal.lease_duration());
+                writing.flight = Flight::Waiting { at };
+            } else if !renewing {
+                let request = self.next_request();
+                writing.flight = Flight::Sent { request, until: output.now + cut_off };
+                output.push(writing.request(request, held.lease_id, cut_off));
+            }
+            return;
+        }
+        let due = saving.due(last).is_some_and(|due| output.now >= due);
+        let may_begin = due && !renewing && !renewal_due;
+        if may_begin && let Some(save) = saving.next.take() {
+            saving.begun_at = Some(output.now);
+            self.begin_save(held, save, output);
+        }
+    }
+
+    fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
+        let Some(known) = &self.memory.known else {
+            return tell_saved(&save.ids, &SaveOutcome::Ended, output);
+        };
+        let fields = known.fields();
+        let previous = checkpoint_version_of(|name| fields.get(name).map(String::as_str));
+        let checkpoint = Checkpoint {
+            value: save.value,
+            version: Checkpoint::next_version(previous, held.token),
+            token: held.token,
+            saved_at: held.store_time(output.now),
+        };
+        let write = self.jitter.name();
+        let stored = known.record();
+        // The record may be that of the holder from whom the lock was handed on (S10).
+        let record = Record {
+            token: Some(held.token),
+            acquired_at: Some(held.acquired_at),
+            resting_until: stored.resting_until,
+            resting_for: stored.resting_for,
+            handed_on: stored.handed_on,
+            lease: stored.lease,
+            generation: stored.generation,
+            attempt: stored.attempt,
+            write: write.clone(),
+            ..held.terms.record.clone()
+        };
+        let if_match = known.etag().clone();
+        let fields = record.into_fields(checkpoint.clone().into_fields(fields));
+        let request = self.next_request();
+        let timeout = cut_off(held.renewal.lease_duration());
+        let writing = Writing {
+            ids: save.ids,
+            checkpoint,
+            write,
+            if_match,
+            fields,
+            step: Step::Write,
+            flight: Flight::Sent { request, until: output.now + timeout },
+            uncertain: false,
+        };
+        output.push(writing.request(request, held.lease_id, timeout));
+        held.saving.get_or_insert_default().under_way = Some(writing);
+    }
+
+    /// A write was answered while the lock is held: that of a save, or one of long ago.
+    pub(super) fn save_answered(
+        &mut self,
+        mut held: Box<Held>,
+        request: Request,
+        answer: Result<ETag, Failure>,
+        output: &mut Output,
+    ) {
+        let lease_duration = held.renewal.lease_duration();
+        let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+        let expected =
+            |writing: &&mut Writing| writing.step == Step::Write && writing.flight.is(request);
+        let Some(writing) = under_way.filter(expected) else {
+            self.state = State::Held(held);
+            return;
+        };
+        match answer {
+            Ok(etag) => {
+                self.memory.known = Some(Known::new(etag, &writing.fields));
+                return self.saved(held, output);
+            }
+            // Ours, whose answer was lost, or another's: the record says which (S27).
+            Err(Failure::Changed) => {
+                writing.step = Step::Settle;
+                writing.flight = Flight::Waiting { at: output.now };
+            }
+            Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
+                // S24: this try was not done.
+                writing.flight = Flight::Waiting { at: output.now };
+                let (reason, detail) = match failure {
+                    Failure::Broken => (LossReason::Broken, BROKEN),
+                    Failure::Deleted => (LossReason::LockDeleted, DELETED),
+                    Failure::Taken
+                    | Failure::Contended
+                    | Failure::Changed
+                    | Failure::Unknown(_)
+                    | Failure::NotDone(_)
+                    | Failure::Refused(_) => (LossReason::Taken, TAKEN),
+                };
+                return self.lose_lease(held, reason, detail.to_owned(), output);
+            }
+            Err(Failure::Refused(store_failure)) if !writing.uncertain => {
+                return self.not_saved(held, &store_failure, output);
+            }
+            Err(failure) => {
+                writing.uncertain |= matches!(failure, Failure::Unknown(_));
+                let at = output.now + self.save_backoff(failure, lease_duration);
+                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+                if let Some(writing) = under_way {
+                    writing.flight = Flight::Waiting { at };
+                }
+            }
+        }
+        self.state = State::Held(held);
+    }
+
+    fn save_backoff(&mut self, failure: Failure, lease_duration: Duration) -> Duration {
+        let store_failure = match failure {
+            Failure::Unknown(store_failure)
+            | Failure::NotDone(store_failure)
+            | Failure::Refused(store_failure) => store_failure,
+            failure @ (Failure::Contended
+            | Failure::Changed
+            | Failure::Taken
+            | Failure::Broken
+            | Failure::Deleted) => unexpected("save", &failure),
+        };
+        self.backoff(&store_failure, lease_duration)
+    }
+
+    /// Whether `request` is the read that settles a save.
+    pub(super) fn settles_save(held: &Held, request: Request) -> bool {
+        held.saving
+            .as_ref()
+            .and_then(|saving| saving.under_way.as_ref())
+            .is_some_and(|writing| writing.step == Step::Settle && writing.flight.is(request))
+    }
+
+    /// The record was read because a save met another version than ours (S27).
+    pub(super) fn save_settled(
+        &mut self,
+        mut held: Box<Held>,
+        answer: Result<Stored, Failure>,
+        output: &mut Output,
+    ) {
+        let lease_duration = held.renewal.lease_duration();
+        let stored = match answer {
+            Ok(stored) => stored,
+            Err(Failure::Deleted) => {
+                return self.lose_lease(held, LossReason::LockDeleted, DELETED.to_owned(), output);
+            }
+            Err(failure) => {
+                let at = output.now + self.save_backoff(failure, lease_duration);
+                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+                if let Some(writing) = under_way {
+                    writing.flight = Flight::Waiting { at };
+                }
+                self.state = State::Held(held);
+                return;
+            }
+        };
+        let record = Record::from_fields(&stored.fields);
+        let done = Self::is_done(&held, &record, &stored);
+        match held.compare(&record) {
+            Some(Ordering::Equal) if done => {
+                self.learn(stored, output.now);
+                self.saved(held, output);
+            }
+            // S16: it went on elsewhere; what the record has of this save was done before.
+            Some(Ordering::Greater) => {
+                if done {
+                    Self::tell_done(&mut held, output);
+                }
+                self.moved_on(&held, output);
+            }
+            Some(Ordering::Equal | Ordering::Less) | None => {
+                self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
+            }
+        }
+    }
+
+    fn is_done(held: &Held, record: &Record, stored: &Stored) -> bool {
+        let Some(writing) = held.saving.as_ref().and_then(|saving| saving.under_way.as_ref())
+        else {
+            return false;
+        };
+        let field = |name: &str| stored.fields.get(name).map(String::as_str);
+        record.write == writing.write
+            || Checkpoint::from_lookup(field).as_ref() == Some(&writing.checkpoint)
+    }
+
+    /// The store has the save that was under way.
+    fn saved(&mut self, mut held: Box<Held>, output: &mut Output) {
+        held.written_at = output.now;
+        Self::tell_done(&mut held, output);
+        self.after_save(held, output);
+    }
+
+    fn tell_done(held: &mut Held, output: &mut Output) {
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = saving.under_way.take()
+        {
+            let version = writing.checkpoint.version;
+            tell_saved(&writing.ids, &SaveOutcome::Saved { version }, output);
+        }
+    }
+
+    fn not_saved(&mut self, mut held: Box<Held>, failure: &StoreFailure, output: &mut Output) {
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = saving.under_way.take()
+        {
+            tell_saved(&writing.ids, &SaveOutcome::NotSaved(failure.clone()), output);
+        }
+        self.after_save(held, output);
+    }
+
+    /// A save is settled: a release that waited for it goes on (S26).
+    fn after_save(&mut self, mut held: Box<Held>, output: &mut Output) {
+        match held.phase {
+            Phase::LastSave { released } if !held.is_saving() => {
+                held.phase = Phase::Active;
+                self.end_hold(held, released, output);
+            }
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(_) => self.state = State::Held(held),
+        }
+    }
+
+    /// The lease runs out before the last save was settled: its outcome stays unknown, and the lease goes back.
+    pub(super) fn give_up_last_save(&mut self, mut held: Box<Held>, output: &mut Output) {
+        end_saves(held.saving.take().as_deref(), output);
+        let reply = Some(held.caller);
+        self.give_back(*held, reply, output);
+    }
+}
+
+impl Writing {
+    fn request(
+        &self,
+        request: Request,
+        lease_id: crate::lock::LeaseId,
+        timeout: Duration,
+    ) -> Action {
+        match self.step {
+            Step::Write => Action::SendWrite {
+                request,
+                lease_id,
+                if_match: self.if_match.clone(),
+                fields: self.fields.clone(),
+                timeout,
+            },
+            Step::Settle => Action::SendRead { request, timeout },
+        }
+    }
+}
