@@ -12,6 +12,7 @@ mod failing;
 mod names;
 mod observe;
 mod pacing;
+mod page_token;
 mod readiness;
 mod records;
 mod registry;
@@ -48,6 +49,7 @@ pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DUR
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use pacing::Gate;
+use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use task::{Command, HoldCall};
@@ -96,6 +98,7 @@ struct Shared {
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
+    pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
 }
@@ -130,6 +133,7 @@ impl Coordinator {
             settings,
             registry: Mutex::default(),
             readiness: Readiness::default(),
+            pages: PageTokens::new(),
             draining: watch::Sender::new(false),
             callers: AtomicU64::new(0),
         };

@@ -17,6 +17,7 @@ async fn broken(sidecar: &Sidecar, period: BreakPeriod) -> Result<BreakResult, C
         period,
         reason: "the job hangs".to_owned(),
         by: Some("ann".to_owned()),
+        caller: "ann".to_owned(),
     };
     sidecar.coordinator.break_lock(request).await
 }
