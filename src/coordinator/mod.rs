@@ -34,7 +34,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use names::Host;
-pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
+pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};

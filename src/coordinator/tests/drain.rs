@@ -106,12 +106,7 @@ async fn s15_an_acquire_under_way_is_refused_and_leaves_no_lease() {
     for millis in 0..40 {
         let account = Account::new();
         let sidecar = account.sidecar();
-        sidecar.faults().set_plan(crate::store::FaultPlan {
-            delay_request: 1_000,
-            delay_answer: 1_000,
-            longest_delay: std::time::Duration::from_millis(10),
-            ..crate::store::FaultPlan::default()
-        });
+        sidecar.delay_everything();
         let caller = sidecar.clone();
         let call = tokio::spawn(async move { caller.ask(request("nightly")).await });
         pass(std::time::Duration::from_millis(millis)).await;
