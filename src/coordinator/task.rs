@@ -41,7 +41,7 @@ pub(super) enum Command {
     Arrive(Box<Caller>),
     Resume(Box<Caller>, Box<crate::hold::Resume>),
     Leave(CallerId),
-    FallSilent(CallerId),
+    Disconnected(CallerId),
     /// A repeatable call has its answer.
     Confirm(CallerId),
     Release(HoldCall, oneshot::Sender<Released>),
@@ -170,7 +170,7 @@ impl Task {
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
-            Some(Command::FallSilent(caller)) => self.disconnected(caller),
+            Some(Command::Disconnected(caller)) => self.disconnected(caller),
             Some(Command::Confirm(caller)) => self.grants.confirm(caller),
             Some(Command::Release(call, reply)) => self.release(call, reply),
             Some(Command::Extend(call, max_hold, reply)) => {

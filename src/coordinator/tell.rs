@@ -184,7 +184,7 @@ impl Task {
 
     /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
     fn tell_moved(&mut self, id: CallerId) {
-        tracing::info!(lock = %self.path, "a hold has gone on at another sidecar");
+        tracing::info!(lock = %self.path, "a hold continues at another sidecar");
         self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
     }
 
@@ -359,7 +359,7 @@ impl Task {
             if let Some(caller) = self.callers.get_mut(&id) {
                 caller.sink = super::caller::Sink::Unary(None);
             }
-            self.inbox.send(super::task::Command::FallSilent(id));
+            self.inbox.send(super::task::Command::Disconnected(id));
         }
     }
 

@@ -64,7 +64,7 @@ impl HoldEvents {
                 Event::Recovered(proto::Recovered { validity: Some(answer::validity(validity)) })
             }
             HoldEvent::Draining { time_left } => {
-                Event::Draining(proto::Draining { time_left: Some(answer::span(time_left)) })
+                Event::Draining(proto::Draining { time_left: Some(answer::duration(time_left)) })
             }
             HoldEvent::Busy(busy) => {
                 self.hold = None;

@@ -240,7 +240,7 @@ impl Pump {
                 how = &mut ended => {
                     match how {
                         Ok(End::Silent) => stream.disconnected(),
-                        Ok(End::Closed) | Err(_) if over => stream.let_go(),
+                        Ok(End::Closed) | Err(_) if over => stream.closed_by_client(),
                         Ok(End::Closed) | Err(_) => drop(stream),
                     }
                     return;
@@ -295,7 +295,8 @@ fn azure_settings() -> AzureSettings {
     };
     let endpoint = Some("https://world.blob.core.windows.net".to_owned());
     let authority_host = Some("https://sign-in.world".to_owned());
-    AzureSettings { endpoint, authority_host, ..AzureSettings::new(credential) }
+    let defaults = AzureSettings::new(credential);
+    AzureSettings { endpoint, authority_host, create_container: true, ..defaults }
 }
 
 fn settings(world: &World) -> Settings {
