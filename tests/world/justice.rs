@@ -9,8 +9,10 @@ use leasehold::coordinator::{
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::BreakNote;
 
+use crate::hand_over;
 use crate::lease::{End, Given, State as LeaseState};
 use crate::promises;
+use crate::resuming::is_to_come_again;
 use crate::world::State;
 
 /// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
@@ -51,6 +53,8 @@ pub(crate) struct Wants {
     max_hold: Option<Duration>,
     min_hold: Duration,
     progress: Option<Duration>,
+    /// Its lease is renewed.
+    pub(crate) renews: bool,
 }
 
 impl Wants {
@@ -60,6 +64,7 @@ impl Wants {
             max_hold: request.max_hold.filter(|_| request.auto_renew),
             min_hold: request.min_hold,
             progress: request.progress_timeout,
+            renews: request.auto_renew,
         }
     }
 }
@@ -80,7 +85,11 @@ pub(crate) fn judge(
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
         (Some(Told::Over), _) => wrong(),
-        (_, HoldEvent::Draining { .. }) => None,
+        (_, HoldEvent::Draining { .. }) => {
+            let (sidecar, _) = stream.sidecar;
+            let replaced = state.hand_overs.is_ending(sidecar);
+            replaced.then(|| format!("S15: {sidecar} is replaced, and tells {event:?}"))
+        }
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
         (None, HoldEvent::Granted(grant)) => {
@@ -122,6 +131,11 @@ pub(crate) fn judge(
         (Some(Told::Held { token, .. }), HoldEvent::Failed(CallError::Superseded)) => {
             let left = state.checks.is_left(&(stream.path.clone(), *token), stream.number);
             (!left).then(|| format!("S16: {token} is told to go on elsewhere, where nobody is"))
+        }
+        (Some(Told::Held { token, until, .. }), HoldEvent::Failed(error))
+            if is_to_come_again(error) =>
+        {
+            hand_over::interrupted(state, stream, (*token, *until), now)
         }
         (
             Some(Told::Held { .. }),
@@ -178,7 +192,7 @@ fn resume_lost(
 ) -> Option<String> {
     let key = (stream.path.clone(), token);
     let told = |told: &Told| matches!(told, Told::Held { token: held, until, .. } if *held == token && now < *until);
-    let believes = state.checks.told.values().any(told);
+    let believes = state.checks.told.values().any(told) || state.hand_overs.is_left(&key, now);
     // S8: where no record can be written, nothing goes on.
     let refused = state.service.policy.is_some_and(|(until, _)| now < until + state.lease);
     if state.released.contains(&key) || !believes || refused && reason == LossReason::Expired {
@@ -233,6 +247,9 @@ pub(crate) fn granted(
     let before = state.checks.generations.insert((path.clone(), token), grant.generation);
     if let Some(resumed) = resumes {
         state.story.count("resumed");
+        if state.hand_overs.resumed(&(path.clone(), resumed)) {
+            state.story.count("resumed after a hand-over");
+        }
         if resumed != token {
             return Some(format!("S16: a hold with {resumed} goes on with {token}"));
         }
@@ -361,7 +378,9 @@ fn lost(
             });
             if early { unjust("S11") } else { None }
         }
-        LossReason::Shutdown if !state.draining[sidecar] => unjust("S15"),
+        LossReason::Shutdown if !state.draining[sidecar] || state.hand_overs.is_ending(sidecar) => {
+            unjust("S15")
+        }
         LossReason::Expired | LossReason::Shutdown => None,
     }
 }
