@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{
-    CallError, Extended, Grant, HoldEvent, HoldRequest, LockRecord, LossReason, StoreFailureKind,
-    Validity,
+    CallError, Extended, Grant, HoldEvent, LockRecord, LossReason, StoreFailureKind, Validity,
 };
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::BreakNote;
 
 use crate::hand_over;
 use crate::lease::{End, Given, State as LeaseState};
-use crate::promises;
+use crate::promises::{self, Wants};
 use crate::resuming::is_to_come_again;
 use crate::world::State;
 
@@ -47,28 +46,6 @@ pub(crate) struct Stream<'a> {
     pub(crate) wants: Wants,
 }
 
-/// The bounds that a caller has set to its hold (S11).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wants {
-    max_hold: Option<Duration>,
-    min_hold: Duration,
-    progress: Option<Duration>,
-    /// Its lease is renewed.
-    pub(crate) renews: bool,
-}
-
-impl Wants {
-    pub(crate) fn of(request: &HoldRequest) -> Self {
-        Self {
-            // Without renewals the lease bounds it too.
-            max_hold: request.max_hold.filter(|_| request.auto_renew),
-            min_hold: request.min_hold,
-            progress: request.progress_timeout,
-            renews: request.auto_renew,
-        }
-    }
-}
-
 /// What is wrong with an event, if something is.
 pub(crate) fn judge(
     state: &mut State,
@@ -85,11 +62,7 @@ pub(crate) fn judge(
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
         (Some(Told::Over), _) => wrong(),
-        (_, HoldEvent::Draining { .. }) => {
-            let (sidecar, _) = stream.sidecar;
-            let replaced = state.hand_overs.is_ending(sidecar);
-            replaced.then(|| format!("S15: {sidecar} is replaced, and tells {event:?}"))
-        }
+        (_, HoldEvent::Draining { .. }) => told_draining(state, stream),
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
         (None, HoldEvent::Granted(grant)) => {
@@ -128,21 +101,12 @@ pub(crate) fn judge(
         (Some(Told::Held { token, .. }), HoldEvent::Released(_)) => {
             told_released(state, stream, *token)
         }
-        (Some(Told::Held { token, .. }), HoldEvent::Failed(CallError::Superseded)) => {
-            let left = state.checks.is_left(&(stream.path.clone(), *token), stream.number);
-            (!left).then(|| format!("S16: {token} is told to go on elsewhere, where nobody is"))
-        }
-        (Some(Told::Held { token, until, .. }), HoldEvent::Failed(error))
-            if is_to_come_again(error) =>
-        {
-            hand_over::interrupted(state, stream, (*token, *until), now)
+        (Some(Told::Held { token, until, .. }), HoldEvent::Failed(error)) => {
+            holder_failed(state, stream, (*token, *until), error, now)
         }
         (
             Some(Told::Held { .. }),
-            HoldEvent::Waiting { .. }
-            | HoldEvent::Granted(_)
-            | HoldEvent::Busy(_)
-            | HoldEvent::Failed(_),
+            HoldEvent::Waiting { .. } | HoldEvent::Granted(_) | HoldEvent::Busy(_),
         )
         | (
             None,
@@ -154,6 +118,31 @@ pub(crate) fn judge(
             | HoldEvent::Released(_),
         ) => wrong(),
     }
+}
+
+/// S15: where a replacement follows, nobody is told draining.
+fn told_draining(state: &State, stream: Stream<'_>) -> Option<String> {
+    let (sidecar, _) = stream.sidecar;
+    let replaced = state.hand_overs.is_ending(sidecar);
+    replaced.then(|| format!("S15: {sidecar} is replaced, and tells that it drains"))
+}
+
+/// A holder's stream ends without an end of the hold: it goes on elsewhere.
+fn holder_failed(
+    state: &mut State,
+    stream: Stream<'_>,
+    (token, until): (u64, Duration),
+    error: &CallError,
+    now: Duration,
+) -> Option<String> {
+    if is_to_come_again(error) {
+        return hand_over::interrupted(state, stream, (token, until), now);
+    }
+    if !matches!(error, CallError::Superseded) {
+        return Some(format!("S4: a holder with {token} is refused: {error}"));
+    }
+    let left = state.checks.is_left(&(stream.path.clone(), token), stream.number);
+    (!left).then(|| format!("S16: {token} is told to go on elsewhere, where nobody is"))
 }
 
 fn told_busy(state: &mut State, stream: Stream<'_>, record: &LockRecord) -> Option<String> {

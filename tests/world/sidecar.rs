@@ -22,9 +22,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chance::{About, millis};
 use crate::cost::Cause;
-use crate::justice::{self, Wants};
+use crate::justice;
 use crate::link::Link;
 use crate::planted::{Bug, Life, Planted};
+use crate::promises::Wants;
 use crate::world::{MachineClock, World};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);

@@ -125,9 +125,7 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
             });
         }
         // A second signal ends it at once.
-        Kind::Drain | Kind::HandOver if world.state().hand_overs.is_ending(place) => {
-            world.replace(place);
-        }
+        Kind::Drain | Kind::HandOver if ends_at_once(world, kind, place) => world.replace(place),
         Kind::HandOver => hand_over::begin(world, place, random),
         Kind::Drain => {
             let (sidecar, period) = (world.sidecar(place), millis(random, 0, 20_000));
@@ -157,6 +155,12 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
         | Kind::BreakHere
         | Kind::Stranger => happens_to_all(world, kind, random),
     }
+}
+
+/// Whether a sidecar that is told to end does so at once: one that hands over, and one that drains and is to hand over.
+fn ends_at_once(world: &World, kind: Kind, place: usize) -> bool {
+    let state = world.state();
+    state.hand_overs.is_ending(place) || kind == Kind::HandOver && state.draining[place]
 }
 
 fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
