@@ -2,6 +2,7 @@
 //! them and the machine. A call that was repeated gives its place, or its grant, to the repeat.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event, Granted, Terms};
@@ -87,7 +88,7 @@ impl World {
         let called = self.read_clock(self.clients[index].machine);
         let client = &mut self.clients[index];
         client.calls.as_mut().unwrap().live.push((caller, called));
-        let (at, terms) = (client.at, client.terms.clone());
+        let (at, terms) = (client.at, Arc::clone(&client.terms));
         self.callers.insert(caller, index);
         self.whose.insert(caller, index);
         let number = self.number();

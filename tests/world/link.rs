@@ -108,7 +108,8 @@ impl Link {
         if is_release {
             state.checks.costs.gives_up(self.life, place);
         }
-        wrong = wrong.or(state.checks.costs.sends(place, now));
+        let costly = state.checks.costs.sends(place, now);
+        wrong = wrong.or(costly);
         if is_acquire(asked) {
             wrong = wrong.or_else(|| state.checks.costs.begins(self.life, place));
         }
