@@ -191,6 +191,21 @@ func TestS21ARenewalMovesTheEndOfValidity(t *testing.T) {
 	}
 }
 
+func TestS21ElsewhereTheSidecarIsAskedOnceAboutEachRenewal(t *testing.T) {
+	b := newBench(t)
+	hold, call, _ := b.held(validity(elsewhere, 70, 58))
+	// The last is the one with which a sidecar hands over (S15).
+	for count, passed := range []int{20, 20, 20, 7} {
+		b.clock.advance(passed)
+		b.answerReports(validity(elsewhere, 90, 58), nil)
+		call.tell(renewed(validity(elsewhere, 90, 58)))
+		eventually(t, "the answer counts", func() bool { return hold.Remaining() == 58*time.Second })
+		if calls := b.sidecar.calls(); len(calls) != count+1 {
+			t.Error(calls)
+		}
+	}
+}
+
 func TestS21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing(t *testing.T) {
 	b := newBench(t)
 	hold, call, events := b.held(validity(elsewhere, 70, 58))
@@ -203,7 +218,7 @@ func TestS21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing(t *test
 		t.Error("asked too early:", calls)
 	}
 	b.answerReports(validity(elsewhere, 95, 50), nil)
-	b.clock.advance(20)
+	b.clock.advance(30)
 	eventually(t, "the answer counts from the question", func() bool { return hold.Remaining() == 50*time.Second })
 	for _, call := range b.sidecar.calls() {
 		if call != "report validity_only=true of generation 1" {
@@ -216,7 +231,7 @@ func TestS21ElsewhereTheAnswerThatItIsLostIsTakenIn(t *testing.T) {
 	b := newBench(t)
 	hold, _, _ := b.held(validity(elsewhere, 70, 58))
 	b.answerReports(nil, holdLost(t, "TAKEN"))
-	b.clock.advance(20)
+	b.clock.advance(30)
 	if loss := lossOf(t, hold); loss.Reason != LossReasonTaken {
 		t.Error(loss)
 	}

@@ -112,6 +112,7 @@ func (k *keeper) watchClock() {
 		timer.Reset(min(left, nap, k.question()))
 		select {
 		case <-k.state.over:
+		case <-k.state.heard:
 		case <-timer.C:
 		}
 	}

@@ -15,6 +15,8 @@ type holdState struct {
 	cancel context.CancelCauseFunc
 	// over is closed when the hold is over: it was ended by its holder, or lost.
 	over chan struct{}
+	// heard has room for one word that the sidecar has told of a validity without being asked.
+	heard chan struct{}
 
 	mutex sync.Mutex
 	local localValidity
@@ -35,7 +37,7 @@ func newHoldState(
 	clock clock, grant *leaseholdv1.Grant, validity *leaseholdv1.Validity, sent BootInstant,
 ) *holdState {
 	state := &holdState{
-		clock: clock, cancel: func(error) {}, over: make(chan struct{}),
+		clock: clock, cancel: func(error) {}, over: make(chan struct{}), heard: make(chan struct{}, 1),
 		generation: grant.GetGeneration(), resumeToken: grant.GetResumeToken(),
 	}
 	state.local.takeIn(validity, &sent, clock.now(), clock.bootID())
@@ -137,16 +139,20 @@ func (s *holdState) takeIn(validity *leaseholdv1.Validity, sent *BootInstant) bo
 		return false
 	}
 	s.local.takeIn(validity, sent, s.clock.now(), s.clock.bootID())
+	if sent == nil {
+		select {
+		case s.heard <- struct{}{}:
+		default:
+		}
+	}
 	return s.remainingLocked() > 0
 }
 
-// nextQuestion is when the sidecar should be asked next for the validity: when a third of it is over. It is false
-// where the sidecar's words are enough (S21).
+// nextQuestion is when the sidecar should be asked next for the validity. It is false where its words are enough (S21).
 func (s *holdState) nextQuestion() (BootInstant, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	third := s.local.until.since(s.local.asOf) / 3
-	return s.local.asOf.add(third), !s.local.sameKernel
+	return s.local.nextQuestion()
 }
 
 // lose says that the hold is lost, unless it is over already.

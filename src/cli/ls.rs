@@ -16,7 +16,7 @@ pub(super) struct Args {
     /// The locks whose paths begin with this text: container and slash first.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Only those that somebody has.
+    /// Only locks that are held.
     #[arg(long)]
     held: bool,
     #[command(flatten)]

@@ -12,6 +12,7 @@ mod failing;
 mod names;
 mod observe;
 mod pacing;
+mod page_token;
 mod readiness;
 mod records;
 mod registry;
@@ -34,7 +35,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use names::Host;
-pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
+pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
@@ -49,6 +50,7 @@ pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DUR
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use pacing::Gate;
+use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use task::{Command, HoldCall};
@@ -97,6 +99,7 @@ struct Shared {
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
+    pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
 }
@@ -131,6 +134,7 @@ impl Coordinator {
             settings,
             registry: Mutex::default(),
             readiness: Readiness::default(),
+            pages: PageTokens::new(),
             draining: watch::Sender::new(false),
             callers: AtomicU64::new(0),
         };

@@ -30,6 +30,15 @@ impl Coordinator {
         self.shared.resolve(request)
     }
 
+    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one, and perhaps
+    /// the beginning of a lock's name.
+    ///
+    /// # Errors
+    /// When the prefix is not in the namespace.
+    pub fn inside<'prefix>(&self, prefix: &'prefix str) -> Result<&'prefix str, CallError> {
+        self.shared.own_prefix(prefix).map(|(_, inside)| inside)
+    }
+
     /// The host that this sidecar serves.
     #[must_use]
     pub fn host(&self) -> &Host {
@@ -72,8 +81,12 @@ impl Shared {
         Err(CallError::ForeignPath { path: path.to_string(), container })
     }
 
-    /// The part in the container of a prefix of paths, which must lie in this sidecar's namespace.
-    pub(super) fn own_prefix(&self, prefix: &str) -> Result<String, CallError> {
+    /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what follows the
+    /// namespace in it.
+    pub(super) fn own_prefix<'prefix>(
+        &self,
+        prefix: &'prefix str,
+    ) -> Result<(String, &'prefix str), CallError> {
         let namespace = &self.settings.host.namespace;
         let mut own = format!("{}/", namespace.container);
         let in_container = prefix.strip_prefix(&own);
@@ -82,8 +95,8 @@ impl Shared {
             own.push('/');
         }
         in_container
-            .filter(|_| prefix.starts_with(&own))
-            .map(str::to_owned)
+            .zip(prefix.strip_prefix(&own))
+            .map(|(in_container, inside)| (in_container.to_owned(), inside))
             .ok_or(CallError::ForeignPrefix { own })
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
 use super::request::{
@@ -49,6 +48,8 @@ pub struct BreakRequest {
     pub reason: String,
     /// Who, for people; this sidecar's default holder if none.
     pub by: Option<String>,
+    /// Who asked, as far as the sidecar knows: for the log.
+    pub caller: String,
 }
 
 impl Coordinator {
@@ -61,37 +62,50 @@ impl Coordinator {
         self.shared.record(&path).await
     }
 
-    /// A page of the locks in the store.
+    /// A page of those locks in the store that are `visible`. Looks at a bounded number of the store's pages: where none
+    /// of their locks is visible, the page is empty and has a token.
     ///
     /// # Errors
-    /// When the store cannot be asked.
-    pub async fn list(&self, request: ListRequest) -> Result<RecordPage, CallError> {
+    /// When the store cannot be asked, or the page token is not of this listing of this process.
+    pub async fn list(
+        &self,
+        request: ListRequest,
+        visible: impl Fn(&LockRecord) -> bool + Send + Sync,
+    ) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
         let prefix = match &request.prefix {
-            Some(prefix) => self.shared.own_prefix(prefix)?,
+            Some(prefix) => self.shared.own_prefix(prefix)?.0,
             None => {
                 let host_id = request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id);
                 namespace.host_prefix(host_id)
             }
         };
-        let list = List {
+        let place = match &request.page_token {
+            Some(token) => {
+                Some(self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken)?)
+            }
+            None => None,
+        };
+        let mut list = List {
             container: namespace.container.clone(),
-            prefix: prefix.clone(),
-            continuation: request.page_token.map(|token| read_page(&prefix, &token)).transpose()?,
+            prefix,
+            continuation: place,
             limit: request.page_size,
         };
-        let listing = self.shared.asked(PATIENCE, self.shared.store.list(list)).await;
-        let listing = listing.map_err(|error| store_error(&error))?;
-        let mut records = Vec::with_capacity(listing.locks.len());
-        for (path, stored) in listing.locks {
-            let view = self.shared.look(&path).await;
-            let record = self.shared.merged(&path, Some(stored), view.as_ref(), None);
-            let held = matches!(record.state, LockState::Held | LockState::Breaking);
-            if held || !request.held_only {
-                records.push(record);
+        let mut records = Vec::new();
+        for _ in 0..STORE_PAGES {
+            let (page, next) = self.shared.page(list.clone()).await?;
+            list.continuation = next;
+            records = page;
+            records.retain(|record| {
+                let held = matches!(record.state, LockState::Held | LockState::Breaking);
+                (held || !request.held_only) && visible(record)
+            });
+            if !records.is_empty() || list.continuation.is_none() {
+                break;
             }
         }
-        let next = listing.continuation.map(|next| page_token(&prefix, &next));
+        let next = list.continuation.map(|next| self.shared.pages.seal(&list.prefix, &next));
         Ok(RecordPage { records, next_page_token: next })
     }
 
@@ -148,7 +162,12 @@ impl Coordinator {
         let broken = self.shared.asked(PATIENCE, breaking).await;
         match broken {
             Ok(broken) => {
-                tracing::warn!(lock = %path, reason = %calls::note_text(&note), "lock broken by an operator");
+                tracing::warn!(
+                    lock = %path,
+                    reason = %calls::note_text(&note),
+                    caller = %request.caller,
+                    "lock broken by an operator"
+                );
                 let registry = self.shared.registry();
                 let _ = registry.send(&path, Command::Broken(note));
                 registry.changed(&path);
@@ -163,24 +182,6 @@ impl Coordinator {
             Err(error) => Err(store_error(&error)),
         }
     }
-}
-
-/// Where the next page of a listing begins, with a sign of the listing that it is good for.
-fn page_token(prefix: &str, continuation: &str) -> String {
-    format!("{}.{continuation}", listing_sign(prefix))
-}
-
-/// The store's part of a page token that was handed out for this listing.
-fn read_page(prefix: &str, token: &str) -> Result<String, CallError> {
-    match token.split_once('.') {
-        Some((sign, continuation)) if sign == listing_sign(prefix) => Ok(continuation.to_owned()),
-        Some(_) | None => Err(CallError::PageToken),
-    }
-}
-
-fn listing_sign(prefix: &str) -> String {
-    let digest = Sha256::digest(prefix.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A lock that is followed.
@@ -226,6 +227,18 @@ impl LockWatch {
 }
 
 impl Shared {
+    /// A page of the store, and where the next one begins.
+    async fn page(&self, list: List) -> Result<(Vec<LockRecord>, Option<String>), CallError> {
+        let listing = self.asked(PATIENCE, self.store.list(list)).await;
+        let listing = listing.map_err(|error| store_error(&error))?;
+        let mut records = Vec::with_capacity(listing.locks.len());
+        for (path, stored) in listing.locks {
+            let view = self.look(&path).await;
+            records.push(self.merged(&path, Some(stored), view.as_ref(), None));
+        }
+        Ok((records, listing.continuation))
+    }
+
     /// What is known of the lock: from here if it is held here, else from the store.
     async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
@@ -356,6 +369,9 @@ fn merged(
 pub(super) fn store_error(error: &StoreError) -> CallError {
     CallError::StoreFailure(calls::store_failure(error))
 }
+
+/// Pages of the store that one call for a page of locks looks at, at the most.
+const STORE_PAGES: usize = 10;
 
 /// How long a call about records waits for the store.
 const PATIENCE: Duration = Duration::from_secs(30);

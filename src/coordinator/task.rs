@@ -42,7 +42,7 @@ pub(super) enum Command {
     Arrive(Box<Caller>),
     Resume(Box<Caller>, Box<crate::hold::Resume>),
     Leave(CallerId),
-    FallSilent(CallerId),
+    Disconnected(CallerId),
     /// A repeatable call has its answer.
     Confirm(CallerId),
     Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
@@ -174,7 +174,7 @@ impl Task {
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
-            Some(Command::FallSilent(caller)) => self.disconnected(caller),
+            Some(Command::Disconnected(caller)) => self.disconnected(caller),
             Some(Command::Confirm(caller)) => self.grants.confirm(caller),
             Some(Command::Release(call, save, reply)) => self.release(call, save, reply),
             Some(Command::Save(call, save, reply)) => {

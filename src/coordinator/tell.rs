@@ -2,7 +2,7 @@
 //! release.
 
 use super::caller::Caller;
-use super::observe::{AcquireResult, Observation, RenewalFailure};
+use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
 use super::request::{
     BusyAnswer, CallError, Extended, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
@@ -188,8 +188,8 @@ impl Task {
 
     /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
     fn tell_moved(&mut self, id: CallerId) {
-        tracing::info!(lock = %self.path, "a hold has gone on at another sidecar");
-        self.tell_gone(id, &CallError::Superseded);
+        tracing::info!(lock = %self.path, "a hold continues at another sidecar");
+        self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
     }
 
     /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15, S16).
@@ -197,17 +197,17 @@ impl Task {
         let token = self.callers.get(&id).and_then(|caller| caller.token);
         let token = token.map(FencingToken::value);
         tracing::info!(lock = %self.path, token, "left to the replacement");
-        self.tell_gone(id, &CallError::handed_over());
+        self.tell_gone(id, HoldEnd::HandedOver, &CallError::handed_over());
     }
 
     /// Nothing of a hold is left here, though it may not be over.
-    fn tell_gone(&mut self, id: CallerId, why: &CallError) {
+    fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: &CallError) {
         self.grants.remove(id);
         self.releases.retain(|(caller, _)| *caller != id);
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let now = self.shared.clock.now();
         let held = caller.granted.map(|at| now.saturating_since(at));
-        self.shared.observer.observe(&Observation::HoldEnded { lost: None, held });
+        self.shared.observer.observe(&Observation::HoldEnded { end, held });
         {
             let mut registry = self.shared.registry();
             registry.forget_hold(caller.lease_id, id);
@@ -327,16 +327,16 @@ impl Task {
     fn end_hold(&self, caller: &mut Caller, ended: Ended) {
         let now = self.shared.clock.now();
         let held = caller.granted.map(|at| now.saturating_since(at));
-        let lost = match ended {
-            Ended::Released => None,
-            Ended::Lost(reason) => Some(reason),
+        let end = match ended {
+            Ended::Released => HoldEnd::Released,
+            Ended::Lost(reason) => HoldEnd::Lost(reason),
         };
         let observer = &self.shared.observer;
         if held.is_none() {
             let waited = now.saturating_since(caller.arrived);
             observer.observe(&Observation::Acquire { result: AcquireResult::ResumeLost, waited });
         }
-        observer.observe(&Observation::HoldEnded { lost, held });
+        observer.observe(&Observation::HoldEnded { end, held });
         let mut registry = self.shared.registry();
         if std::mem::take(&mut caller.waits) {
             registry.waiter_gone();
@@ -363,7 +363,7 @@ impl Task {
             if let Some(caller) = self.callers.get_mut(&id) {
                 caller.sink = super::caller::Sink::Unary(None);
             }
-            self.inbox.send(super::task::Command::FallSilent(id));
+            self.inbox.send(super::task::Command::Disconnected(id));
         }
     }
 

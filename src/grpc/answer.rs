@@ -32,7 +32,7 @@ pub(super) fn busy(busy: BusyAnswer, namespace: &Namespace) -> proto::Busy {
     };
     proto::Busy {
         record: Some(record(busy.record, namespace)),
-        retry_after: Some(span(busy.retry_after)),
+        retry_after: Some(duration(busy.retry_after)),
         reason: reason.into(),
     }
 }
@@ -40,8 +40,8 @@ pub(super) fn busy(busy: BusyAnswer, namespace: &Namespace) -> proto::Busy {
 pub(super) fn validity(validity: Validity) -> proto::Validity {
     let BootReading { boot_id, since_boot } = validity.valid_until;
     proto::Validity {
-        valid_until: Some(proto::BootTime { boot_id, since_boot: Some(span(since_boot)) }),
-        valid_for: Some(span(validity.valid_for)),
+        valid_until: Some(proto::BootTime { boot_id, since_boot: Some(duration(since_boot)) }),
+        valid_for: Some(duration(validity.valid_for)),
     }
 }
 
@@ -141,15 +141,17 @@ pub(super) const fn token_status(status: TokenStatus) -> proto::TokenStatus {
 
 pub(super) fn broken(broken: BreakResult) -> (proto::BreakOutcome, Option<prost_types::Duration>) {
     match broken {
-        BreakResult::Breaking { free_in } => (proto::BreakOutcome::Breaking, Some(span(free_in))),
+        BreakResult::Breaking { free_in } => {
+            (proto::BreakOutcome::Breaking, Some(duration(free_in)))
+        }
         BreakResult::Broken => (proto::BreakOutcome::Broken, None),
         BreakResult::NotHeld => (proto::BreakOutcome::NotHeld, None),
     }
 }
 
 /// A duration that is too long for proto (292 billion years) is cut to the longest.
-pub(super) fn span(span: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(span)
+pub(super) fn duration(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration::try_from(duration)
         .unwrap_or(prost_types::Duration { seconds: i64::MAX, nanos: 0 })
 }
 

@@ -33,7 +33,7 @@ const MAX_HOLDER: usize = 256;
 const MAX_REASON: usize = 512;
 const MAX_RESUME_TOKEN: usize = 4_096;
 const MAX_ATTEMPT_ID: usize = 64;
-const MAX_PAGE_TOKEN: usize = 4_096;
+const MAX_PAGE_TOKEN: usize = 8_192;
 const MAX_PREFIX: usize = 1_088;
 const MAX_PAGE_SIZE: u32 = 250;
 const DEFAULT_PAGE_SIZE: usize = 100;
@@ -333,7 +333,10 @@ pub(super) fn check_token(
     wrong.finish(selector.zip(token))
 }
 
-pub(super) fn break_lock(request: proto::BreakLockRequest) -> Result<BreakRequest, Status> {
+pub(super) fn break_lock(
+    request: proto::BreakLockRequest,
+    caller: String,
+) -> Result<BreakRequest, Status> {
     let mut wrong = Violations::default();
     let lock = wrong.selector(request.lock);
     if request.reason.trim().is_empty() {
@@ -354,5 +357,6 @@ pub(super) fn break_lock(request: proto::BreakLockRequest) -> Result<BreakReques
         period,
         reason: request.reason,
         by: (!request.broken_by.is_empty()).then_some(request.broken_by),
+        caller,
     }))
 }

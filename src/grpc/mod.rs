@@ -6,6 +6,7 @@
 //! needs in `permission.rs`, its answer in `answer.rs`; a new error gets its code and reason in `status.rs`.
 
 mod answer;
+mod caller;
 mod certificates;
 mod connection;
 mod convert;

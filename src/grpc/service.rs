@@ -3,10 +3,10 @@
 use futures_util::stream::BoxStream;
 use tonic::{Request, Response, Status};
 
+use super::caller::Caller;
 use super::connection::peer_of;
 use super::convert::{self, HoldStart, Limits};
 use super::life_line::LifeLine;
-use super::permission::Caller;
 use super::proto::lease_service_server::LeaseService;
 use super::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
@@ -18,7 +18,7 @@ use super::proto::{
 use super::streams::{self, HoldEvents};
 use super::{answer, status};
 use crate::access::Right;
-use crate::coordinator::{CallError, Coordinator, Outcome};
+use crate::coordinator::{CallError, Coordinator, LockRecord, Outcome};
 use crate::lock::Namespace;
 
 /// The service, over a coordinator.
@@ -58,8 +58,9 @@ impl LeaseService for Service {
         request: Request<AcquireLeaseRequest>,
     ) -> Result<Response<AcquireLeaseResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
+        let mut request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
+        request.request_id = caller.request_id(request.request_id);
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
                 acquire_lease_response::Outcome::Granted(answer::grant(*grant))
@@ -136,8 +137,8 @@ impl LeaseService for Service {
         let caller = Caller::of(&request)?;
         let request = convert::list(request.into_inner())?;
         self.permit_list(&caller, &request)?;
-        let mut page = answered(self.coordinator.list(request).await)?;
-        page.records.retain(|record| self.may_see(&caller, record));
+        let visible = |record: &LockRecord| self.may_see(&caller, record);
+        let page = answered(self.coordinator.list(request, visible).await)?;
         let record = |record| answer::record(record, self.namespace());
         Ok(Response::new(ListLocksResponse {
             records: page.records.into_iter().map(record).collect(),
@@ -190,13 +191,16 @@ impl LeaseService for Service {
         request: Request<BreakLockRequest>,
     ) -> Result<Response<BreakLockResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = convert::break_lock(request.into_inner())?;
+        let request = convert::break_lock(request.into_inner(), caller.with_address())?;
         self.permit_selected(&caller, Right::Break, &request.lock)?;
         let selector = request.lock.clone();
         let (outcome, free_in) =
             answer::broken(answered(self.coordinator.break_lock(request).await)?);
-        // The break has happened; that the record cannot be read now does not undo it.
-        let record = self.coordinator.get(&selector).await.ok();
+        // The break has happened; that the record cannot be read now, or by this caller, does not undo it.
+        let record = match self.may_read(&caller, &selector) {
+            true => self.coordinator.get(&selector).await.ok(),
+            false => None,
+        };
         Ok(Response::new(BreakLockResponse {
             outcome: outcome.into(),
             free_in,

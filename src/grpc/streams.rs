@@ -65,7 +65,7 @@ impl HoldEvents {
             }
             HoldEvent::Revoked { .. } => unreachable!(),
             HoldEvent::Draining { time_left } => {
-                Event::Draining(proto::Draining { time_left: Some(answer::span(time_left)) })
+                Event::Draining(proto::Draining { time_left: Some(answer::duration(time_left)) })
             }
             HoldEvent::Busy(busy) => {
                 self.hold = None;

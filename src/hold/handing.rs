@@ -343,6 +343,7 @@ impl Hold {
         Released {
             caller,
             if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
+            token: held.token,
             generation: held.generation,
             resting_until,
         }

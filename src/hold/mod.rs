@@ -217,7 +217,7 @@ impl Hold {
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
-        let left = state.and_then(|_| self.shutdown.left_to_replacement_at());
+        let left = state.and_then(|_| self.left_to_replacement_at());
         [state, left, self.waiters.poll_timeout()].into_iter().flatten().min()
     }
 

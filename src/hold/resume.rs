@@ -34,6 +34,7 @@ impl Hold {
         let released = Released {
             caller: Some(resuming.caller),
             if_match: None,
+            token: resuming.resume.token,
             generation: resuming.resume.generation,
             resting_until: None,
         };

@@ -159,7 +159,7 @@ pub const MIN_LEASE_DURATION: Duration = Duration::from_secs(15);
 /// The longest lease of the contract: Azure's.
 pub const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
 
-/// How long nothing is granted in a container or file that was gone and is there again: leases died with it, and their
+/// How long nothing is granted in a container or file that was deleted and created again: leases died with it, and their
 /// holders believe no longer than the longest lease (S18).
 const GRACE_AFTER_LOSS: Duration = MAX_LEASE_DURATION;
 

@@ -45,7 +45,7 @@ async fn s1_two_runs_exclude_each_other_with_and_without_a_sidecar() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_had_ends_in_75_or_what_was_asked_for() {
+async fn a_lock_that_is_not_acquired_ends_in_75_or_what_was_asked_for() {
     let sidecar = Sidecar::start(&[]).await;
     let taken = sidecar.leasehold(&["acquire", "-f", "job", "--holder", "somebody"]).await;
     assert_eq!(taken.code, 0, "{taken:?}");
@@ -58,7 +58,7 @@ async fn a_lock_that_is_not_had_ends_in_75_or_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_run_gives_its_lock_back() {
+async fn a_command_that_cannot_be_run_releases_its_lock() {
     let sidecar = Sidecar::start(&[]).await;
     let missing = sidecar.leasehold(&["run", "-f", "job", "--", "./not-there"]).await;
     assert_eq!(missing.code, 127, "{missing:?}");
@@ -126,7 +126,7 @@ async fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[tokio::test]
-async fn what_the_command_leaves_behind_ends_before_its_lock_is_given_back() {
+async fn what_the_command_leaves_behind_ends_before_its_lock_is_released() {
     let home = Home::new();
     // The second one ignores SIGTERM.
     let script = "sleep 300 & echo $! > first; \

@@ -1,5 +1,6 @@
 //! Events into the machine in any order, also such that no driver would send.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::cases;
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]
 enum Happens {
-    Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64 },
+    Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64, id: u8 },
     Leaves(u64),
     Silent(u64),
     Releases(u64, u64),
@@ -36,9 +37,9 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     let caller = || 0..4_u64;
     prop_oneof![
-        3 => (caller(), 15..=60_u64, 0..100_u64, proptest::option::of(0..40_u64), 0..20_u64).prop_map(
-            |(caller, lease, wait, max_hold, min_hold)| {
-                Happens::Arrives { caller, lease, wait, max_hold, min_hold }
+        3 => (caller(), 15..=60_u64, 0..100_u64, proptest::option::of(0..40_u64), 0..20_u64, 0..3_u8).prop_map(
+            |(caller, lease, wait, max_hold, min_hold, id)| {
+                Happens::Arrives { caller, lease, wait, max_hold, min_hold, id }
             }
         ),
         1 => caller().prop_map(Happens::Leaves),
@@ -110,6 +111,93 @@ fn terms(lease: u64, wait: u64) -> Terms {
     }
 }
 
+/// One in three calls has none.
+fn request_id(id: u8) -> String {
+    if id == 0 { String::new() } else { format!("call-{id}") }
+}
+
+/// A call, and its request id.
+type Call = (CallerId, String);
+
+/// Who waits, in the order in which they are to be served, and who holds (S12).
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Vec<Call>,
+    holder: Option<Call>,
+    /// Has come just now, and was not answered.
+    arriving: Option<Call>,
+    leaving: Option<CallerId>,
+}
+
+impl Queue {
+    fn comes(&mut self, event: &Event) {
+        (self.arriving, self.leaving) = match event {
+            Event::CallerArrived { caller, terms } => {
+                (Some((*caller, terms.request_id.clone())), None)
+            }
+            Event::CallerLeft { caller } | Event::HolderDisconnected { caller } => {
+                (None, Some(*caller))
+            }
+            _ => (None, None),
+        };
+    }
+
+    /// What an action says must be so.
+    fn told(&mut self, action: &Action) -> Result<(), String> {
+        let is_right = match action {
+            Action::TellSuperseded { caller, by } => self.superseded(*caller, *by),
+            Action::TellSameGrant { caller, holder } => self.repeats_holder(*caller, *holder),
+            Action::TellGranted { caller, grant } if !grant.resumed => self.served(*caller),
+            Action::TellGranted { .. } => {
+                self.holder = None;
+                true
+            }
+            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
+                self.waiting.retain(|(waiting, _)| waiting != caller);
+                self.arriving.take_if(|(arriving, _)| arriving == caller);
+                true
+            }
+            _ => true,
+        };
+        if is_right { Ok(()) } else { Err(format!("S12: {action:?} in {self:?}")) }
+    }
+
+    /// A call that waits gives its place to its repeat; a resume supersedes only what does not wait.
+    fn superseded(&mut self, former: CallerId, by: CallerId) -> bool {
+        let Some(place) = self.waiting.iter_mut().find(|(waiting, _)| *waiting == former) else {
+            return true;
+        };
+        let repeat = self.arriving.take().filter(|(caller, id)| *caller == by && *id == place.1);
+        repeat.filter(|(_, id)| !id.is_empty()).map(|repeat| *place = repeat).is_some()
+    }
+
+    fn repeats_holder(&mut self, caller: CallerId, holder: CallerId) -> bool {
+        let Some((arriving, id)) = self.arriving.take() else { return false };
+        arriving == caller && !id.is_empty() && self.holder == Some((holder, id))
+    }
+
+    fn served(&mut self, caller: CallerId) -> bool {
+        if self.waiting.first().is_some_and(|(first, _)| *first == caller) {
+            self.holder = Some(self.waiting.remove(0));
+            return true;
+        }
+        let is_first = self.waiting.is_empty();
+        self.holder = self.arriving.take_if(|(arriving, _)| is_first && *arriving == caller);
+        self.holder.is_some()
+    }
+
+    /// Nobody is left without an answer, and nobody waits twice.
+    fn settled(&mut self, waiting: usize) -> Result<(), String> {
+        self.waiting.extend(self.arriving.take());
+        let leaving = self.leaving.take();
+        self.waiting.retain(|(waiting, _)| Some(*waiting) != leaving);
+        let named = self.waiting.iter().map(|(_, id)| id).filter(|id| !id.is_empty());
+        let ids: BTreeSet<_> = named.clone().collect();
+        let is_right = waiting == self.waiting.len() && ids.len() == named.count();
+        if is_right { Ok(()) } else { Err(format!("S12: {waiting} wait, of {self:?}")) }
+    }
+}
+
 /// The generation that a call carries, if it carries one.
 fn known(generation: u64) -> Option<u64> {
     (generation > 0).then_some(generation)
@@ -118,8 +206,9 @@ fn known(generation: u64) -> Option<u64> {
 fn event(happens: Happens, now: Instant) -> Event {
     let seconds = Duration::from_secs;
     match happens {
-        Happens::Arrives { caller, lease, wait, max_hold, min_hold } => {
+        Happens::Arrives { caller, lease, wait, max_hold, min_hold, id } => {
             let terms = Terms {
+                request_id: request_id(id),
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
                 auto_renew: wait % 5 > 0,
@@ -173,15 +262,16 @@ proptest! {
         let mut now = Instant::from_boot(Duration::from_secs(1_000));
         let mut hold = Hold::new(settings, Memory::default(), 1, now);
         let (mut ids, mut arrived, mut token) = (0, 0, 0);
+        let mut queue = Queue::default();
         for happens in story {
             if let Happens::Time(span) = happens {
                 now = now + Duration::from_millis(span);
             }
             // Callers have numbers of their own (`CallerId`), whatever else is out of order.
             let happens = match happens {
-                Happens::Arrives { lease, wait, max_hold, min_hold, .. } => {
+                Happens::Arrives { lease, wait, max_hold, min_hold, id, .. } => {
                     arrived += 1;
-                    Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold }
+                    Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold, id }
                 }
                 Happens::Resumes { generation, believes, .. } => {
                     arrived += 1;
@@ -198,13 +288,16 @@ proptest! {
                     ids += 1;
                     hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(7, ids)));
                 }
+                queue.comes(&event);
                 for action in hold.handle_event(event, now) {
+                    prop_assert_eq!(queue.told(&action), Ok(()));
                     if let Action::TellGranted { grant, .. } = action {
                         prop_assert!(grant.valid_until > now, "S2");
                         prop_assert!(grant.token.value() > token || grant.resumed, "S5");
                         token = grant.token.value();
                     }
                 }
+                prop_assert_eq!(queue.settled(hold.waiting()), Ok(()));
                 due.extend(hold.poll_timeout().filter(|at| *at <= now).map(|_| Event::TimePassed));
             }
             if let Some(holding) = hold.holding() {

@@ -149,7 +149,7 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             ..ListLocksRequest::default() },
         "page_token": ListLocksRequest { page_token: "made up".to_owned(),
             ..ListLocksRequest::default() },
-        "page_token": ListLocksRequest { page_token: "x".repeat(5_000),
+        "page_token": ListLocksRequest { page_token: "x".repeat(10_000),
             ..ListLocksRequest::default() });
     refused!(check_token,
         "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 0 },

@@ -16,6 +16,7 @@ mod hostile;
 mod life_lines;
 mod limits;
 mod listeners;
+mod listings;
 mod locks;
 mod loopholes;
 mod rig;

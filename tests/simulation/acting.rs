@@ -18,6 +18,9 @@ impl World {
             let delay = self.clients[index].paused_until - self.now;
             return self.after(delay, Delivery::ClientActs(index));
         }
+        if self.clients[index].calls.is_some() {
+            return self.act_by_call(index);
+        }
         let (mut random, again) = self.next_act(index);
         match self.clients[index].stage {
             Stage::Gone => return,
@@ -91,6 +94,12 @@ impl World {
     /// Everybody dies: their sockets close.
     pub(crate) fn all_leave(&mut self) {
         for index in 0..self.clients.len() {
+            if self.clients[index].calls.is_some() {
+                if self.clients[index].stage != Stage::Gone {
+                    self.leave_by_call(index);
+                }
+                continue;
+            }
             let client = &mut self.clients[index];
             let (caller, at) = (client.caller, client.at);
             (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
@@ -119,6 +128,10 @@ impl World {
     pub(crate) fn streams_closed(&mut self, sidecar: usize) {
         for index in 0..self.clients.len() {
             if self.clients[index].at != sidecar {
+                continue;
+            }
+            if self.clients[index].calls.is_some() {
+                self.calls_closed(index);
                 continue;
             }
             let caller = self.clients[index].caller;

@@ -1,14 +1,15 @@
 //! What must hold at every step. The first thing that does not is kept.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, LossReason};
+use leasehold::hold::{Action, CallerId, Event, Hold, Holding, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
 use crate::hand_over::HandOvers;
 use crate::idle::Idle;
+use crate::places::Places;
 use crate::plan::Mode;
 use crate::promises::{Look, Promises};
 use crate::truth::Truth;
@@ -42,8 +43,7 @@ pub(crate) struct Checks {
     told: BTreeMap<CallerId, Told>,
     /// Who has asked for a release, and is told what became of the hold (S13).
     asked: BTreeSet<CallerId>,
-    /// Who waits at each sidecar, in the order of arrival (S12).
-    waiting: Vec<VecDeque<CallerId>>,
+    places: Places,
     /// The leases under which sidecars have granted the lock.
     granted: BTreeSet<(usize, LeaseId)>,
     /// The leases that an operator ended at once: until that is noticed, two may believe (S17).
@@ -76,7 +76,7 @@ impl Checks {
             violation: None,
             told: BTreeMap::new(),
             asked: BTreeSet::new(),
-            waiting: vec![VecDeque::new(); sidecars],
+            places: Places::new(sidecars),
             granted: BTreeSet::new(),
             broken: BTreeSet::new(),
             tokens: BTreeSet::new(),
@@ -146,15 +146,18 @@ impl Checks {
         }
     }
 
-    pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, now: Duration) {
+    pub(crate) fn came_in(
+        &mut self,
+        sidecar: usize,
+        event: &Event,
+        (now, local): (Duration, Instant),
+    ) {
+        self.places.came_in(sidecar, event, local);
         self.truth.came_in(sidecar, event);
         self.promises.came_in(sidecar, event);
         self.check_polls(sidecar, event, now);
         if let Event::ReleaseAsked { caller, .. } = event {
             self.asked.insert(*caller);
-        }
-        if let Event::CallerArrived { caller, .. } = event {
-            self.waiting[sidecar].push_back(*caller);
         }
     }
 
@@ -184,12 +187,23 @@ impl Checks {
         self.broken.extend(own);
     }
 
+    /// All is told that came of an event: of the arrival of this caller, if it was one.
+    pub(crate) fn settled(
+        &mut self,
+        sidecar: usize,
+        of: (Option<CallerId>, Option<&Holding>),
+        local: Instant,
+    ) {
+        let judged = self.places.settled(sidecar, of, local);
+        self.judge(judged);
+    }
+
     pub(crate) fn stops_waiting(&mut self, sidecar: usize, caller: CallerId) {
-        self.waiting[sidecar].retain(|waiting| *waiting != caller);
+        self.places.stops_waiting(sidecar, caller);
     }
 
     pub(crate) fn restarted(&mut self, sidecar: usize) {
-        self.waiting[sidecar].clear();
+        self.places.restarted(sidecar);
         self.truth.restarted(sidecar);
         self.promises.restarted(sidecar);
         self.hand_overs.restarted(sidecar);
@@ -211,6 +225,8 @@ impl Checks {
     /// What a sidecar tells: HELD, (AT_RISK, HELD)*, then the end, and never back.
     pub(crate) fn told(&mut self, look: Look, action: &Action) {
         let Look { sidecar, now, .. } = look;
+        let judged = self.places.told(sidecar, action);
+        self.judge(judged);
         self.check_truth(sidecar, action);
         let judged = self.promises.told(look, action);
         self.judge(judged);
@@ -224,7 +240,8 @@ impl Checks {
             Action::TellGranted { caller, grant } => {
                 self.granted.insert((sidecar, grant.lease_id));
                 if !grant.resumed {
-                    self.check_order(sidecar, *caller);
+                    let judged = self.places.served(sidecar, *caller);
+                    self.judge(judged);
                     self.check_token(grant.token.value(), grant.lease_id);
                     self.newest_grant = now;
                 }
@@ -280,15 +297,6 @@ impl Checks {
         if let Some(lie) = lie {
             self.fail(lie);
         }
-    }
-
-    /// S12: who came first is served first.
-    fn check_order(&mut self, sidecar: usize, caller: CallerId) {
-        let first = self.waiting[sidecar].front().copied();
-        if first != Some(caller) {
-            self.fail(format!("S12: {caller:?} is served before {first:?}"));
-        }
-        self.stops_waiting(sidecar, caller);
     }
 
     /// S5: tokens grow in the order of their grants. Under a lease that was ended at once they may come too late, and

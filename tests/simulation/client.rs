@@ -13,6 +13,7 @@ use crate::kept::{Here, Kept};
 use crate::long::Loop;
 use crate::plan::Mode;
 use crate::planted::Bug;
+use crate::repeats::{Calls, as_call};
 use crate::world::World;
 
 /// What a client reads.
@@ -29,6 +30,12 @@ pub(crate) enum Message {
         until: Instant,
         valid_for: Duration,
         bound: (Instant, Here, Duration),
+    },
+    /// What the call that holds was answered with (S12).
+    SameGrant {
+        holder: CallerId,
+        grant: Granted,
+        valid_for: Duration,
     },
     /// A validity that answers no question: as a reading of the sidecar's clock, and as a span.
     Validity {
@@ -80,6 +87,8 @@ pub(crate) struct Client {
     pub(crate) bounds: Vec<Duration>,
     /// It acts by a script.
     pub(crate) loops: Option<Loop>,
+    /// It holds by unary calls.
+    pub(crate) calls: Option<Calls>,
     pub(crate) first_granted: Option<Duration>,
     pub(crate) paused_until: Duration,
     pub(crate) acts: u64,
@@ -101,7 +110,10 @@ impl World {
         } else {
             self.sidecars.len() + usize::try_from(random.below(remote as u64)).unwrap()
         };
-        let terms = self.plan.terms(&mut random);
+        let mut terms = self.plan.terms(&mut random);
+        if self.plan.crossing.repeats && self.chance.of(About::Arrival, 2, number).chance(700) {
+            terms = as_call(terms, format!("call-{number}"));
+        }
         self.arrive((machine, at), terms);
     }
 
@@ -126,10 +138,12 @@ impl World {
             former: Vec::new(),
             bounds: Vec::new(),
             loops: None,
+            calls: None,
             first_granted: None,
             paused_until: Duration::ZERO,
             acts: 0,
         });
+        self.begin_calls(index);
         self.send_event(index, Event::CallerArrived { caller, terms });
         if self.plan.mode != Mode::Nothing {
             let delay = self.next_act(index).1;
@@ -173,7 +187,7 @@ impl World {
     }
 
     /// Whether an operator let others believe beside this one: its lease was ended at once (S17).
-    fn is_excused(&self, index: usize) -> bool {
+    pub(crate) fn is_excused(&self, index: usize) -> bool {
         let grant = self.clients[index].grant.as_ref();
         grant.is_some_and(|grant| self.checks.broken.contains(&grant.lease_id))
     }
@@ -186,7 +200,7 @@ impl World {
         }
     }
 
-    fn set_belief(&mut self, index: usize, until: Instant) {
+    pub(crate) fn set_belief(&mut self, index: usize, until: Instant) {
         if self.story.trace.is_some() {
             self.trace_belief(index, until);
         }
@@ -217,6 +231,9 @@ impl World {
             return self.after(delay, Delivery::ToClient(caller, message));
         }
         self.story.note(self.now, || format!("client {index}    {caller:?} reads {message:?}"));
+        if client.calls.is_some() {
+            return self.hear_by_call(index, caller, message);
+        }
         let here = self.clocks[client.machine].read(self.now);
         let local = client.machine == client.at;
         let naive = self.bug == Some(Bug::CountsFromReading);
@@ -252,6 +269,7 @@ impl World {
                     self.set_belief(index, until);
                 }
             }
+            Message::SameGrant { .. } => {}
             Message::Released => {
                 client.until = None;
                 self.loops_on_after(index, |loops| loops.away);
@@ -329,6 +347,9 @@ impl World {
 
     /// Ends its belief first, then says so (S13).
     pub(crate) fn leave(&mut self, index: usize) {
+        if self.clients[index].calls.is_some() {
+            return self.leave_by_call(index);
+        }
         let (mut random, _) = self.next_act(index);
         let asks = random.chance(self.plan.releases());
         let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;

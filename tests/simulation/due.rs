@@ -12,6 +12,8 @@ use crate::client::Message;
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Event(Event),
+    /// The connection of a unary call is gone.
+    CallCut(CallerId),
     /// An answer of the store, with its date.
     Answer(Event, UnixMillis),
     /// A client elsewhere asks for its validity with this generation, at this time of its own (S21).

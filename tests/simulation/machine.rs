@@ -1,10 +1,12 @@
 //! Machines with a bug in them (`planted.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, LossReason, Memory, Request, Settings, Stored, margin,
+    Action, CallerId, Event, Failure, Hold, LossReason, Memory, Request, Settings, Stored, Terms,
+    margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
@@ -33,6 +35,9 @@ pub(crate) struct Machine {
     lease: Option<LeaseId>,
     /// The lease id that the hold was supplied with last.
     pub(crate) spare: Option<LeaseId>,
+    /// The newest call with each request id, and the id of each.
+    calls: BTreeMap<String, CallerId>,
+    ids: BTreeMap<CallerId, String>,
 }
 
 impl Machine {
@@ -53,6 +58,8 @@ impl Machine {
             looks: 0,
             lease: None,
             spare: None,
+            calls: BTreeMap::new(),
+            ids: BTreeMap::new(),
         }
     }
 
@@ -141,7 +148,49 @@ impl Machine {
             (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
                 Event::HandOverStarted { ends: now }
             }
-            (bug, event) => misread(bug, event),
+            (bug, event) => self.of_a_repeat(bug, misread(bug, event), now, told),
+        }
+    }
+
+    /// What the bug makes of calls that are repeated with their request id.
+    fn of_a_repeat(
+        &mut self,
+        bug: Bug,
+        event: Event,
+        now: Instant,
+        told: &mut Vec<Action>,
+    ) -> Event {
+        match (bug, event) {
+            (Bug::RepeatIsAnother, Event::CallerArrived { caller, terms }) => {
+                let request_id = String::new();
+                let terms = Arc::new(Terms { request_id, ..Terms::clone(&terms) });
+                Event::CallerArrived { caller, terms }
+            }
+            (Bug::RepeatDropsPlace, Event::CallerArrived { caller, terms }) => {
+                let former = self.calls.insert(terms.request_id.clone(), caller);
+                if let Some(former) = former.filter(|_| !terms.request_id.is_empty())
+                    && self.hold.validity(former).is_none()
+                {
+                    let (left, waited) =
+                        (Event::CallerLeft { caller: former }, self.hold.waiting());
+                    told.extend(self.hold.handle_event(left, now));
+                    let superseded = Action::TellSuperseded { caller: former, by: caller };
+                    told.extend((self.hold.waiting() < waited).then_some(superseded));
+                }
+                Event::CallerArrived { caller, terms }
+            }
+            (Bug::CutTakesRepeat, Event::CallerArrived { caller, terms }) => {
+                if !terms.request_id.is_empty() {
+                    self.calls.insert(terms.request_id.clone(), caller);
+                    self.ids.insert(caller, terms.request_id.clone());
+                }
+                Event::CallerArrived { caller, terms }
+            }
+            (Bug::CutTakesRepeat, Event::CallerLeft { caller }) => {
+                let newest = self.ids.get(&caller).and_then(|id| self.calls.get(id));
+                Event::CallerLeft { caller: newest.copied().unwrap_or(caller) }
+            }
+            (_, event) => event,
         }
     }
 
@@ -251,6 +300,9 @@ impl Machine {
                     reason: LossReason::Shutdown,
                     detail: "the sidecar shut down".to_owned(),
                 });
+            }
+            (Bug::RepeatUnanswered, Action::TellSameGrant { .. }) => {
+                return Behind::Event(Event::TimePassed);
             }
             (Bug::LateRenewalRevives, Action::TellLost { caller, .. }) => self.lost = Some(*caller),
             (Bug::LateRenewalRevives, Action::TellGranted { .. }) => self.lost = None,

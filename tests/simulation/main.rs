@@ -12,6 +12,7 @@
 //! | a call names the caller that the sidecar knows | it names a lease id | `tests/world`, `tests/grpc` |
 //! | a request is lost, late, repeated or refused as a whole | HTTP, and its error codes | `tests/world`, `tests/store_conformance` |
 //! | what a stream's end means is decided (S14) | `grpc` decides it | `tests/grpc`, `tests/faults` |
+//! | who has the answer to a repeated call (`repeats.rs`) | `coordinator::repeats` | its own tests, `tests/world` |
 //! | clocks are numbers | CLOCK_BOOTTIME and what sets the wall clock | `tests/faults` |
 //!
 //! A pause that no clock counted is outside S1 for the leases of before it; that it is found, and ends the validity, is
@@ -46,9 +47,11 @@ mod long;
 mod machine;
 mod moving;
 mod network;
+mod places;
 mod plan;
 mod planted;
 mod promises;
+mod repeats;
 mod run;
 mod sidecar;
 mod storage;

@@ -130,6 +130,7 @@ impl World {
                 let bound = (*max_hold_ends, here, ends);
                 (*caller, Message::Extended { until: *until, valid_for: for_now(until), bound })
             }
+            Action::TellSameGrant { caller, holder } => (*caller, self.same_grant(index, *holder)?),
             Action::TellReleased { caller, .. } => (*caller, Message::Released),
             Action::TellLost { caller, .. } => (*caller, Message::Lost),
             Action::TellMoved { caller }

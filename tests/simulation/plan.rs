@@ -32,6 +32,8 @@ pub(crate) struct Crossing {
     pub(crate) store_clock: u16,
     /// How often what happens is a hand-over, as in a rollout (S15).
     pub(crate) hand_overs: u16,
+    /// Clients that hold by unary calls, and repeat them (S12).
+    pub(crate) repeats: bool,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -55,10 +57,11 @@ impl Crossing {
             Mode::Everything if chance.of(About::Plan, 4, 0).below(3) == 0 => 600,
             Mode::Everything | Mode::Clocks | Mode::Nothing => 0,
         };
-        // A number with which the schedules in `found.rs` stay what they were.
+        // Numbers with which the schedules in `found.rs` stay what they were.
+        let repeats = mode == Mode::Everything && chance.of(About::Plan, 5, 2).below(4) == 0;
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
-            return Self { hand_overs, ..Self::default() };
+            return Self { hand_overs, repeats, ..Self::default() };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -66,7 +69,7 @@ impl Crossing {
         match mode {
             Mode::Clocks => Self { store_clock, ..Self::default() },
             Mode::Everything | Mode::Nothing => {
-                Self { moves, late_writes, slow_answers, store_clock, hand_overs }
+                Self { moves, late_writes, slow_answers, store_clock, hand_overs, repeats }
             }
         }
     }
@@ -134,6 +137,7 @@ impl Plan {
                 slow_answers: 0,
                 store_clock: 0,
                 hand_overs: 0,
+                repeats: false,
             },
         }
     }

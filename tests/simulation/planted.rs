@@ -83,6 +83,14 @@ pub(crate) enum Bug {
     HandOverTellsLost,
     /// Holds are left to the replacement without another renewal (S15).
     HandOverWithoutRenewal,
+    /// A call that is repeated is taken for another (S12).
+    RepeatIsAnother,
+    /// A call that is repeated while it waits goes to the end of the queue (S12).
+    RepeatDropsPlace,
+    /// A call that is repeated while it holds is not answered (S12).
+    RepeatUnanswered,
+    /// A call that is repeated while it waits is answered by nobody once its first connection is gone (S12).
+    CutTakesRepeat,
 }
 
 /// Where a bug is looked for.
@@ -95,7 +103,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 40] = [
+    pub(crate) const ALL: [Self; 44] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -136,6 +144,10 @@ impl Bug {
         Self::HandOverReleases,
         Self::HandOverTellsLost,
         Self::HandOverWithoutRenewal,
+        Self::RepeatIsAnother,
+        Self::RepeatDropsPlace,
+        Self::RepeatUnanswered,
+        Self::CutTakesRepeat,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {

@@ -65,6 +65,9 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("renewals that overlap".to_owned(), promises.overlapping);
     counts.insert("calls where the hold has left".to_owned(), promises.calls_at_left);
     counts.insert("cancels where the hold has left".to_owned(), promises.cancels_at_left);
+    for (what, count) in &world.repeats.counts {
+        counts.insert((*what).to_owned(), *count);
+    }
     for (what, count) in &world.checks.idle.late {
         counts.insert(format!("late write across a {what}"), *count);
     }

@@ -124,6 +124,7 @@ impl Story {
             Action::TellDraining { .. } => "draining",
             Action::TellReleased { .. } => "released",
             Action::TellMoved { .. } => "moved",
+            Action::TellSuperseded { .. } => "superseded",
             Action::TellInterrupted { .. } => "interrupted",
             Action::TellExtended { .. } => "extended",
             Action::TellBusy { .. } => "busy",

@@ -18,6 +18,7 @@ use crate::due::{Delivery, Due, Incoming, Side};
 use crate::plan::Plan;
 use crate::planted::Bug;
 use crate::promises::Look;
+use crate::repeats::Repeats;
 use crate::sidecar::Sidecar;
 use crate::storage::Storage;
 use crate::story::Story;
@@ -49,6 +50,7 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(crate) messages: u64,
+    pub(crate) repeats: Repeats,
     pub(crate) checks: Checks,
     pub(crate) story: Story,
 }
@@ -103,6 +105,7 @@ impl World {
             queue: BinaryHeap::new(),
             numbers: 0,
             messages: 0,
+            repeats: Repeats::default(),
             checks: Checks::new(count, plan.mode),
             story,
         }
@@ -213,6 +216,7 @@ impl World {
                 self.observe_date(index, date);
                 self.feed(index, event);
             }
+            Incoming::CallCut(caller) => self.call_cut(index, caller),
             Incoming::Question(caller, generation, asked) => {
                 self.feed(index, Event::ValidityAsked { caller, generation });
                 if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
@@ -227,7 +231,11 @@ impl World {
     pub(crate) fn feed(&mut self, index: usize, event: Event) {
         let local = self.time_at(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
-        self.checks.came_in(index, &event, self.now);
+        self.checks.came_in(index, &event, (self.now, local));
+        let arrives = match &event {
+            Event::CallerArrived { caller, .. } => Some(*caller),
+            _ => None,
+        };
         self.checks.hand_overs.came_in(index, &event, local);
         self.story.count_event(&event);
         let leaves = match &event {
@@ -262,6 +270,8 @@ impl World {
         for action in actions {
             self.carry_out(index, action);
         }
+        let holding = self.sidecars[index].machine.hold.holding();
+        self.checks.settled(index, (arrives, holding.as_ref()), local);
         if let Some(caller) = leaves.or(releases) {
             self.checks.promises.is_gone(caller);
         }
@@ -278,6 +288,7 @@ impl World {
         self.checks.sent(look, &action);
         self.check_release_at_hand_over(index, &action);
         let Some(action) = self.send(index, action) else { return };
+        self.keep_grant(&action);
         self.check_resume(&action);
         self.check_hand_over(index, &action);
         self.checks.told(look, &action);

@@ -150,6 +150,17 @@ impl Checks {
         }
     }
 
+    /// A client that believes in a hold that this is about.
+    pub(crate) fn believer(
+        &self,
+        is_about: impl Fn(&LockPath, u64) -> bool,
+        now: Duration,
+    ) -> Option<usize> {
+        let all = self.beliefs.iter().flat_map(|(path, all)| all.iter().map(move |it| (path, it)));
+        let mut found = all.filter(|(path, it)| now < it.until && is_about(path, it.token));
+        found.next().map(|(_, belief)| belief.client)
+    }
+
     pub(crate) fn believed_until(&self, path: &LockPath, client: usize) -> Option<Duration> {
         let beliefs = self.beliefs.get(path)?;
         beliefs.iter().find(|belief| belief.client == client).map(|belief| belief.until)

@@ -2,12 +2,34 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{LockRecord, LockState};
+use leasehold::coordinator::{HoldRequest, LockRecord, LockState};
 use leasehold::lock::{FencingToken, Layout, LockPath};
 use leasehold::store::BreakNote;
 
 use crate::justice::{Stream, lease_of};
 use crate::world::State;
+
+/// The bounds that a caller has set to its hold (S11).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wants {
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) min_hold: Duration,
+    pub(crate) progress: Option<Duration>,
+    /// Its lease is renewed.
+    pub(crate) renews: bool,
+}
+
+impl Wants {
+    pub(crate) fn of(request: &HoldRequest) -> Self {
+        Self {
+            // Without renewals the lease bounds it too.
+            max_hold: request.max_hold.filter(|_| request.auto_renew),
+            min_hold: request.min_hold,
+            progress: request.progress_timeout,
+            renews: request.auto_renew,
+        }
+    }
+}
 
 /// A hold that is to last at least so long (S11).
 #[derive(Clone, Copy, Debug)]

@@ -135,6 +135,18 @@ async def s21_a_renewal_moves_the_end_of_validity() -> None:
         assert holder.hold.remaining() == 58
 
 
+async def s21_elsewhere_the_sidecar_is_asked_once_about_each_renewal() -> None:
+    async with bench() as (made, client):
+        holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
+        # The last is the one with which a sidecar hands over (S15).
+        for count, passed in enumerate([20, 20, 20, 7], start=1):
+            made.clock.advance(passed)
+            made.sidecar.report = validity(ELSEWHERE, 90, 58)
+            call.tell(renewed(made.sidecar.report))
+            await eventually("the answer counts", lambda: holder.hold.remaining() == 58)
+            assert len(made.sidecar.asked) == count, made.sidecar.asked
+
+
 async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() -> None:
     async with bench() as (made, client):
         holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
@@ -142,7 +154,7 @@ async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_no
         await made.event()
         assert holder.hold.remaining() == 58
         made.sidecar.report = validity(ELSEWHERE, 95, 50)
-        made.clock.advance(20)
+        made.clock.advance(30)
         await eventually("the answer counts from the question", lambda: holder.hold.remaining() == 50)
         assert set(made.sidecar.asked) == {"report validity_only=True of generation 1"}
 

@@ -726,8 +726,9 @@ pub struct ListLocksRequest {
     /// without being the last one. Default (0): 100.
     #[prost(uint32, tag = "4")]
     pub page_size: u32,
-    /// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-    /// that this service did not return is INVALID_ARGUMENT.
+    /// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+    /// this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+    /// the first page.
     #[prost(string, tag = "5")]
     pub page_token: ::prost::alloc::string::String,
     /// The locks to list. Default: those under the sidecar's host id.
@@ -843,7 +844,7 @@ pub struct BreakLockResponse {
     /// How long until the lock is available; with outcome BREAKING only.
     #[prost(message, optional, tag = "2")]
     pub free_in: ::core::option::Option<::prost_types::Duration>,
-    /// What is known of the lock after the break.
+    /// What is known of the lock after the break, if it could be read and the caller may read it.
     #[prost(message, optional, tag = "3")]
     pub record: ::core::option::Option<LockRecord>,
 }

@@ -281,6 +281,20 @@ test("a release by another is a loss", async () => {
   assert.equal(await lossOf(held), LossReason.UNSPECIFIED);
 });
 
+test("s21 elsewhere the sidecar is asked once about each renewal", async () => {
+  await using bench = await Bench.create();
+  const { hold, call } = await bench.held(validity(ELSEWHERE, 70, 58));
+  const { script } = bench.sidecar;
+  script.report = validity(ELSEWHERE, 90, 58);
+  // The last is the one with which a sidecar hands over (S15).
+  for (const [index, passed] of [20, 20, 20, 7].entries()) {
+    bench.clock.advance(passed);
+    call.tell(renewed(90, 58, ELSEWHERE));
+    await eventually("the answer counts", () => hold.remainingMs() === 58_000);
+    assert.equal(script.asked.length, index + 1, script.asked.join());
+  }
+});
+
 test("s21 elsewhere the sidecar is asked, and its words unasked for extend nothing", async () => {
   await using bench = await Bench.create();
   const { hold, call, events } = await bench.held(validity(ELSEWHERE, 70, 58));
@@ -288,7 +302,7 @@ test("s21 elsewhere the sidecar is asked, and its words unasked for extend nothi
   assert.equal((await events.next("a renewal is told")).type, "renewed");
   assert.equal(hold.remainingMs(), 58_000);
   bench.sidecar.script.report = validity(ELSEWHERE, 95, 50);
-  bench.clock.advance(20);
+  bench.clock.advance(30);
   await eventually("the answer counts from the question", () => hold.remainingMs() === 50_000);
   assert.deepEqual(new Set(bench.sidecar.script.asked), new Set(["report validity_only=true of generation 1"]));
 });

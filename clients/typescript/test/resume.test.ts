@@ -34,7 +34,7 @@ test("s16 a hold survives a restart of the sidecar", async () => {
   const { hold, events } = await bench.held();
   bench.kill();
   assert.equal((await events.next("the interruption is told")).type, "interrupted");
-  assert.ok(hold.isValid(), "the belief runs on");
+  assert.ok(hold.isValid(), "the validity runs on");
   await bench.restart();
   const call = await bench.sidecar.hold();
   assert.equal(call.start?.$case, "resume");
@@ -119,7 +119,7 @@ test("s16 a sidecar that stays away costs the hold at the end of validity", asyn
   assert.equal(await lossOf(held), LossReason.EXPIRED);
 });
 
-test("s14 a try to resume is not cut short while the hold is believed in", async () => {
+test("s14 a try to resume is not cut short while the hold is valid", async () => {
   await using bench = await Bench.create();
   const held = await bench.held();
   const call = await interrupted(bench, held);

@@ -28,7 +28,7 @@ use super::output;
 use super::patience::Patience;
 use super::record;
 use super::signals::Signals;
-use super::spec::{SpecArgs, span};
+use super::spec::{SpecArgs, duration};
 use group::Group;
 use supervise::{Ended, supervise};
 
@@ -61,12 +61,12 @@ pub(super) struct Args {
     /// The exit code when the lock was lost, for commands that end with 76 themselves.
     #[arg(long, value_name = "CODE", default_value_t = Exit::Lost.code())]
     lost_exit_code: u8,
-    /// The same as --busy-exit-code, and nothing is said then. 0 suits cron.
+    /// The same as --busy-exit-code, and nothing is printed then. Use 0 for cron.
     #[arg(long, value_name = "CODE", conflicts_with = "busy_exit_code")]
     skip_exit_code: Option<u8>,
     /// How long the command has between SIGTERM and SIGKILL. Default: as long as the lock allows. Never so long that
     /// it outlives the lock.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -230,7 +230,7 @@ enum Released {
     Done,
     /// It was not (S13).
     Lost(Loss),
-    /// It is released when its lease runs out.
+    /// It is released when its lease expires.
     Unknown,
 }
 

@@ -17,6 +17,7 @@ async fn broken(sidecar: &Sidecar, period: BreakPeriod) -> Result<BreakResult, C
         period,
         reason: "the job hangs".to_owned(),
         by: Some("ann".to_owned()),
+        caller: "ann".to_owned(),
     };
     sidecar.coordinator.break_lock(request).await
 }
@@ -76,7 +77,7 @@ async fn s17_now_frees_the_lock_at_once_for_others() {
     assert!(grant.token > first.token);
     let event = next_but_renewals(&mut stream).await;
     assert!(matches!(event, HoldEvent::Lost { reason: LossReason::Taken, .. }), "{event:?}");
-    stream.let_go();
+    stream.closed_by_client();
     settle().await;
     here.assert_idle();
     assert_eq!(account.lease("nightly").await, LeaseState::Leased, "the later hold is not harmed");
@@ -100,7 +101,7 @@ async fn s13_a_waiter_here_gets_a_broken_lock_only_when_the_holder_cannot_believ
         broken(&sidecar, BreakPeriod::Now).await.unwrap();
         assert_lost_by_the_break(&next(&mut stream).await);
         if closes {
-            stream.let_go();
+            stream.closed_by_client();
             granted(&mut waits).await;
             assert!(account.now() < believed);
         } else {
@@ -120,7 +121,7 @@ async fn s17_the_note_of_an_earlier_break_says_nothing_about_a_later_loss() {
     let (mut first, _) = sidecar.hold(&request("nightly")).await;
     broken(&sidecar, BreakPeriod::Now).await.unwrap();
     assert_lost_by_the_break(&next(&mut first).await);
-    first.let_go();
+    first.closed_by_client();
     let (mut second, _) = sidecar.hold(&waiting("nightly", MINUTE)).await;
     account.store.locks().delete_lock(&super::rig::path("nightly"));
     let event = next_but_renewals(&mut second).await;

@@ -140,7 +140,7 @@ fn s15_a_drain_refuses_the_new_warns_the_holder_and_releases_as_it_lets_go() {
 }
 
 #[test]
-fn s15_who_does_not_let_go_is_told_and_its_lease_left_to_run_out() {
+fn s15_who_does_not_release_is_told_and_its_lease_left_to_run_out() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
     rig.pass_served(secs(20));

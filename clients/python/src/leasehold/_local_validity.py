@@ -3,10 +3,14 @@
 Pure: readings of the clock, in nanoseconds since boot, are arguments.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from leasehold._convert import duration
 from leasehold.v1.hold_pb2 import BootTime, Validity
+
+_WORTH_ASKING: Final = 10
+"""How much of a promised validity is worth a question: a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,9 @@ class LocalValidity:
     same_kernel: bool = False
     """Whether the sidecar's boot clock is ours. If not, it must be asked from time to time."""
 
+    longer_heard: int | None = None
+    """When the sidecar last told of a validity that is noticeably longer, and cannot be counted before it is asked."""
+
     def after(self, validity: Validity, sent: int | None, now: int, boot_id: str) -> "LocalValidity":
         """Take in a validity read at `now`, in an answer to a request sent at `sent` if there was one.
 
@@ -34,21 +41,28 @@ class LocalValidity:
         reading = _read(validity, sent, now, boot_id)
         if reading is None:
             # Said, though it cannot be counted here: the sidecar keeps to it.
-            return LocalValidity(self.until, self.as_of, told, self.same_kernel)
+            valid_for = duration(validity.valid_for)
+            is_longer = now + valid_for > self.until + valid_for // _WORTH_ASKING
+            return replace(self, told=told, longer_heard=now if is_longer else self.longer_heard)
         until, as_of, same_kernel = reading
         if as_of < self.as_of:
             # An older message than the newest one changes nothing.
             return self
-        return LocalValidity(until, as_of, told, same_kernel)
+        # An answer to a question from before says nothing of what was told since.
+        unanswered = self.longer_heard is not None and not same_kernel and as_of < self.longer_heard
+        return LocalValidity(until, as_of, told, same_kernel, self.longer_heard if unanswered else None)
 
     def next_question(self) -> int | None:
-        """Say when the sidecar should be asked next for the validity: when a third of it is over.
+        """Say when the sidecar should be asked next for the validity.
 
-        None where its words are enough (S21).
+        At once when it has told of one that cannot be counted here, which it does at each renewal, and else when half
+        of this one is over. None where its words are enough (S21).
         """
         if self.same_kernel:
             return None
-        return self.as_of + max(self.until - self.as_of, 0) // 3
+        if self.longer_heard is not None:
+            return self.longer_heard
+        return self.as_of + max(self.until - self.as_of, 0) // 2
 
 
 def _read(validity: Validity, sent: int | None, now: int, boot_id: str) -> tuple[int, int, bool] | None:

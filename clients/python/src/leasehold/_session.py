@@ -226,8 +226,13 @@ class Session:
                 nap = min(nap, until)
         self._timer = self._loop.call_later(nap, self._tick)
 
+    def _tick_now(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tick()
+
     async def _ask(self) -> None:
-        """S21: a client elsewhere asks for its validity from time to time."""
+        """S21: a client elsewhere asks for its validity when it was renewed, and from time to time."""
         sent = self.state.now()
         question = self._calls.validity(self.lease_id, self.generation, validity_only=True)
         try:
@@ -242,9 +247,7 @@ class Session:
             pass
         await asyncio.sleep(_QUESTION_PAUSE)
         self._question = None
-        if self._timer is not None:
-            self._timer.cancel()
-        self._tick()
+        self._tick_now()
 
     async def _keep(self) -> None:
         """Read the stream, and resume when it breaks, until the hold is over."""
@@ -314,8 +317,11 @@ class Session:
         return None
 
     def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered) -> bool:
-        """Take in a validity that answers no request of ours."""
-        return not told.HasField("validity") or self.state.take_in(told.validity, None)
+        """Take in a validity that answers no request of ours, and ask about it where that is needed (S21)."""
+        goes_on = not told.HasField("validity") or self.state.take_in(told.validity, None)
+        if goes_on:
+            self._tick_now()
+        return goes_on
 
     async def _resume(self) -> Loss | None:
         """S16. Try until it has worked or is hopeless, or the hold is over.

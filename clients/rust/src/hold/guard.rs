@@ -29,7 +29,7 @@ pub struct HoldGuard {
     client: Client,
     grant: Grant,
     state: Arc<HoldState>,
-    /// Its end tells the task to end the stream. Dropped after `Drop` has ended the belief (S13).
+    /// Its end tells the task to end the stream. Dropped after `Drop` has ended the hold (S13).
     _stream: oneshot::Sender<()>,
 }
 

@@ -1,7 +1,7 @@
 //! A hold as its holder has it: a guard, and a task that keeps it true.
 //!
-//! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is
-//! sent and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+//! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the release
+//! is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act).
 //!
 //! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `driver.rs` is the task, `state.rs` what both know,
 //! `waiting.rs` waits without end.

@@ -123,18 +123,31 @@ export class Keeper {
     }, Math.ceil(nap));
   }
 
-  /** S21: a client elsewhere asks for its validity from time to time; what fails is asked again after a nap. */
+  /**
+   * S21: a client elsewhere asks for its validity when it was renewed, and from time to time; what fails is asked again
+   * after a nap.
+   */
   async #ask(): Promise<void> {
     const { rpc, state } = this.#kept;
     this.#asking = true;
     const sent = state.now();
     try {
       state.takeIn(await rpc.reportProgress(this.id, true, ANSWER_TIMEOUT_MS), sent);
+      this.#asking = false;
+      // What was heard meanwhile is another question.
+      this.#watchClockNow();
     } catch (error) {
+      this.#asking = false;
       const loss = toldLost(error);
       if (loss !== undefined) state.lose(loss);
     }
-    this.#asking = false;
+  }
+
+  /** Looks at the clock at once: what was just heard may have to be asked about. */
+  #watchClockNow(): void {
+    if (!this.#kept.state.isValid()) return;
+    clearTimeout(this.#timer);
+    this.#watchClock();
   }
 
   /** Reads the stream, and resumes when it breaks, until the hold is over. */
@@ -201,12 +214,14 @@ export class Keeper {
     }
   }
 
-  /** Takes in a validity that answers no request of ours, and goes on if the hold does. */
+  /** Takes in a validity that answers no request of ours, asks about it where needed, and goes on if the hold does. */
   #heard(validity: Validity | undefined, goOn: (remainingMs: number) => void): void {
     const { state } = this.#kept;
     if (validity !== undefined) state.takeIn(validity, undefined);
     const left = state.remainingMs();
-    if (left > 0) goOn(left);
+    if (left === 0) return;
+    this.#watchClockNow();
+    goOn(left);
   }
 
   /**

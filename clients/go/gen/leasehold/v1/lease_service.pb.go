@@ -964,8 +964,9 @@ type ListLocksRequest struct {
 	// The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
 	// without being the last one. Default (0): 100.
 	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-	// that this service did not return is INVALID_ARGUMENT.
+	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+	// this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+	// the first page.
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1518,7 +1519,7 @@ type BreakLockResponse struct {
 	Outcome BreakOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=leasehold.v1.BreakOutcome" json:"outcome,omitempty"`
 	// How long until the lock is available; with outcome BREAKING only.
 	FreeIn *durationpb.Duration `protobuf:"bytes,2,opt,name=free_in,json=freeIn,proto3" json:"free_in,omitempty"`
-	// What is known of the lock after the break.
+	// What is known of the lock after the break, if it could be read and the caller may read it.
 	Record        *LockRecord `protobuf:"bytes,3,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -433,8 +433,9 @@ class ListLocksRequest(google.protobuf.message.Message):
     without being the last one. Default (0): 100.
     """
     page_token: builtins.str
-    """`next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-    that this service did not return is INVALID_ARGUMENT.
+    """`next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+    this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+    the first page.
     """
     def __init__(
         self,
@@ -674,7 +675,7 @@ class BreakLockResponse(google.protobuf.message.Message):
 
     @property
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:
-        """What is known of the lock after the break."""
+        """What is known of the lock after the break, if it could be read and the caller may read it."""
 
     def __init__(
         self,

@@ -347,8 +347,9 @@ export interface ListLocksRequest {
    */
   pageSize: number;
   /**
-   * `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-   * that this service did not return is INVALID_ARGUMENT.
+   * `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+   * this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+   * the first page.
    */
   pageToken: string;
 }
@@ -445,7 +446,7 @@ export interface BreakLockResponse {
   freeIn:
     | Duration
     | undefined;
-  /** What is known of the lock after the break. */
+  /** What is known of the lock after the break, if it could be read and the caller may read it. */
   record: LockRecord | undefined;
 }
 

@@ -256,7 +256,11 @@ final class HoldKeeper {
 
   /** Takes in a validity that answers no request of ours. Says whether the hold goes on. */
   private boolean heard(boolean present, Validity validity) {
-    return !present || state.takeIn(validity, Optional.empty());
+    boolean goesOn = !present || state.takeIn(validity, Optional.empty());
+    if (goesOn) {
+      watch();
+    }
+    return goesOn;
   }
 
   /**
@@ -349,6 +353,7 @@ final class HoldKeeper {
     }
     Future<?> next = context.after(pause, this::watch);
     synchronized (this) {
+      timer.cancel(false);
       timer = next;
       if (stopped) {
         next.cancel(false);
@@ -380,6 +385,13 @@ final class HoldKeeper {
       // Anything but word of the loss is asked again, until the validity ends.
       Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
     }
-    context.after(BETWEEN_QUESTIONS, () -> asking(false));
+    context.after(
+        BETWEEN_QUESTIONS,
+        () -> {
+          asking(false);
+          if (state.isValid()) {
+            watch();
+          }
+        });
   }
 }

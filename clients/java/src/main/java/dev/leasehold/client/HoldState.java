@@ -19,7 +19,7 @@ final class HoldState {
   /** A hold that was granted by {@code validity}, in answer to a request sent at {@code sent}. */
   HoldState(BootClock clock, Validity validity, BootInstant sent) {
     this.clock = clock;
-    this.validity.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    this.validity.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
   }
 
   /** Calls {@code listener} when the hold is lost, at once if it is; once, and under no lock. */
@@ -57,7 +57,7 @@ final class HoldState {
     boolean goesOn = false;
     synchronized (this) {
       if (!left().isZero()) {
-        this.validity.takeIn(validity, sent, clock.latest(), clock.bootId());
+        this.validity.takeIn(validity, sent, clock.present(), clock.bootId());
         goesOn = !left().isZero();
       }
     }
@@ -71,15 +71,11 @@ final class HoldState {
   }
 
   /**
-   * The time until the sidecar should be asked for the validity, when a third of it is over; empty
-   * where its words are enough (S21).
+   * The time until the sidecar should be asked for the validity; empty where its words are enough
+   * (S21).
    */
   synchronized Optional<Duration> untilNextQuestion() {
-    if (!validity.mustAsk()) {
-      return Optional.empty();
-    }
-    Duration third = validity.until().since(validity.asOf()).dividedBy(3);
-    return Optional.of(validity.asOf().plus(third).since(clock.latest()));
+    return validity.nextQuestion().map(due -> due.since(clock.latest()));
   }
 
   /** The hold is lost, unless it is over already. */

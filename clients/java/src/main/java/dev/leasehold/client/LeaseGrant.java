@@ -29,7 +29,7 @@ public record LeaseGrant(
   /** The end of a validity that answers a request sent at {@code sent}. */
   static BootInstant until(Validity validity, BootInstant sent, BootClock clock) {
     KnownValidity known = new KnownValidity();
-    known.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    known.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
     return known.until();
   }
 

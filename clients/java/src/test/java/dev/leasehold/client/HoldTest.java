@@ -196,13 +196,29 @@ class HoldTest {
   }
 
   @Test
+  void s21ElsewhereTheSidecarIsAskedOnceAboutEachRenewal() throws Exception {
+    Held held = bench.held(Messages.grant(validity(ELSEWHERE, 70, 58)));
+    bench.sidecar.report = request -> validity(ELSEWHERE, 90, 58);
+    Duration expected = Duration.ofSeconds(58);
+    int count = 0;
+    // The last is the one with which a sidecar hands over (S15).
+    for (int passed : List.of(20, 20, 20, 7)) {
+      bench.clock.advance(passed);
+      held.call().tell(Messages.renewed(validity(ELSEWHERE, 90, 58)));
+      eventually("the answer counts", () -> held.hold().remaining().equals(expected));
+      count++;
+      assertEquals(count, bench.sidecar.asked().size());
+    }
+  }
+
+  @Test
   void s21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing() throws Exception {
     Held held = bench.held(Messages.grant(validity(ELSEWHERE, 70, 58)));
     held.call().tell(Messages.renewed(validity(ELSEWHERE, 90, 58)));
     bench.next(HoldEvent.Renewed.class);
     assertEquals(Duration.ofSeconds(58), held.hold().remaining());
     bench.sidecar.report = request -> validity(ELSEWHERE, 95, 50);
-    bench.clock.advance(20);
+    bench.clock.advance(30);
     Duration expected = Duration.ofSeconds(50);
     eventually(
         "the answer counts from the question", () -> held.hold().remaining().equals(expected));
