@@ -244,17 +244,17 @@ impl Coordinator {
             None => (None, None),
         };
         let (reply, answer) = oneshot::channel();
-        let sent = {
+        {
             let registry = self.shared.registry();
-            match registry.hold(lease_id) {
-                Some(entry) => {
-                    let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
-                    registry.send(&entry.path, command).map_err(|_| registry.unknown_lease())
+            if let Some(entry) = registry.hold(lease_id) {
+                let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
+                if registry.send(&entry.path, command).is_err() {
+                    return Err(registry.unknown_lease());
                 }
-                None => Ok(()),
+            } else {
+                drop((save, reply));
             }
-        };
-        sent?;
+        }
         // No hold, or the task failed under it: its holds are lost.
         let released = answer.await.or_else(|_| before(&self.shared.registry()))?;
         let saved = match saved {

@@ -20,4 +20,5 @@ mod readiness;
 mod repeating;
 mod resuming;
 mod rig;
+mod saving;
 mod waiting;
