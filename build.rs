@@ -13,7 +13,15 @@ type Shown = (&'static str, &'static [&'static str]);
 const SECRET: [Shown; 8] = [
     (
         "Grant",
-        &["lock_path", "host_id", "fencing_token", "validity", "acquired_at", "expires_at", "permit"],
+        &[
+            "lock_path",
+            "host_id",
+            "fencing_token",
+            "validity",
+            "acquired_at",
+            "expires_at",
+            "permit",
+        ],
     ),
     ("Resume", &["told_valid_until"]),
     ("ReleaseLeaseRequest", &[]),

@@ -51,8 +51,11 @@ impl Call {
             Self::Echo(channel) => echo(channel).await,
             Self::GetLock(client) => {
                 let key = LockKey { function: "held".to_owned(), ..LockKey::default() };
-                let lock = LockSelector { lock: Some(lock_selector::Lock::Key(key)) };
-                client.get_lock(GetLockRequest { lock: Some(lock) }).await.unwrap();
+                let lock = LockSelector { lock: Some(lock_selector::Lock::Key(key)), permit: 0 };
+                client
+                    .get_lock(GetLockRequest { lock: Some(lock), ..GetLockRequest::default() })
+                    .await
+                    .unwrap();
             }
             Self::ReportProgress(client, lease_id) => {
                 let lease_id = lease_id.clone();

@@ -1,6 +1,6 @@
 //! `leasehold ls`: locks as a table.
 
-use leasehold_client::{Client, ListLocks, LockRecord, LocksUnder};
+use leasehold_client::{Client, ListLocks, LockRecord, LockState, LocksUnder};
 
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
@@ -32,7 +32,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         (None, Some(prefix)) => LocksUnder::Prefix(prefix),
         (None, None) => LocksUnder::OwnHostId,
     };
-    let request = ListLocks::under(under).held_only(args.held);
+    let held = [LockState::Held, LockState::Breaking];
+    let states = held.into_iter().filter(|_| args.held);
+    let request = ListLocks::under(under).in_states(states);
     let link = args.connection.link().await?;
     let records = all_pages(&link.client, request).await?;
     link.close().await;

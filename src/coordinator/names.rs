@@ -1,6 +1,8 @@
 //! From what a caller asks for to the lock's path.
 
-use super::request::{CallError, KeyRequest, LockSelector, Target};
+use super::error::CallError;
+use super::records::Under;
+use super::request::{KeyRequest, LockSelector, Target};
 use super::{Coordinator, Shared};
 use crate::lock::{HostId, HostType, LockPath, Namespace};
 
@@ -72,8 +74,18 @@ impl Shared {
         Err(CallError::ForeignPath { path: path.to_string(), container })
     }
 
+    /// What the names in the container begin with, of the locks there.
+    pub(super) fn prefix(&self, under: &Under) -> Result<String, CallError> {
+        let host = &self.settings.host;
+        match under {
+            Under::OwnHostId => Ok(host.namespace.host_prefix(&host.host_id)),
+            Under::HostId(host_id) => Ok(host.namespace.host_prefix(host_id)),
+            Under::Prefix(prefix) => self.own_prefix(prefix),
+        }
+    }
+
     /// The part in the container of a prefix of paths, which must lie in this sidecar's namespace.
-    pub(super) fn own_prefix(&self, prefix: &str) -> Result<String, CallError> {
+    fn own_prefix(&self, prefix: &str) -> Result<String, CallError> {
         let namespace = &self.settings.host.namespace;
         let mut own = format!("{}/", namespace.container);
         let in_container = prefix.strip_prefix(&own);

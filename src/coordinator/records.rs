@@ -5,24 +5,34 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
-use super::request::{
-    BreakResult, CallError, LocalView, LockRecord, LockSelector, LockState, TokenStatus,
-};
+use super::error::CallError;
+use super::request::{BreakResult, LocalView, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, LockPath, Record};
+use crate::lock::{FencingToken, HostId, Labels, LockPath, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
+
+/// Where locks are.
+#[derive(Clone, Debug)]
+pub enum Under {
+    /// Those of this sidecar's host id.
+    OwnHostId,
+    /// Those of this host id.
+    HostId(HostId),
+    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
+    Prefix(String),
+}
 
 /// Which locks to list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
-    /// Those of this host id; of this sidecar's if neither is given.
-    pub host_id: Option<HostId>,
-    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
-    pub prefix: Option<String>,
-    /// Only those that somebody holds.
-    pub held_only: bool,
+    /// Where.
+    pub under: Under,
+    /// Only those in one of these states; all if there are none.
+    pub states: Vec<LockState>,
+    /// Only those whose record has all of these labels.
+    pub labels: Labels,
     /// Records a page has at the most, 1 to 1,000.
     pub page_size: usize,
     /// Where the page before ended.
@@ -67,13 +77,7 @@ impl Coordinator {
     /// When the store cannot be asked.
     pub async fn list(&self, request: ListRequest) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let prefix = match &request.prefix {
-            Some(prefix) => self.shared.own_prefix(prefix)?,
-            None => {
-                let host_id = request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id);
-                namespace.host_prefix(host_id)
-            }
-        };
+        let prefix = self.shared.prefix(&request.under)?;
         let list = List {
             container: namespace.container.clone(),
             prefix: prefix.clone(),
@@ -86,8 +90,8 @@ impl Coordinator {
         for (path, stored) in listing.locks {
             let view = self.shared.look(&path).await;
             let record = self.shared.merged(&path, Some(stored), view.as_ref(), None);
-            let held = matches!(record.state, LockState::Held | LockState::Breaking);
-            if held || !request.held_only {
+            let in_state = request.states.is_empty() || request.states.contains(&record.state);
+            if in_state && record.record.labels.have(&request.labels) {
                 records.push(record);
             }
         }
@@ -188,15 +192,15 @@ pub struct LockWatch {
     coordinator: Coordinator,
     path: LockPath,
     changes: tokio::sync::watch::Receiver<u64>,
-    last: Option<Seen>,
+    last: Option<LockRecord>,
 }
 
-/// What a change is a change of.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    state: LockState,
-    record: Record,
-    held_here: bool,
+impl LockRecord {
+    /// Whether a watcher need not be told of the other, having seen this one.
+    pub(super) fn shows_the_same(&self, other: &Self) -> bool {
+        let seen = |record: &Self| (record.state, record.held_here);
+        seen(self) == seen(other) && self.record == other.record
+    }
 }
 
 impl LockWatch {
@@ -208,13 +212,8 @@ impl LockWatch {
         loop {
             self.changes.mark_unchanged();
             let record = self.coordinator.shared.record(&self.path).await?;
-            let seen = Seen {
-                state: record.state,
-                record: record.record.clone(),
-                held_here: record.held_here,
-            };
-            if self.last.as_ref() != Some(&seen) {
-                self.last = Some(seen);
+            if !self.last.as_ref().is_some_and(|last| last.shows_the_same(&record)) {
+                self.last = Some(record.clone());
                 return Ok(record);
             }
             let cap = self.coordinator.shared.settings.hold.poll_cap;
@@ -226,7 +225,7 @@ impl LockWatch {
 
 impl Shared {
     /// What is known of the lock: from here if it is held here, else from the store.
-    async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
+    pub(super) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.active || view.resting) {
             return Ok(self.merged(path, None, view.as_ref(), None));
@@ -249,7 +248,7 @@ impl Shared {
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
     }
 
-    async fn look(&self, path: &LockPath) -> Option<LocalView> {
+    pub(super) async fn look(&self, path: &LockPath) -> Option<LocalView> {
         let (reply, answer) = oneshot::channel();
         self.registry().send(path, Command::Look(reply)).ok()?;
         answer.await.ok()
@@ -262,7 +261,7 @@ impl Shared {
     }
 
     /// One record from what the store has and what is known here.
-    fn merged(
+    pub(super) fn merged(
         &self,
         path: &LockPath,
         stored: Option<StoredLock>,
@@ -316,6 +315,7 @@ fn merged(
             held_here: view.active,
             break_note: None,
             holder_is_last_recorded: false,
+            lease: view.lease,
         };
     }
     let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
@@ -349,6 +349,7 @@ fn merged(
         held_here: false,
         break_note,
         holder_is_last_recorded: false,
+        lease: None,
     }
 }
 
@@ -357,7 +358,7 @@ pub(super) fn store_error(error: &StoreError) -> CallError {
 }
 
 /// How long a call about records waits for the store.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Looks again at a store that is not ready after this long (S18).
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -9,7 +9,7 @@ use super::seldom::Seldom;
 use super::service::Service;
 use super::status;
 use crate::access::{self, Functions, Locks, Refusal, Right, Rule};
-use crate::coordinator::{KeyRequest, ListRequest, LockRecord, LockSelector, ResumeRequest};
+use crate::coordinator::{KeyRequest, LockRecord, LockSelector, ResumeRequest, Under};
 use crate::lock::{HostId, Layout, LockPath};
 
 /// Who sent a request, as far as the rules know. Each request that a guard let through carries one.
@@ -119,12 +119,13 @@ impl Service {
     }
 
     /// Whether the caller may see some of these locks.
-    pub(super) fn permit_list(&self, caller: &Caller, list: &ListRequest) -> Result<(), Status> {
+    pub(super) fn permit_list(&self, caller: &Caller, under: &Under) -> Result<(), Status> {
         let Some(limited) = &caller.0 else { return Ok(()) };
-        if list.prefix.is_some() {
-            return self.permit_holder(caller, Right::Read);
-        }
-        let host_id = list.host_id.as_ref().or_else(|| Some(self.own()));
+        let host_id = match under {
+            Under::Prefix(_) => return self.permit_holder(caller, Right::Read),
+            Under::HostId(host_id) => Some(host_id),
+            Under::OwnHostId => Some(self.own()),
+        };
         self.permit(limited, Right::Read, Locks { host_id, function: Functions::Some })
     }
 

@@ -10,15 +10,17 @@ use super::permission::Caller;
 use super::proto::lease_service_server::LeaseService;
 use super::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
-    CheckTokenRequest, CheckTokenResponse, ExtendLeaseRequest, ExtendLeaseResponse, GetLockRequest,
-    GetLockResponse, HoldLeaseRequest, ListLocksRequest, ListLocksResponse, ReleaseLeaseRequest,
+    CheckTokenRequest, CheckTokenResponse, ExtendLeaseRequest, ExtendLeaseResponse, GetHoldRequest,
+    GetHoldResponse, GetLockRequest, GetLockResponse, GetServerInfoRequest, GetServerInfoResponse,
+    HoldLeaseRequest, ListLocksRequest, ListLocksResponse, ReleaseLeaseRequest,
     ReleaseLeaseResponse, ReportProgressRequest, ReportProgressResponse, ResolvePathRequest,
-    ResolvePathResponse, WatchLockRequest, WatchLockResponse, acquire_lease_response,
+    ResolvePathResponse, SaveCheckpointRequest, SaveCheckpointResponse, WatchLockRequest,
+    WatchLockResponse, WatchLocksRequest, WatchLocksResponse, acquire_lease_response,
 };
 use super::streams::{self, HoldEvents};
 use super::{answer, status};
 use crate::access::Right;
-use crate::coordinator::{CallError, Coordinator, Outcome};
+use crate::coordinator::{CallError, Coordinator, LockRecord, Outcome};
 use crate::lock::Namespace;
 
 /// The service, over a coordinator.
@@ -28,6 +30,8 @@ pub(super) struct Service {
     pub(super) limits: Limits,
     /// What the operator says of callers over TCP: that nothing is in between (S14).
     pub(super) direct: bool,
+    /// Calls and streams at once on one connection; 0 where nothing limits them.
+    pub(super) streams_per_connection: u32,
 }
 
 impl Service {
@@ -52,6 +56,7 @@ fn answered<T>(result: Result<T, CallError>) -> Result<T, Status> {
 impl LeaseService for Service {
     type HoldLeaseStream = HoldEvents;
     type WatchLockStream = BoxStream<'static, Result<WatchLockResponse, Status>>;
+    type WatchLocksStream = BoxStream<'static, Result<WatchLocksResponse, Status>>;
 
     async fn acquire_lease(
         &self,
@@ -60,12 +65,14 @@ impl LeaseService for Service {
         let caller = Caller::of(&request)?;
         let request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
+        let understood = Some(answer::understood(&request));
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
-                acquire_lease_response::Outcome::Granted(answer::grant(*grant))
+                acquire_lease_response::Outcome::Granted(answer::grant(*grant, understood))
             }
             Outcome::Busy(busy) => {
-                acquire_lease_response::Outcome::Busy(answer::busy(*busy, self.namespace()))
+                let busy = answer::busy(*busy, understood, self.namespace());
+                acquire_lease_response::Outcome::Busy(busy)
             }
         };
         Ok(Response::new(AcquireLeaseResponse { outcome: Some(outcome) }))
@@ -95,6 +102,7 @@ impl LeaseService for Service {
             validity: Some(answer::validity(extended.validity)),
             max_hold_ends_at: Some(answer::timestamp(ends_at)),
             resume_token: extended.resume_token,
+            max_hold_ends: extended.max_hold_ends.map(answer::deadline),
         }))
     }
 
@@ -103,18 +111,19 @@ impl LeaseService for Service {
         request: Request<HoldLeaseRequest>,
     ) -> Result<Response<HoldEvents>, Status> {
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
-        let hold = match convert::hold_start(request.into_inner(), &self.limits)? {
+        let (hold, understood) = match convert::hold_start(request.into_inner(), &self.limits)? {
             HoldStart::New(request) => {
                 self.permit_key(&caller, Right::Acquire, &request.key)?;
-                self.coordinator.hold(&request)
+                (self.coordinator.hold(&request), Some(answer::understood(&request)))
             }
             HoldStart::Resume(request) => {
                 self.permit_holder(&caller, Right::Acquire)?;
                 self.permit_resume(&caller, &request)?;
-                self.coordinator.resume(&request)
+                (self.coordinator.resume(&request), None)
             }
         };
-        Ok(Response::new(HoldEvents::new(answered(hold)?, life_line, &self.coordinator)))
+        let hold = answered(hold)?;
+        Ok(Response::new(HoldEvents::new(hold, life_line, understood, &self.coordinator)))
     }
 
     async fn get_lock(
@@ -135,7 +144,7 @@ impl LeaseService for Service {
     ) -> Result<Response<ListLocksResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = convert::list(request.into_inner())?;
-        self.permit_list(&caller, &request)?;
+        self.permit_list(&caller, &request.under)?;
         let mut page = answered(self.coordinator.list(request).await)?;
         page.records.retain(|record| self.may_see(&caller, record));
         let record = |record| answer::record(record, self.namespace());
@@ -156,6 +165,21 @@ impl LeaseService for Service {
         Ok(Response::new(Box::pin(streams::watch(watch, &self.coordinator))))
     }
 
+    async fn watch_locks(
+        &self,
+        request: Request<WatchLocksRequest>,
+    ) -> Result<Response<Self::WatchLocksStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let (under, labels) = convert::watch_locks(request.into_inner())?;
+        self.permit_list(&caller, &under)?;
+        let service = self.clone();
+        let is_shown = move |record: &LockRecord| {
+            record.record.labels.have(&labels) && service.may_see(&caller, record)
+        };
+        let watch = answered(self.coordinator.watch_locks(&under, Box::new(is_shown)))?;
+        Ok(Response::new(Box::pin(streams::watch_locks(watch, &self.coordinator))))
+    }
+
     async fn report_progress(
         &self,
         request: Request<ReportProgressRequest>,
@@ -165,10 +189,28 @@ impl LeaseService for Service {
         let lease_id = convert::lease_id(&request.lease_id)?;
         self.permit_holder(&caller, Right::Acquire)?;
         let generation = convert::generation(request.generation);
-        let validity_only = request.validity_only;
-        let reported = self.coordinator.report_progress(lease_id, generation, validity_only).await;
+        let reported = self.coordinator.report_progress(lease_id, generation).await;
         let validity = Some(answer::validity(answered(reported)?));
         Ok(Response::new(ReportProgressResponse { validity }))
+    }
+
+    async fn get_hold(
+        &self,
+        request: Request<GetHoldRequest>,
+    ) -> Result<Response<GetHoldResponse>, Status> {
+        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        let generation = convert::generation(request.get_ref().generation);
+        let held = answered(self.coordinator.get_hold(lease_id, generation).await)?;
+        Ok(Response::new(answer::held_lock(held)))
+    }
+
+    async fn save_checkpoint(
+        &self,
+        request: Request<SaveCheckpointRequest>,
+    ) -> Result<Response<SaveCheckpointResponse>, Status> {
+        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        Err(Status::unimplemented("this sidecar does not keep checkpoints"))
     }
 
     async fn check_token(
@@ -222,5 +264,14 @@ impl LeaseService for Service {
             provider: provider.to_owned(),
             layout: host.namespace.layout.as_str().to_owned(),
         }))
+    }
+
+    async fn get_server_info(
+        &self,
+        request: Request<GetServerInfoRequest>,
+    ) -> Result<Response<GetServerInfoResponse>, Status> {
+        // Says nothing of any lock: whoever is let in may ask.
+        Caller::of(&request)?;
+        Ok(Response::new(self.about()))
     }
 }

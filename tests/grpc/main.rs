@@ -20,3 +20,5 @@ mod locks;
 mod loopholes;
 mod rig;
 mod streams;
+mod told;
+mod watching;

@@ -61,7 +61,7 @@ async fn s14_the_bearer_token_and_the_kernel_go_with_each_call() {
 #[tokio::test]
 async fn an_error_of_the_sidecar_has_its_code() {
     let bench = Bench::new().await;
-    let error = bench.client.report_progress("x", true).await.unwrap_err();
+    let error = bench.client.report_progress("x").await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Unavailable));
     assert_eq!(error.reason(), None);
     assert_eq!(error.to_string(), "not now");

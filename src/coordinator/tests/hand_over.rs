@@ -71,7 +71,7 @@ async fn s15_s16_a_hold_goes_on_at_the_replacement_with_its_token() {
     assert!(is_to_come_again(&old.ask(request("new")).await.unwrap_err()));
     let late = old.coordinator.release(grant.lease_id, Some(grant.generation)).await;
     assert!(is_to_come_again(&late.unwrap_err()));
-    let late = old.coordinator.report_progress(grant.lease_id, Some(1), true).await;
+    let late = old.coordinator.get_hold(grant.lease_id, Some(1)).await;
     assert!(is_to_come_again(&late.unwrap_err()));
     let late = old.coordinator.extend(grant.lease_id, Some(1), MINUTE).await;
     assert!(is_to_come_again(&late.unwrap_err()));

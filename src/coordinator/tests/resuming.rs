@@ -51,12 +51,9 @@ async fn s16_a_resume_takes_the_place_of_a_stream_that_was_not_noticed_to_be_bro
     drop(stream);
     pass(2 * LEASE).await;
     assert_eq!(sidecar.coordinator.gauges().holds, 1);
-    let answer = sidecar
-        .coordinator
-        .report_progress(first.lease_id, Some(first.generation), true)
-        .await
-        .unwrap();
-    assert!(answer.valid_for > SECOND);
+    let answer =
+        sidecar.coordinator.get_hold(first.lease_id, Some(first.generation)).await.unwrap();
+    assert!(answer.validity.valid_for > SECOND);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,12 +92,8 @@ async fn s16_a_hold_that_another_had_since_is_lost() {
     assert!(resumed.next().await.is_none());
     settle().await;
     new.assert_idle();
-    let left = other
-        .coordinator
-        .report_progress(second.lease_id, Some(second.generation), true)
-        .await
-        .unwrap();
-    assert!(left.valid_for > SECOND, "the later hold is not harmed");
+    let left = other.coordinator.get_hold(second.lease_id, Some(second.generation)).await.unwrap();
+    assert!(left.validity.valid_for > SECOND, "the later hold is not harmed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,8 +182,8 @@ async fn s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation
         settle().await;
         pass(LEASE).await;
         let generation = Some(second.generation);
-        assert!(new.coordinator.report_progress(second.lease_id, generation, true).await.is_ok());
-        let asked = old.coordinator.report_progress(second.lease_id, generation, true).await;
+        assert!(new.coordinator.get_hold(second.lease_id, generation).await.is_ok());
+        let asked = old.coordinator.get_hold(second.lease_id, generation).await;
         assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");
         let asked = old.coordinator.release(second.lease_id, generation).await;
         assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");

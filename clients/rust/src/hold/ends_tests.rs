@@ -15,7 +15,7 @@ fn taken() -> proto::ReleaseResult {
     proto::ReleaseResult {
         outcome: proto::ReleaseOutcome::AlreadyLost.into(),
         loss_reason: proto::LossReason::Taken.into(),
-        resting_until: None,
+        ..proto::ReleaseResult::default()
     }
 }
 

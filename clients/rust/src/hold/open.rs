@@ -134,6 +134,7 @@ async fn ask(
             | Event::AtRisk(_)
             | Event::Recovered(_)
             | Event::Draining(_)
+            | Event::Revoked(_)
             | Event::Released(_) => {}
         }
     };
@@ -183,7 +184,7 @@ async fn ask_first(
     if asked < due {
         return Ok(state);
     }
-    let validity = client.report_hold(grant.lease_id.clone(), grant.generation, true).await?;
+    let validity = client.ask_validity(grant.lease_id.clone(), grant.generation).await?;
     Ok(HoldState::granted(Arc::clone(&client.clock), grant, &validity, asked))
 }
 

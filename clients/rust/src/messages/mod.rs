@@ -3,6 +3,7 @@
 mod calls;
 mod code;
 mod grant;
+mod held;
 mod key;
 mod record;
 mod spec;
@@ -13,8 +14,9 @@ pub use calls::{
 };
 pub use code::Code;
 pub use grant::{
-    Busy, BusyReason, Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity, Waiting,
+    Busy, BusyReason, Deadline, Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity, Waiting,
 };
+pub use held::{HeldLock, HoldState};
 pub use key::{LockKey, LockMode, LockSelector};
 pub use record::{BreakNote, LockRecord, LockState};
 pub use spec::LeaseSpec;

@@ -126,6 +126,8 @@ impl LeaseSpec {
             request_id: self.request_id,
             holder: self.holder,
             labels: self.labels,
+            wait_without_end: false,
+            permits: 0,
         }
     }
 }
