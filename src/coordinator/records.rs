@@ -196,10 +196,17 @@ pub struct LockWatch {
 }
 
 impl LockRecord {
-    /// Whether a watcher need not be told of the other, having seen this one.
+    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same, whether
+    /// it is known from here or from the store.
     pub(super) fn shows_the_same(&self, other: &Self) -> bool {
-        let seen = |record: &Self| (record.state, record.held_here);
-        seen(self) == seen(other) && self.record == other.record
+        fn seen(lock: &LockRecord) -> impl PartialEq {
+            let record = &lock.record;
+            let holder = (&record.holder, &record.host_type, record.labels.as_map());
+            let grant = (record.token, record.acquired_at, record.resting_until.is_some());
+            let key = (&record.function, &record.scope, &record.mode);
+            (lock.state, lock.held_here, holder, grant, key)
+        }
+        seen(self) == seen(other)
     }
 }
 

@@ -52,6 +52,7 @@ async fn shapes() -> BTreeMap<&'static str, Value> {
         ("extend", ask(&["extend", lease_id, "--max-hold", "5m"]).await),
         ("ls", ask(&["ls"]).await),
         ("path", ask(&["path", "job"]).await),
+        ("info", ask(&["info"]).await),
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
         ("break", ask(&["break", "-f", "job", "--reason", "a test"]).await),
         ("show", ask(&["show", "-f", "job"]).await),

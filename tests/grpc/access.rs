@@ -52,7 +52,8 @@ pub(crate) fn client(running: &Running) -> Client {
 }
 
 pub(crate) fn is_denied(status: &Status) -> bool {
-    reason(status) == (Code::PermissionDenied, "ACCESS_DENIED".to_owned())
+    status.code() == Code::PermissionDenied
+        && reason(status) == (Code::PermissionDenied, "ACCESS_DENIED".to_owned())
 }
 
 /// Calls one rpc with a token; whether the rules let it through, whatever came of it then.

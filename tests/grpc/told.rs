@@ -156,7 +156,7 @@ async fn a_hold_is_told_by_its_id_and_nothing_of_it_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s9_s14_a_hold_is_at_risk_or_disconnected() {
+async fn s9_a_hold_is_at_risk_until_it_recovers() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let mut stream = sidecar.hold(spec("nightly")).await;
@@ -167,14 +167,8 @@ async fn s9_s14_a_hold_is_at_risk_or_disconnected() {
     let held = get(&sidecar, &grant.lease_id).await.unwrap();
     assert_eq!(held.state(), HoldState::AtRisk);
     assert_eq!(held.validity.unwrap().valid_until, at_risk.validity.unwrap().valid_until);
-    let Event::Recovered(recovered) = next(&mut stream).await else { panic!() };
+    let Event::Recovered(_) = next(&mut stream).await else { panic!() };
     assert_eq!(get(&sidecar, &grant.lease_id).await.unwrap().state(), HoldState::Held);
-    drop(stream);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let held = get(&sidecar, &grant.lease_id).await.unwrap();
-    assert_eq!(held.state(), HoldState::Disconnected);
-    let told = recovered.validity.unwrap().valid_until;
-    assert_eq!(held.validity.unwrap().valid_until, told, "nothing beyond what was told");
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,12 +15,13 @@ use crate::error::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
     BreakLock, Broken, Busy, Extended, Grant, Health, HeldLock, LeaseSpec, ListLocks, LockKey,
-    LockPage, LockRecord, LockSelector, ReleaseResult, ResolvedPath, TokenCheck, Validity,
-    wire_duration,
+    LockPage, LockRecord, LockSelector, ReleaseResult, ResolvedPath, ServerInfo, TokenCheck,
+    Validity, wire_duration,
 };
 use crate::proto;
 use crate::transport::{Dial, Headers, Lane, Pool};
 use crate::watch::LockWatch;
+use crate::watch_locks::{LocksWatch, WatchLocks};
 
 /// A call that asks no holder and waits for nothing is given up after this.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -285,6 +286,14 @@ impl Client {
         LockWatch::open(self.clone(), lock.into()).await
     }
 
+    /// All locks under a host id or a prefix now, and what changes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn watch_locks(&self, request: WatchLocks) -> Result<LocksWatch, Error> {
+        LocksWatch::open(self.clone(), request).await
+    }
+
     /// What a fencing token is, compared with the newest of its lock.
     ///
     /// # Errors
@@ -319,6 +328,16 @@ impl Client {
         let request = within(CALL_TIMEOUT, request);
         let answer = self.answer(self.pool.short().resolve_path(request).await)?;
         Ok(ResolvedPath::from_wire(answer))
+    }
+
+    /// What the sidecar is: its version, its limits and what it can do.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn server_info(&self) -> Result<ServerInfo, Error> {
+        let request = within(CALL_TIMEOUT, proto::GetServerInfoRequest {});
+        let answer = self.answer(self.pool.short().get_server_info(request).await)?;
+        Ok(ServerInfo::from_wire(answer))
     }
 
     /// What the standard gRPC health service says of `service`: empty for the whole server.

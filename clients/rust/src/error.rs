@@ -116,6 +116,18 @@ impl Error {
         }
     }
 
+    /// The sidecar does not know a field that the caller has set (S37).
+    pub(crate) fn unsupported(message: &str) -> Self {
+        Self::Refused(Box::new(Refusal {
+            code: Code::Unimplemented,
+            reason: Some(Reason::Unsupported),
+            message: message.to_owned(),
+            violations: Vec::new(),
+            retry_after: None,
+            loss_reason: None,
+        }))
+    }
+
     pub(crate) fn refused(status: &Status) -> Self {
         Self::Refused(Box::new(Refusal::from_status(status)))
     }

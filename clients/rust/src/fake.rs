@@ -69,8 +69,14 @@ pub(crate) fn grant(validity: Validity) -> Event {
         fencing_token: 65_536,
         generation: 1,
         validity: Some(validity),
+        understood: understood(),
         ..Grant::default()
     })
+}
+
+/// What a sidecar of this version understands.
+pub(crate) fn understood() -> Option<Understood> {
+    Some(Understood { wait_without_end: true, permits: 1 })
 }
 
 /// Waits until `condition` holds.

@@ -47,9 +47,11 @@ async fn all_followers_of_the_same_locks_share_one_listing_each_poll_cap() {
 async fn what_changes_here_shows_at_once_and_costs_nothing() {
     let account = Account::new();
     let sidecar = account.sidecar();
+    let weekly = sidecar.acquire(request("weekly")).await;
+    sidecar.release(&weekly).await;
     let first = sidecar.acquire(request("nightly")).await;
     let mut watch = follow(&sidecar);
-    assert_eq!(events(&mut watch).await, ["nightly Held", "1 listed"]);
+    assert_eq!(events(&mut watch).await, ["nightly Held", "weekly Available", "2 listed"]);
     sidecar.release(&first).await;
     settle().await;
     assert_eq!(events(&mut watch).await, ["nightly Available"]);

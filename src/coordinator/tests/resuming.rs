@@ -4,7 +4,7 @@ use super::rig::{
     Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, request, settle,
     waiting,
 };
-use crate::coordinator::{CallError, Grant, HoldEvent, LossReason, ResumeRequest};
+use crate::coordinator::{CallError, Grant, HoldEvent, HoldState, LossReason, ResumeRequest};
 use crate::store::LeaseState;
 
 fn resume(grant: &Grant) -> ResumeRequest {
@@ -207,4 +207,18 @@ async fn s13_s16_a_release_of_a_hold_that_goes_on_elsewhere_is_not_told_released
     for answer in [one, other] {
         assert!(matches!(answer, Err(CallError::UnknownLease)), "{answer:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s14_a_hold_whose_stream_broke_is_told_with_no_more_than_it_was_told_last() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (stream, grant) = sidecar.hold(&request("nightly")).await;
+    stream.disconnected();
+    settle().await;
+    let held = sidecar.coordinator.get_hold(grant.lease_id, Some(1)).await.unwrap();
+    assert_eq!(held.state, HoldState::Disconnected);
+    assert_eq!(held.validity.valid_until, grant.validity.valid_until);
+    pass(LEASE).await;
+    assert!(sidecar.coordinator.get_hold(grant.lease_id, Some(1)).await.is_err());
 }
