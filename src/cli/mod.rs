@@ -16,6 +16,7 @@ mod engine;
 mod exit;
 mod extend;
 mod gc;
+mod info;
 mod install;
 mod ls;
 mod man;
@@ -80,6 +81,8 @@ pub enum Command {
     Break(break_lock::Args),
     /// Show the lock path of a name and how it is built.
     Path(path::Args),
+    /// Show what a sidecar is: its version, limits and features.
+    Info(info::Args),
     /// Compare a fencing token with the newest of its lock.
     CheckToken(check_token::Args),
     /// Ask a sidecar whether it is ready: for container probes.
@@ -150,6 +153,7 @@ impl Command {
             Self::Watch(args) => args.output.output,
             Self::Break(args) => args.output.output,
             Self::Path(args) => args.output.output,
+            Self::Info(args) => args.output.output,
             Self::CheckToken(args) => args.output.output,
             Self::Doctor(args) => args.output.output,
             Self::Gc(args) => args.output.output,
@@ -177,6 +181,7 @@ impl Command {
             Self::Watch(args) => watch::run(args).await,
             Self::Break(args) => break_lock::run(args).await,
             Self::Path(args) => path::run(args).await,
+            Self::Info(args) => info::run(args).await,
             Self::CheckToken(args) => check_token::run(args).await,
             Self::Probe(args) => probe::run(args).await,
             Self::Doctor(args) => doctor::run(args).await,

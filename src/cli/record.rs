@@ -200,6 +200,13 @@ pub(crate) fn locks_table(records: &[LockRecord]) -> String {
     output::table(&headings, rows.collect())
 }
 
+/// What a lock is doing, in one line.
+pub(crate) fn doing_text(record: &LockRecord) -> String {
+    let token = record.fencing_token.map(|token| format!("; token {token}")).unwrap_or_default();
+    let (state, holder, waiters) = (state(record), holder_text(record), record.waiters_here);
+    format!("{state}{holder}{token}; {waiters} waiting here")
+}
+
 /// One lock, line by line.
 pub(crate) fn lock_text(record: &LockRecord) -> String {
     let now = wall();

@@ -160,7 +160,8 @@ impl SpecArgs {
     }
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+/// A label as people write it.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .ok_or_else(|| "not KEY=VALUE".to_owned())

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
-use super::request::{CallError, HoldEvent, Outcome};
+use super::error::CallError;
+use super::request::{HoldEvent, Outcome};
 use super::task::Command;
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath};

@@ -4,9 +4,10 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
+use super::error::CallError;
 use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::Ended;
-use super::request::{CallError, HoldEvent};
+use super::request::HoldEvent;
 use super::task::{Command, Commands, Task};
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 

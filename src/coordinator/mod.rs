@@ -8,7 +8,10 @@ mod caller;
 mod calls;
 mod drain;
 mod entropy;
+mod error;
 mod failing;
+mod following;
+mod here;
 mod names;
 mod observe;
 mod pacing;
@@ -34,15 +37,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
+pub use error::CallError;
+pub use following::{Filter, LocksEvent, LocksWatch};
 pub use names::Host;
 pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
-pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
+pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
-    BreakResult, BusyAnswer, CallError, CheckpointOutcome, Extended, Gauges, Grant, HoldEvent,
-    HoldRequest, KeyRequest, LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest,
-    Saved, Target, TokenStatus, Validity,
+    BreakResult, BusyAnswer, Capacity, CheckpointOutcome, Deadline, Extended, Gauges, Grant,
+    HeldLock, HoldEvent, HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector,
+    LockState, Outcome, Released, ResumeRequest, Saved, Target, TokenStatus, Validity,
+    WAIT_WITHOUT_END,
 };
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
@@ -278,7 +284,7 @@ impl Coordinator {
         self.ask(call, |reply| Command::Extend(call, max_hold, reply)).await
     }
 
-    /// Resets the progress timeout (S11), or with `validity_only` resets nothing; answers with the validity (S21).
+    /// Resets the progress timeout (S11); answers with the validity (S21).
     ///
     /// # Errors
     /// When the hold is over, or never was.
@@ -286,10 +292,9 @@ impl Coordinator {
         &self,
         lease_id: LeaseId,
         generation: Option<u64>,
-        validity_only: bool,
     ) -> Result<Validity, CallError> {
         let call = HoldCall { lease_id, generation };
-        self.ask(call, |reply| Command::ReportProgress(call, validity_only, reply)).await
+        self.ask(call, |reply| Command::ReportProgress(call, reply)).await
     }
 
     /// Numbers for gauges.
@@ -397,10 +402,13 @@ impl Shared {
     }
 
     fn validity(&self, valid_until: Instant) -> Validity {
-        Validity {
-            valid_until: self.clock.boot_reading(valid_until),
-            valid_for: valid_until.saturating_since(self.clock.now()),
-        }
+        let Deadline { at, after } = self.deadline(valid_until);
+        Validity { valid_until: at, valid_for: after }
+    }
+
+    fn deadline(&self, at: Instant) -> Deadline {
+        let after = at.saturating_since(self.clock.now());
+        Deadline { at: self.clock.boot_reading(at), after }
     }
 }
 

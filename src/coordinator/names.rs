@@ -1,6 +1,8 @@
 //! From what a caller asks for to the lock's path.
 
-use super::request::{CallError, KeyRequest, LockSelector, Target};
+use super::error::CallError;
+use super::records::Under;
+use super::request::{KeyRequest, LockSelector, Target};
 use super::{Coordinator, Shared};
 use crate::lock::{HostId, HostType, LockPath, Namespace};
 
@@ -79,6 +81,16 @@ impl Shared {
         let prefix = namespace.prefix.as_str();
         let container = format!("{}/{prefix}", namespace.container);
         Err(CallError::ForeignPath { path: path.to_string(), container })
+    }
+
+    /// What the names in the container begin with, of the locks there.
+    pub(super) fn prefix(&self, under: &Under) -> Result<String, CallError> {
+        let host = &self.settings.host;
+        match under {
+            Under::OwnHostId => Ok(host.namespace.host_prefix(&host.host_id)),
+            Under::HostId(host_id) => Ok(host.namespace.host_prefix(host_id)),
+            Under::Prefix(prefix) => Ok(self.own_prefix(prefix)?.0),
+        }
     }
 
     /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what follows the

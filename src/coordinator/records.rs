@@ -4,24 +4,34 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::request::{
-    BreakResult, CallError, LocalView, LockRecord, LockSelector, LockState, TokenStatus,
-};
+use super::error::CallError;
+use super::request::{BreakResult, LocalView, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, LockPath, Record};
+use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
+
+/// Where locks are.
+#[derive(Clone, Debug)]
+pub enum Under {
+    /// Those of this sidecar's host id.
+    OwnHostId,
+    /// Those of this host id.
+    HostId(HostId),
+    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
+    Prefix(String),
+}
 
 /// Which locks to list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
-    /// Those of this host id; of this sidecar's if neither is given.
-    pub host_id: Option<HostId>,
-    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
-    pub prefix: Option<String>,
-    /// Only those that somebody holds.
-    pub held_only: bool,
+    /// Where.
+    pub under: Under,
+    /// Only those in one of these states; all if there are none.
+    pub states: Vec<LockState>,
+    /// Only those whose record has all of these labels.
+    pub labels: Labels,
     /// Records a page has at the most, 1 to 1,000.
     pub page_size: usize,
     /// Where the page before ended.
@@ -73,13 +83,7 @@ impl Coordinator {
         visible: impl Fn(&LockRecord) -> bool + Send + Sync,
     ) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let prefix = match &request.prefix {
-            Some(prefix) => self.shared.own_prefix(prefix)?.0,
-            None => {
-                let host_id = request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id);
-                namespace.host_prefix(host_id)
-            }
-        };
+        let prefix = self.shared.prefix(&request.under)?;
         let place = match &request.page_token {
             Some(token) => {
                 Some(self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken)?)
@@ -98,8 +102,8 @@ impl Coordinator {
             list.continuation = next;
             records = page;
             records.retain(|record| {
-                let held = matches!(record.state, LockState::Held | LockState::Breaking);
-                (held || !request.held_only) && visible(record)
+                let in_state = request.states.is_empty() || request.states.contains(&record.state);
+                in_state && record.record.labels.have(&request.labels) && visible(record)
             });
             if !records.is_empty() || list.continuation.is_none() {
                 break;
@@ -190,15 +194,22 @@ pub struct LockWatch {
     coordinator: Coordinator,
     path: LockPath,
     changes: tokio::sync::watch::Receiver<u64>,
-    last: Option<Seen>,
+    last: Option<LockRecord>,
 }
 
-/// What a change is a change of.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    state: LockState,
-    record: Record,
-    held_here: bool,
+impl LockRecord {
+    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same, whether
+    /// it is known from here or from the store.
+    pub(super) fn shows_the_same(&self, other: &Self) -> bool {
+        fn seen(lock: &LockRecord) -> impl PartialEq {
+            let record = &lock.record;
+            let holder = (&record.holder, &record.host_type, record.labels.as_map());
+            let grant = (record.token, record.acquired_at, record.resting_until.is_some());
+            let key = (&record.function, &record.scope, &record.mode);
+            (lock.state, lock.held_here, holder, grant, key)
+        }
+        seen(self) == seen(other)
+    }
 }
 
 impl LockWatch {
@@ -210,13 +221,8 @@ impl LockWatch {
         loop {
             self.changes.mark_unchanged();
             let record = self.coordinator.shared.record(&self.path).await?;
-            let seen = Seen {
-                state: record.state,
-                record: record.record.clone(),
-                held_here: record.held_here,
-            };
-            if self.last.as_ref() != Some(&seen) {
-                self.last = Some(seen);
+            if !self.last.as_ref().is_some_and(|last| last.shows_the_same(&record)) {
+                self.last = Some(record.clone());
                 return Ok(record);
             }
             let cap = self.coordinator.shared.settings.hold.poll_cap;
@@ -240,7 +246,7 @@ impl Shared {
     }
 
     /// What is known of the lock: from here if it is held here, else from the store.
-    async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
+    pub(super) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.active || view.resting) {
             return Ok(self.merged(path, None, view.as_ref(), None));
@@ -263,7 +269,7 @@ impl Shared {
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
     }
 
-    async fn look(&self, path: &LockPath) -> Option<LocalView> {
+    pub(super) async fn look(&self, path: &LockPath) -> Option<LocalView> {
         let (reply, answer) = oneshot::channel();
         self.registry().send(path, Command::Look(reply)).ok()?;
         answer.await.ok()
@@ -276,7 +282,7 @@ impl Shared {
     }
 
     /// One record from what the store has and what is known here.
-    fn merged(
+    pub(super) fn merged(
         &self,
         path: &LockPath,
         stored: Option<StoredLock>,
@@ -323,16 +329,25 @@ fn merged(
     {
         return LockRecord {
             path: path.clone(),
-            state: if view.resting { LockState::Resting } else { LockState::Held },
+            state: match (view.resting, &view.revoked) {
+                (true, _) => LockState::Resting,
+                (false, Some(_)) => LockState::Breaking,
+                (false, None) => LockState::Held,
+            },
             record: record.clone(),
             written_at,
             waiters_here,
             held_here: view.active,
-            break_note: None,
+            break_note: view.revoked.clone().flatten(),
             holder_is_last_recorded: false,
+            lease: view.lease,
+            checkpoint: view.checkpoint.clone(),
         };
     }
     let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
+    let checkpoint = stored.as_ref().and_then(|stored| {
+        Checkpoint::from_lookup(|name| stored.fields.get(name).map(String::as_str))
+    });
     let state = stored.as_ref().map_or(LockState::Available, |stored| {
         let resting = record
             .as_ref()
@@ -363,6 +378,8 @@ fn merged(
         held_here: false,
         break_note,
         holder_is_last_recorded: false,
+        lease: None,
+        checkpoint,
     }
 }
 
@@ -374,7 +391,7 @@ pub(super) fn store_error(error: &StoreError) -> CallError {
 const STORE_PAGES: usize = 10;
 
 /// How long a call about records waits for the store.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Looks again at a store that is not ready after this long (S18).
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -8,7 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
-use super::request::{CallError, ResumeRequest};
+use super::error::CallError;
+use super::request::ResumeRequest;
 use crate::hold::{Resume, StoreBounds, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Record};
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tokio::sync::oneshot;
 
 use super::Coordinator;
-use super::request::{CallError, CheckpointOutcome, HoldEvent, Released, Saved, Validity};
+use super::error::CallError;
+use super::request::{CheckpointOutcome, HoldEvent, Released, Saved, Validity};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome};
 use crate::lock::{CheckpointValue, FencingToken, LeaseId};
@@ -55,9 +56,10 @@ impl Coordinator {
         match outcome.await {
             Ok(SaveOutcome::Saved { version }) => {
                 // The hold may have ended with its save: then nothing of its validity is left.
-                let validity = self.report_progress(lease_id, generation, true).await;
+                let validity = self.get_hold(lease_id, generation).await;
                 let ended = || self.shared.validity(self.clock().now());
-                Ok(Saved { version, validity: validity.unwrap_or_else(|_| ended()) })
+                let validity = validity.map_or_else(|_| ended(), |held| held.validity);
+                Ok(Saved { version, validity })
             }
             Ok(SaveOutcome::NotSaved(store_failure)) => Err(CallError::StoreFailure(store_failure)),
             Ok(SaveOutcome::Unknown) => Err(CallError::CheckpointUnknown),

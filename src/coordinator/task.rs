@@ -9,8 +9,9 @@ use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
+use super::error::CallError;
 use super::repeats::{Departure, Repeatable};
-use super::request::{CallError, Extended, LocalView, Released, Validity};
+use super::request::{Extended, HeldLock, LocalView, Released, Validity};
 use super::saves::{SaveCall, Saves};
 use super::{Shared, calls, failing};
 use crate::hold::{CallerId, Event, Hold, Memory, StoreFailure, StoreFailureKind};
@@ -48,7 +49,8 @@ pub(super) enum Command {
     Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
     Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
     Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
-    ReportProgress(HoldCall, bool, oneshot::Sender<Result<Validity, CallError>>),
+    ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
+    GetHold(HoldCall, oneshot::Sender<Result<HeldLock, CallError>>),
     /// A pause is suspected that the clock did not count (S3).
     SuspectPause,
     Look(oneshot::Sender<LocalView>),
@@ -186,14 +188,13 @@ impl Task {
                 let validity = self.ask(call, asked);
                 let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
             }
-            Some(Command::ReportProgress(call, validity_only, reply)) => {
+            Some(Command::ReportProgress(call, reply)) => {
                 let generation = call.generation;
-                // What time has ended is over, also for who only asks (S4).
-                let asked = |caller| match validity_only {
-                    true => Event::ValidityAsked { caller, generation },
-                    false => Event::ProgressReported { caller, generation },
-                };
+                let asked = |caller| Event::ProgressReported { caller, generation };
                 let _ = reply.send(self.ask(call, asked));
+            }
+            Some(Command::GetHold(call, reply)) => {
+                let _ = reply.send(self.held(call));
             }
             Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
             Some(Command::Look(reply)) => {
@@ -309,10 +310,14 @@ impl Task {
     fn extended(&self, lease_id: LeaseId, validity: Validity) -> Extended {
         let caller = self.holder(lease_id).and_then(|caller| self.callers.get(&caller));
         let resume_token = caller.map(|caller| self.resume_token(caller)).unwrap_or_default();
-        Extended { validity, resume_token }
+        let max_hold_ends = caller.and_then(|caller| self.max_hold_ends(caller));
+        Extended { validity, resume_token, max_hold_ends }
     }
 
-    fn validity(&self, HoldCall { lease_id, generation }: HoldCall) -> Result<Validity, CallError> {
+    pub(super) fn validity(
+        &self,
+        HoldCall { lease_id, generation }: HoldCall,
+    ) -> Result<Validity, CallError> {
         let Some(caller) = self.holder(lease_id) else {
             return Err(self.shared.registry().why_over(lease_id, generation));
         };
@@ -339,17 +344,6 @@ impl Task {
         if let Some(entry) = self.shared.registry().hold_mut(lease_id) {
             entry.valid_until = valid_until;
             entry.at_risk = at_risk.unwrap_or(entry.at_risk);
-        }
-    }
-
-    fn view(&self) -> LocalView {
-        let holding = self.hold.holding();
-        LocalView {
-            active: holding.as_ref().is_some_and(|holding| holding.active),
-            resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
-            waiters: self.hold.waiting(),
-            highest: self.hold.highest(),
-            record: holding.map(|holding| self.shared.record_of(&holding)),
         }
     }
 }

@@ -2,11 +2,10 @@
 //! release.
 
 use super::caller::Caller;
+use super::error::CallError;
 use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
-use super::request::{
-    BusyAnswer, CallError, Extended, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
-};
+use super::request::{BusyAnswer, Extended, Grant, HoldEvent, LockState, Outcome, Released};
 use super::task::Task;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, LossReason, StoreFailure};
@@ -112,6 +111,7 @@ impl Task {
             checkpoint: granted.checkpoint.clone(),
             acquired_at: granted.acquired_at,
             expires_at: wall + granted.valid_until.saturating_since(now),
+            max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();
@@ -146,6 +146,8 @@ impl Task {
     /// A repeated call gets what the first one got, with the validity of now.
     fn tell_same_grant(&mut self, id: CallerId, holder: CallerId) {
         let grant = self.grants.repeat(holder, id).map(|mut grant| {
+            grant.max_hold_ends =
+                self.callers.get(&holder).and_then(|caller| self.max_hold_ends(caller));
             if let Some(valid_until) = self.hold.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
                 grant.expires_at = self.shared.clock.wall() + grant.validity.valid_for;
@@ -229,7 +231,9 @@ impl Task {
         let resume_token = resume_token::make(&self.path, caller, self.shared.clock.as_ref());
         self.note_validity(lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
-        self.send_event(id, HoldEvent::Extended(Extended { validity, resume_token }));
+        let max_hold_ends = Some(self.shared.deadline(max_hold_ends));
+        let extended = Extended { validity, resume_token, max_hold_ends };
+        self.send_event(id, HoldEvent::Extended(extended));
     }
 
     pub(super) fn resume_token(&self, caller: &Caller) -> String {
@@ -342,7 +346,10 @@ impl Task {
             registry.waiter_gone();
         }
         registry.end_hold(caller.lease_id, caller.id, ended);
-        registry.changed(&self.path);
+        match ended {
+            Ended::Released => registry.released(&self.path),
+            Ended::Lost(_) => registry.changed(&self.path),
+        }
     }
 
     fn answer_releases(&mut self, id: CallerId, released: &Released) {
@@ -375,28 +382,6 @@ impl Task {
                 "two host types share this lock path: if they are not meant to exclude each other, give them \
                  different host ids"
             );
-        }
-    }
-
-    /// What is known here of the lock, without asking the store.
-    fn record_here(&self) -> LockRecord {
-        let holding = self.hold.holding();
-        let record = match (&holding, self.hold.known()) {
-            (Some(holding), _) => self.shared.record_of(holding),
-            (None, Some(known)) => known.record(),
-            (None, None) => crate::lock::Record::default(),
-        };
-        let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
-        let elsewhere = holding.is_none();
-        LockRecord {
-            path: self.path.clone(),
-            state: if resting { LockState::Resting } else { LockState::Held },
-            record,
-            written_at: None,
-            waiters_here: self.hold.waiting(),
-            held_here: holding.is_some_and(|holding| holding.active),
-            break_note: None,
-            holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
         }
     }
 }

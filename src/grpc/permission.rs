@@ -8,7 +8,7 @@ use super::caller::Caller;
 use super::service::Service;
 use super::status;
 use crate::access::{self, Functions, Host, Locks, Refusal, Right};
-use crate::coordinator::{KeyRequest, ListRequest, LockRecord, LockSelector, ResumeRequest};
+use crate::coordinator::{KeyRequest, LockRecord, LockSelector, ResumeRequest, Under};
 use crate::lock::{HostId, Layout, LockPath};
 
 impl Service {
@@ -83,14 +83,16 @@ impl Service {
     }
 
     /// Whether the caller may see some of these locks.
-    pub(super) fn permit_list(&self, caller: &Caller, list: &ListRequest) -> Result<(), Status> {
+    pub(super) fn permit_list(&self, caller: &Caller, under: &Under) -> Result<(), Status> {
         if caller.limits().is_none() {
             return Ok(());
         }
         let read =
             |host| self.permit(caller, Right::Read, Locks { host, function: Functions::Some });
-        let Some(prefix) = &list.prefix else {
-            return read(Host::Id(list.host_id.as_ref().unwrap_or_else(|| self.own())));
+        let prefix = match under {
+            Under::OwnHostId => return read(Host::Id(self.own())),
+            Under::HostId(host_id) => return read(Host::Id(host_id)),
+            Under::Prefix(prefix) => prefix,
         };
         let inside = self.coordinator.inside(prefix);
         let inside = inside.map_err(|error| status::of_call(&error))?;

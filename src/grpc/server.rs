@@ -168,7 +168,9 @@ impl Server {
         let Self { settings, tcp, unix } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
-        let service = Service { coordinator: coordinator.clone(), limits, direct };
+        let streams_per_connection = settings.streams_per_connection;
+        let service =
+            Service { coordinator: coordinator.clone(), limits, direct, streams_per_connection };
         let routes =
             |door: Door| guarded(service.clone(), door).add_service(health_service.clone());
         let tcp = async {
@@ -260,7 +262,8 @@ pub fn pipes(
     let incoming = futures_util::stream::unfold(incoming, async |mut incoming| {
         incoming.recv().await.map(|connection| (connection, incoming))
     });
-    let routes = guarded(Service { coordinator, limits, direct: false }, Door::Everybody);
+    let service = Service { coordinator, limits, direct: false, streams_per_connection: 0 };
+    let routes = guarded(service, Door::Everybody);
     let router = tonic::transport::Server::builder().add_routes(routes);
     tokio::spawn(async move {
         let incoming = std::pin::pin!(incoming);

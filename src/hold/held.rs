@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::action::{Action, Granted, LossReason};
 use super::bounds::Bounds;
@@ -103,6 +104,22 @@ pub struct Holding {
     pub resting_until: Option<Instant>,
     /// Whether the holder has it: false while it rests or fades.
     pub active: bool,
+    /// Whether its lease was broken and runs out (S22).
+    pub revoked: bool,
+    /// Whether its stream broke, and it may come back (S14, S16).
+    pub disconnected: bool,
+    /// The end of the latest validity that the holder was told.
+    pub told_until: Instant,
+    /// How often the hold was resumed, from 1 (S16).
+    pub generation: u64,
+    /// When `max_hold` ends, if it was given (S11).
+    pub max_hold_ends: Option<Instant>,
+    /// When the hold is lost without a report of progress, if that is watched (S11).
+    pub progress_due: Option<Instant>,
+    /// D.
+    pub lease_duration: Duration,
+    /// When the lease was acquired or renewed last, by the store's clock.
+    pub renewed_at: UnixMillis,
 }
 
 impl Held {
@@ -215,6 +232,14 @@ impl Held {
                 Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
+            revoked: self.deadline().is_some(),
+            disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),
+            told_until: self.told_until,
+            generation: self.generation,
+            max_hold_ends: self.bounds.max_hold_ends(),
+            progress_due: self.bounds.progress_due(),
+            lease_duration: self.renewal.lease_duration(),
+            renewed_at: self.store_time(self.renewal.good_sent()),
         }
     }
 

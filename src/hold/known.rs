@@ -46,7 +46,8 @@ impl Known {
     }
 
     /// The lock's checkpoint (S25).
-    pub(super) fn checkpoint(&self) -> Option<Checkpoint> {
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
         Checkpoint::from_lookup(|name| self.field(name))
     }
 

@@ -72,6 +72,7 @@ async fn shapes() -> BTreeMap<String, Value> {
         ("ls", ask(&["ls"]).await),
         ("watch", first_of_watch(&sidecar, "job").await),
         ("path", ask(&["path", "job"]).await),
+        ("info", ask(&["info"]).await),
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
         ("break", ask(&["break", "-f", "job", "--reason", "a test"]).await),
         ("show", ask(&["show", "-f", "job"]).await),

@@ -17,6 +17,18 @@ async fn the_command_has_its_lock_in_its_environment_and_its_exit_code_is_passed
 }
 
 #[tokio::test]
+async fn s11_the_command_knows_when_its_hold_ends_if_it_does() {
+    let home = Home::new();
+    let script =
+        "left=$((LEASEHOLD_HOLD_ENDS - $(date +%s))); test $left -gt 3500 && test $left -le 3600";
+    let run = ["run", "-f", "job", "--max-hold", "1h", "--", "sh", "-c", script];
+    let ended = home.directly(&run).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ended = home.directly(&["run", "-f", "job", "--", "printenv", "LEASEHOLD_HOLD_ENDS"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "without a limit: {ended:?}");
+}
+
+#[tokio::test]
 async fn arguments_are_executed_as_they_are() {
     let home = Home::new();
     let words = ["run", "-f", "job", "--", "printf", "%s|", "$HOME", "a b", "*", "--help"];

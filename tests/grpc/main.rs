@@ -21,3 +21,5 @@ mod locks;
 mod loopholes;
 mod rig;
 mod streams;
+mod told;
+mod watching;

@@ -133,7 +133,7 @@ impl Client {
         {
             // A call that went astray.
             let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
-            let astray = old.coordinator.report_progress(lease_id, generation, false);
+            let astray = old.coordinator.report_progress(lease_id, generation);
             let _ = old.call(self.index, astray).await;
         } else {
             self.world.state().checks.write(&holding.path, holding.token);
@@ -155,9 +155,11 @@ impl Client {
             let answer = match extend {
                 Some(span) => sidecar.coordinator.extend(lease_id, generation, span).await,
                 None => {
-                    let asked = sidecar.coordinator.report_progress(lease_id, generation, false);
+                    let asked = sidecar.coordinator.report_progress(lease_id, generation);
                     let none = String::new();
-                    asked.await.map(|validity| Extended { validity, resume_token: none })
+                    let extended =
+                        |validity| Extended { validity, resume_token: none, max_hold_ends: None };
+                    asked.await.map(extended)
                 }
             };
             if let Ok(extended) = &answer {
@@ -180,7 +182,7 @@ impl Client {
             }
             self.note(|| format!("extends {} to {new:?}: {}", holding.token, answer.is_some()));
         }
-        let Some(Ok(Extended { validity, resume_token })) = answer else { return false };
+        let Some(Ok(Extended { validity, resume_token, .. })) = answer else { return false };
         self.keeps(holding, resume_token);
         if self.until(&sidecar, &validity, asked) <= self.world.now() {
             return false;

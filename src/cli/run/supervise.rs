@@ -132,7 +132,7 @@ impl Watch<'_> {
     fn take_in(&mut self, event: HoldEvent) {
         match event {
             HoldEvent::AtRisk { cause, detail, .. } => {
-                self.stop(Cause::AtRisk, &format!("the lock is at risk: {cause}: {detail}"));
+                self.stop(Cause::AtRisk, &format!("the lock is at risk: {}: {detail}", cause.as_str()));
             }
             HoldEvent::Draining { time_left } => {
                 self.stop(Cause::Draining(time_left), "the sidecar shuts down");

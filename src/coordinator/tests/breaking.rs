@@ -151,12 +151,8 @@ async fn s17_now_frees_the_lock_at_once_for_others() {
     settle().await;
     here.assert_idle();
     assert_eq!(account.lease("nightly").await, LeaseState::Leased, "the later hold is not harmed");
-    let left = there
-        .coordinator
-        .report_progress(grant.lease_id, Some(grant.generation), true)
-        .await
-        .unwrap();
-    assert!(left.valid_for > SECOND);
+    let left = there.coordinator.get_hold(grant.lease_id, Some(grant.generation)).await.unwrap();
+    assert!(left.validity.valid_for > SECOND);
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,7 +71,7 @@ async fn s15_s16_a_hold_goes_on_at_the_replacement_with_its_token() {
     assert!(is_to_come_again(&old.ask(request("new")).await.unwrap_err()));
     let late = old.coordinator.release(grant.lease_id, Some(grant.generation)).await;
     assert!(is_to_come_again(&late.unwrap_err()));
-    let late = old.coordinator.report_progress(grant.lease_id, Some(1), true).await;
+    let late = old.coordinator.get_hold(grant.lease_id, Some(1)).await;
     assert!(is_to_come_again(&late.unwrap_err()));
     let late = old.coordinator.extend(grant.lease_id, Some(1), MINUTE).await;
     assert!(is_to_come_again(&late.unwrap_err()));
@@ -97,7 +97,7 @@ async fn s15_s21_a_client_elsewhere_asks_after_the_last_renewal_and_is_answered(
     let handing_over = tokio::spawn(async move { ending.hand_over(TOGETHER).await });
     let HoldEvent::Renewed(told) = next(&mut held).await else { panic!("it is not renewed") };
     pass(SECOND / 2).await;
-    let answer = old.coordinator.report_progress(grant.lease_id, Some(1), true).await.unwrap();
+    let answer = old.coordinator.get_hold(grant.lease_id, Some(1)).await.unwrap().validity;
     assert_eq!(answer.valid_until, told.valid_until);
     assert!(answer.valid_until.since_boot > began.since_boot() + 58 * SECOND);
     handing_over.await.unwrap();

@@ -13,6 +13,7 @@ mod checker;
 mod drain;
 mod ending;
 mod failing;
+mod following;
 mod hand_over;
 mod limits;
 mod pacing;

@@ -160,7 +160,7 @@ async fn s23_locks_that_are_shared_with_webjobs_have_no_checkpoints() {
         shared.coordinator.release_saving(grant.lease_id, generation, Some(value("end"))).await;
     let refused = refused.unwrap_err();
     assert!(matches!(refused, CallError::NoCheckpoints { field: "checkpoint" }), "{refused}");
-    assert!(shared.coordinator.report_progress(grant.lease_id, generation, true).await.is_ok());
+    assert!(shared.coordinator.get_hold(grant.lease_id, generation).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

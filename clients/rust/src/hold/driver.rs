@@ -128,7 +128,7 @@ impl Driver {
             }
             Event::AtRisk(at_risk) => {
                 let valid_until = self.heard(at_risk.validity.as_ref())?;
-                let (cause, detail) = (at_risk.cause, at_risk.detail);
+                let (cause, detail) = (Reason::from_wire(at_risk.cause), at_risk.detail);
                 tell(&self.events, HoldEvent::AtRisk { valid_until, cause, detail });
             }
             Event::Recovered(recovered) => {
@@ -146,8 +146,8 @@ impl Driver {
                     Loss::new(LossReason::Unknown, "it was released by its lease id")
                 }));
             }
-            // Said before a grant only.
-            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
+            // Said before a grant only; or the end is told when it comes (S22).
+            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) | Event::Revoked(_) => {}
         }
         None
     }
@@ -201,6 +201,7 @@ impl Driver {
                 | Event::AtRisk(_)
                 | Event::Recovered(_)
                 | Event::Draining(_)
+                | Event::Revoked(_)
                 | Event::Released(_) => {}
             }
         };
@@ -246,7 +247,7 @@ async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState) {
         match state.next_question().filter(|_| !state.is_over()) {
             Some(due) if due <= now => {
                 let generation = state.generation();
-                let question = client.report_hold(lease_id.to_owned(), generation, true);
+                let question = client.ask_validity(lease_id.to_owned(), generation);
                 match tokio::time::timeout(ANSWER_TIMEOUT, question).await {
                     Ok(Ok(validity)) => {
                         state.take_in(&validity, Some(now));

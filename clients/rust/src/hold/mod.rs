@@ -27,7 +27,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, Waiting};
 use crate::proto;
 
@@ -81,8 +81,8 @@ pub enum HoldEvent {
     AtRisk {
         /// The end of validity, which is the deadline.
         valid_until: BootInstant,
-        /// What fails, as a reason of the API.
-        cause: String,
+        /// What fails: one of the store's reasons.
+        cause: Reason,
         /// The same for people.
         detail: String,
     },

@@ -110,6 +110,7 @@ async fn s16_later_calls_carry_the_newest_generation_and_the_newest_token_resume
     let renewed = proto::Renewed {
         validity: Some(validity(OURS, 1_059, 59)),
         resume_token: "resume-renewed".to_owned(),
+        ..proto::Renewed::default()
     };
     call.tell(Event::Renewed(renewed)).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));

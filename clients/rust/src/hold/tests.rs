@@ -40,8 +40,8 @@ pub(super) async fn loss(guard: &HoldGuard) -> Loss {
 
 fn renewed(until: u64, valid_for: u64) -> Event {
     Event::Renewed(Renewed {
-        resume_token: String::new(),
         validity: Some(validity(OURS, until, valid_for)),
+        ..Renewed::default()
     })
 }
 
@@ -89,7 +89,7 @@ async fn events_come_in_their_order() {
     call.tell(renewed(1_059, 58)).await;
     let at_risk = AtRisk {
         validity: Some(validity(OURS, 1_059, 57)),
-        cause: "STORE_UNAVAILABLE".to_owned(),
+        cause: proto::ErrorReason::StoreUnavailable.into(),
         detail: "no route".to_owned(),
     };
     let recovered = Recovered { validity: Some(validity(OURS, 1_060, 57)) };
@@ -117,7 +117,7 @@ async fn events_come_in_their_order() {
                 HoldEvent::Recovered { .. },
                 HoldEvent::Draining { .. },
                 HoldEvent::Lost(_)
-            ] if cause == "STORE_UNAVAILABLE"
+            ] if *cause == Reason::StoreUnavailable
         ),
         "{told:?}"
     );
@@ -233,7 +233,7 @@ async fn s13_a_release_that_finds_the_lock_lost_says_so() {
     bench.sidecar.script.lock().unwrap().release = Some(proto::ReleaseResult {
         outcome: proto::ReleaseOutcome::AlreadyLost.into(),
         loss_reason: proto::LossReason::Taken.into(),
-        resting_until: None,
+        ..proto::ReleaseResult::default()
     });
     let error = guard.release().await.unwrap_err();
     assert!(matches!(&error, Error::Lost(loss) if loss.reason == LossReason::Taken), "{error}");
@@ -257,7 +257,8 @@ async fn s21_elsewhere_the_sidecar_is_asked_once_about_each_renewal() {
         let told = validity(ELSEWHERE, 90, 58);
         bench.sidecar.script.lock().unwrap().report = Some(Ok(told.clone()));
         assert_eq!(guard.remaining(), seconds(58 - passed));
-        let renewed = Renewed { resume_token: String::new(), validity: Some(told) };
+        let renewed =
+            Renewed { resume_token: String::new(), validity: Some(told), max_hold_ends: None };
         call.tell(Event::Renewed(renewed)).await;
         eventually("the answer counts", || guard.remaining() == seconds(58)).await;
         assert_eq!(bench.sidecar.asked().len(), count, "{:?}", bench.sidecar.asked());
@@ -268,8 +269,7 @@ async fn s21_elsewhere_the_sidecar_is_asked_once_about_each_renewal() {
 async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() {
     let mut bench = Bench::new().await;
     let (guard, call, mut events) = held(&mut bench, validity(ELSEWHERE, 70, 58)).await;
-    let renewed =
-        Renewed { resume_token: String::new(), validity: Some(validity(ELSEWHERE, 90, 58)) };
+    let renewed = Renewed { validity: Some(validity(ELSEWHERE, 90, 58)), ..Renewed::default() };
     call.tell(Event::Renewed(renewed)).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));
     assert_eq!(guard.remaining(), seconds(58));
@@ -277,10 +277,7 @@ async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_not
     bench.clock.advance(seconds(30));
     eventually("the answer counts from the question", || guard.remaining() == seconds(50)).await;
     let asked = bench.sidecar.asked();
-    assert!(
-        asked.iter().all(|call| call == "report validity_only=true of generation 1"),
-        "{asked:?}"
-    );
+    assert!(asked.iter().all(|call| call == "get hold of generation 1"), "{asked:?}");
 }
 
 #[tokio::test]
@@ -314,7 +311,7 @@ async fn s11_progress_is_reported_and_its_answer_counts() {
     bench.sidecar.script.lock().unwrap().report = Some(Ok(validity(OURS, 1_060, 60)));
     guard.report_progress().await.unwrap();
     assert_eq!(guard.remaining(), seconds(60));
-    assert_eq!(bench.sidecar.asked(), ["report validity_only=false of generation 1"]);
+    assert_eq!(bench.sidecar.asked(), ["report of generation 1"]);
     guard.extend(seconds(90)).await.unwrap();
     assert_eq!(guard.remaining(), seconds(90));
 }
@@ -331,7 +328,7 @@ async fn an_answer_that_tells_of_the_loss_ends_the_hold() {
     let status = Status::with_error_details(tonic::Code::FailedPrecondition, "hung", details);
     bench.sidecar.script.lock().unwrap().report = Some(Err(status));
     let error = guard.report_progress().await.unwrap_err();
-    assert_eq!(error.reason(), Some(&crate::Reason::HoldLost));
+    assert_eq!(error.reason(), Some(&Reason::HoldLost));
     assert!(!guard.is_valid());
     assert_eq!(loss(&guard).await.reason, LossReason::NoProgress);
 }
