@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, LeaseId, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, Renewed, StoreError,
+    StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::{BootClock, Clock as _};
 
