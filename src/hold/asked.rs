@@ -14,7 +14,7 @@ use crate::time::Instant;
 impl Hold {
     pub(super) fn broken_here(&mut self, ends_now: bool, output: &mut Output) {
         match self.take_state(output.now) {
-            State::Held(held) if !ends_now && held.phase == Phase::Active => {
+            State::Held(held) if !ends_now && held.phase.is_open() => {
                 self.broken_here_softly(held, output);
             }
             State::Held(held) => {

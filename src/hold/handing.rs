@@ -346,6 +346,7 @@ impl Hold {
             token: held.token,
             generation: held.generation,
             resting_until,
+            may_have_written: held.saving.as_ref().is_some_and(|saving| saving.may_be_done()),
         }
     }
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::action::{Action, Granted, LossReason};
 use super::bounds::Bounds;
-use super::event::{CallerId, Request, Resume, Terms};
+use super::event::{CallerId, Resume, Terms};
 use super::granting::Leased;
 use super::notice::Notice;
 use super::output::Output;
 use super::renewal::Renewal;
 use super::saving::Saving;
 use super::validity::slowness;
-use super::{Hold, Known, State};
+use super::{Flight, Hold, Known, State};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -33,7 +33,7 @@ pub(super) struct Held {
     /// When the record was last written for this hold or the one before it under this lease.
     pub(super) written_at: Instant,
     /// The record is read to see whether a change of it was ours (S16).
-    pub(super) settling: Option<Request>,
+    pub(super) settling: Option<Box<Flight>>,
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
     pub(super) bounds: Bounds,
@@ -71,6 +71,16 @@ pub(super) enum Phase {
     Resting { until: Instant },
     /// It may still believe in its hold; nobody gets the lock before that is over (S13, S14).
     GracePeriod(GracePeriod),
+}
+
+impl Phase {
+    /// Whether its holder has it, or has ended it and waits for its last save and its release.
+    pub(super) const fn is_open(self) -> bool {
+        match self {
+            Self::Active | Self::LastSave { .. } => true,
+            Self::Resting { .. } | Self::GracePeriod(_) => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -423,6 +433,7 @@ impl Hold {
             | Phase::Resting { .. }
             | Phase::GracePeriod(_) => {}
         }
+        self.give_up_overdue(&mut held, output);
         if held.is_renewed() {
             self.renew(&mut held, output);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::action::{Action, LossReason};
 use super::event::{Failure, Look, Request};
-use super::held::{BROKEN, DELETED, Held};
+use super::held::{BROKEN, DELETED, Held, Phase};
 use super::output::Output;
 use super::releasing::TAKEN;
 use super::{Flight, Hold, State};
@@ -82,7 +82,12 @@ impl Hold {
                 *none = Some(Box::new(Notice { met, told: None, look, missed: 0 }));
             }
         }
-        if let Some(held) = self.watch_break(held, output) {
+        // Who has ended its hold is told nothing of it: its last save and its release are for the store to take.
+        let held = match held.phase {
+            Phase::Active => self.watch_break(held, output),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => Some(held),
+        };
+        if let Some(held) = held {
             self.state = State::Held(held);
         }
     }
@@ -120,10 +125,11 @@ impl Hold {
     ) {
         match self.take_state(output.now) {
             State::Held(held)
-                if held.notice.as_ref().is_some_and(|notice| notice.expects(request)) =>
+                if held.phase == Phase::Active
+                    && held.notice.as_ref().is_some_and(|notice| notice.expects(request)) =>
             {
                 match answer {
-                    Ok(look) => self.looked(held, look, output),
+                    Ok(look) => self.looked(held, (request, look), output),
                     Err(failure) => self.look_failed(held, &failure, output),
                 }
             }
@@ -135,7 +141,12 @@ impl Hold {
         }
     }
 
-    fn looked(&mut self, mut held: Box<Held>, look: Look, output: &mut Output) {
+    fn looked(
+        &mut self,
+        mut held: Box<Held>,
+        (request, look): (Request, Look),
+        output: &mut Output,
+    ) {
         let record = Record::from_fields(&look.stored.fields);
         match held.compare(&record) {
             Some(Ordering::Equal) => {}
@@ -145,7 +156,9 @@ impl Hold {
             }
         }
         let free = look.stored.free;
-        self.learn(look.stored, output.now);
+        if !held.is_outdated(request) {
+            self.learn(look.stored, output.now);
+        }
         let interval = between_looks(held.renewal.lease_duration());
         let token = held.token;
         let Some(notice) = &mut held.notice else {

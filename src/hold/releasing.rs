@@ -42,6 +42,8 @@ pub(super) struct Released {
     pub(super) generation: u64,
     /// Until when nobody gets the lock all the same, because of `min_hold` (S11).
     pub(super) resting_until: Option<Instant>,
+    /// A save of it may have changed the record, and nobody knows (S27).
+    pub(super) may_have_written: bool,
 }
 
 /// What is asked of the store.
@@ -85,6 +87,11 @@ impl Releasing {
     pub(super) fn running_out(self) -> Self {
         let flight = Flight::Waiting { at: self.over_at };
         Self { step: Step::RunOut, flight, ..self }
+    }
+
+    /// Whether the record may have been changed by a save of the hold.
+    fn may_have_written(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.may_have_written)
     }
 
     /// A release is sent: whether it is the only one.
@@ -146,7 +153,7 @@ impl Hold {
             return match releasing.step {
                 Step::Release | Step::RunOut => self.released(&releasing, output),
                 // S13: it cannot be said that the lease was ours until then.
-                Step::Settle if !releasing.uncertain => {
+                Step::Settle if !releasing.uncertain && !releasing.may_have_written() => {
                     let detail = "the record was changed while the hold went on, and could not be read again";
                     self.lost_before_release(&releasing, LossReason::Taken, detail, output);
                 }

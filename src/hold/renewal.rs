@@ -122,9 +122,9 @@ impl Renewal {
         [next, warning].into_iter().flatten().fold(end, Instant::min)
     }
 
-    /// Whether a renewal is under way whose answer is still waited for.
-    pub(super) fn is_waiting(&self) -> bool {
-        self.waiting_try().is_some()
+    /// Until when the answer to a renewal is waited for.
+    pub(super) fn waits_until(&self) -> Option<Instant> {
+        self.waiting_try().map(|waiting| waiting.sent + cut_off(self.lease_duration))
     }
 
     /// Cuts off a try that was not answered in time; the latest such try is reported once.

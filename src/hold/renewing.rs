@@ -10,7 +10,7 @@ use super::output::Output;
 use super::releasing::TAKEN;
 use super::renewal::Answered;
 use super::validity::cut_off;
-use super::{Hold, State};
+use super::{Flight, Hold, State};
 use crate::lock::Record;
 use crate::time::UnixMillis;
 
@@ -18,7 +18,9 @@ use crate::time::UnixMillis;
 const PROMPT: Duration = Duration::from_secs(2);
 
 impl Hold {
-    pub(super) fn renew(&mut self, held: &mut Held, output: &mut Output) {
+    /// What was asked of the store beside the saves and is not answered in its time is given up: a renewal, and the read
+    /// after one. Saves wait for both (S26).
+    pub(super) fn give_up_overdue(&mut self, held: &mut Held, output: &mut Output) {
         if let Some(missed) = held.renewal.cut_off_overdue(output.now, &mut self.jitter) {
             output.push(Action::ReportRenewal {
                 latency: None,
@@ -26,6 +28,10 @@ impl Hold {
                 failure: Some(Failure::Unknown(StoreFailure::unanswered("renewal"))),
             });
         }
+        held.settling.take_if(|settling| settling.is_over(output.now));
+    }
+
+    pub(super) fn renew(&mut self, held: &mut Held, output: &mut Output) {
         let saving = held.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
         if held.renewal.is_due(output.now) && !saving {
             let request = self.next_request();
@@ -98,7 +104,7 @@ impl Hold {
             }
             Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
             // S22: it may still run out. Who is gone or has been told the end is not told that.
-            Err(Failure::Broken) if held.phase == Phase::Active => {
+            Err(Failure::Broken) if held.phase.is_open() => {
                 return self.break_met(held, output);
             }
             Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
@@ -127,7 +133,8 @@ impl Hold {
     fn settle(&mut self, held: &mut Held, output: &mut Output) {
         let request = self.next_request();
         let timeout = cut_off(held.renewal.lease_duration());
-        held.settling = Some(request);
+        let until = output.now + timeout;
+        held.settling = Some(Box::new(Flight::Sent { request, until }));
         output.push(Action::SendRead { request, timeout });
     }
 
@@ -143,7 +150,7 @@ impl Hold {
         if Self::settles_save(&held, request) {
             return self.save_settled(held, answer, output);
         }
-        if held.settling != Some(request) {
+        if !held.settling.as_ref().is_some_and(|settling| settling.is(request)) {
             self.state = State::Held(held);
             return;
         }
@@ -170,7 +177,9 @@ impl Hold {
         let record = Record::from_fields(&stored.fields);
         // S5: without its token the record is this hold's no more, whatever else of it is still there.
         let compared = held.compare(&record);
-        self.learn(stored, output.now);
+        if !held.is_outdated(request) {
+            self.learn(stored, output.now);
+        }
         match compared {
             Some(Ordering::Equal) => {
                 held.renewal.renew_now(output.now);
@@ -198,7 +207,8 @@ impl Hold {
 
 /// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
 fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
-    if held.phase != Phase::Active || held.notice.is_some() {
+    // S22: what the store has renewed before the break counts until the holder is told its deadline.
+    if held.phase != Phase::Active || held.deadline().is_some() {
         return;
     }
     let (caller, valid_until) = (held.caller, held.tell_validity(output.now));

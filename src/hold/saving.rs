@@ -25,6 +25,8 @@ pub(super) struct Saving {
     next: Option<Save>,
     /// When a save was last begun.
     begun_at: Option<Instant>,
+    /// The newest request when a save was last found to be stored: reads up to it may be from before.
+    newest: Option<Request>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,13 +68,24 @@ impl Saving {
         self.under_way.as_ref().is_some_and(|writing| matches!(writing.flight, Flight::Sent { .. }))
     }
 
-    /// When something is to be done; `renewing` says that a renewal is under way, which comes first.
-    pub(super) fn poll_timeout(&self, last: bool, renewing: bool) -> Option<Instant> {
+    /// Whether a write is under way that may have been done, or may yet be. One that met another version may have been
+    /// done all the same: the network has repeated it.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|writing| {
+            let sent = matches!(writing.flight, Flight::Sent { .. });
+            sent || writing.uncertain || writing.step == Step::Settle
+        })
+    }
+
+    /// When something is to be done; a renewal that is under way comes first, until it is given up.
+    fn poll_timeout(&self, last: bool, renewing: Option<Instant>) -> Option<Instant> {
         match &self.under_way {
-            Some(writing) if renewing && matches!(writing.flight, Flight::Waiting { .. }) => None,
-            Some(writing) => Some(writing.flight.at()),
-            None if self.next.is_none() || renewing => None,
-            None => self.due(last),
+            Some(writing) if matches!(writing.flight, Flight::Sent { .. }) => {
+                Some(writing.flight.at())
+            }
+            Some(writing) => Some(renewing.unwrap_or_else(|| writing.flight.at())),
+            None if self.next.is_none() => None,
+            None => renewing.or_else(|| self.due(last)),
         }
     }
 
@@ -100,9 +113,10 @@ impl Saving {
 pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
     let Some(saving) = saving else { return };
     if let Some(writing) = &saving.under_way {
-        let sent = matches!(writing.flight, Flight::Sent { .. }) && writing.step == Step::Write;
-        let sent = sent || writing.uncertain;
-        let outcome = if sent { SaveOutcome::Unknown } else { SaveOutcome::Ended };
+        let outcome = match saving.may_be_done() {
+            true => SaveOutcome::Unknown,
+            false => SaveOutcome::Ended,
+        };
         tell_saved(&writing.ids, &outcome, output);
     }
     if let Some(next) = &saving.next {
@@ -136,7 +150,19 @@ impl Held {
     pub(super) fn saving_timeout(&self) -> Option<Instant> {
         let saving = self.saving.as_ref()?;
         let last = matches!(self.phase, Phase::LastSave { .. });
-        saving.poll_timeout(last, self.renewal.is_waiting() || self.settling.is_some())
+        saving.poll_timeout(last, self.renewing_until())
+    }
+
+    /// Until when a save waits for a renewal, or for the read after one.
+    fn renewing_until(&self) -> Option<Instant> {
+        let settling = self.settling.as_ref().map(|settling| settling.at());
+        self.renewal.waits_until().into_iter().chain(settling).max()
+    }
+
+    /// Whether the answer to this read may show the record as it was before the last save.
+    pub(super) fn is_outdated(&self, request: Request) -> bool {
+        let newest = self.saving.as_ref().and_then(|saving| saving.newest);
+        newest.is_some_and(|newest| request <= newest)
     }
 }
 
@@ -155,7 +181,7 @@ impl Hold {
     pub(super) fn advance_saving(&mut self, held: &mut Held, output: &mut Output) {
         let cut_off = cut_off(held.renewal.lease_duration());
         let last = matches!(held.phase, Phase::LastSave { .. });
-        let renewing = held.renewal.is_waiting() || held.settling.is_some();
+        let renewing = held.renewing_until().is_some();
         let renewal_due = held.is_renewed() && held.renewal.is_due(output.now);
         let Some(saving) = &mut held.saving else { return };
         if let Some(writing) = &mut saving.under_way {
@@ -335,14 +361,13 @@ impl Hold {
                 self.learn(stored, output.now);
                 self.saved(held, output);
             }
-            // S16: it went on elsewhere; what the record has of this save was done before.
+            // S16: it went on elsewhere, or another has the lock: what the record has of this save was done before.
             Some(Ordering::Greater) => {
-                if done {
-                    Self::tell_done(&mut held, output);
-                }
+                Self::tell_found(&mut held, done, &stored, output);
                 self.moved_on(&held, output);
             }
             Some(Ordering::Equal | Ordering::Less) | None => {
+                Self::tell_found(&mut held, done, &stored, output);
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
@@ -358,9 +383,30 @@ impl Hold {
             || Checkpoint::from_lookup(field).as_ref() == Some(&writing.checkpoint)
     }
 
+    /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless somebody has saved
+    /// since.
+    fn tell_found(held: &mut Held, done: bool, stored: &Stored, output: &mut Output) {
+        if done {
+            return Self::tell_done(held, output);
+        }
+        let field = |name: &str| stored.fields.get(name).map(String::as_str);
+        let version = checkpoint_version_of(field);
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = &mut saving.under_way
+            && version.is_none_or(|version| version < writing.checkpoint.version)
+        {
+            writing.step = Step::Write;
+            writing.flight = Flight::Waiting { at: output.now };
+            writing.uncertain = false;
+        }
+    }
+
     /// The store has the save that was under way.
     fn saved(&mut self, mut held: Box<Held>, output: &mut Output) {
         held.written_at = output.now;
+        if let Some(saving) = &mut held.saving {
+            saving.newest = Some(Request(self.requests));
+        }
         Self::tell_done(&mut held, output);
         self.after_save(held, output);
     }
@@ -398,8 +444,8 @@ impl Hold {
     }
 
     /// The lease runs out before the last save was settled: its outcome stays unknown, and the lease goes back.
-    pub(super) fn give_up_last_save(&mut self, mut held: Box<Held>, output: &mut Output) {
-        end_saves(held.saving.take().as_deref(), output);
+    pub(super) fn give_up_last_save(&mut self, held: Box<Held>, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
         let reply = Some(held.caller);
         self.give_back(*held, reply, output);
     }

@@ -53,9 +53,11 @@ impl World {
         let token = self.clients[index].grant.as_ref().map_or(0, |grant| grant.token.value());
         let most = if !self.calm && random.chance(50) { 60_000 } else { 40 };
         self.after(millis(random, 1, most), Delivery::ToResource { client: index, token });
+        self.check_act(index, token);
         if self.calm {
             return self.leave(index);
         }
+        self.save_as_holder(index);
         let (caller, generation) = (self.clients[index].caller, self.clients[index].generation);
         let moved = !self.clients[index].former.is_empty();
         match random.below(12) {

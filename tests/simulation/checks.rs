@@ -7,8 +7,10 @@ use leasehold::hold::{Action, CallerId, Event, Hold, Holding, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
+use crate::counters::Counters;
 use crate::hand_over::HandOvers;
 use crate::idle::Idle;
+use crate::notices::Notices;
 use crate::places::Places;
 use crate::plan::Mode;
 use crate::promises::{Look, Promises};
@@ -53,6 +55,8 @@ pub(crate) struct Checks {
     pub(crate) promises: Promises,
     pub(crate) idle: Idle,
     pub(crate) hand_overs: HandOvers,
+    pub(crate) notices: Notices,
+    pub(crate) counters: Counters,
     mode: Mode,
     /// Leases that were asked for.
     proposed: BTreeSet<(usize, LeaseId)>,
@@ -84,6 +88,8 @@ impl Checks {
             promises: Promises::default(),
             idle: Idle::default(),
             hand_overs: HandOvers::default(),
+            notices: Notices::default(),
+            counters: Counters::default(),
             mode,
             proposed: BTreeSet::new(),
             newest_grant: Duration::ZERO,
@@ -112,6 +118,13 @@ impl Checks {
         let (action, event) = done;
         let judged = self.idle.reached(done, sent, look.now);
         self.judge(judged);
+        self.notices.reached(look, done);
+        let saves = self.counters.is_save(action);
+        if let (Action::SendWrite { fields, .. }, Event::WriteAnswered { answer: Ok(_), .. }) = done
+        {
+            let judged = self.counters.wrote(fields);
+            self.judge(judged);
+        }
         let is_done = matches!(
             event,
             Event::WriteAnswered { answer: Ok(_), .. }
@@ -120,15 +133,19 @@ impl Checks {
         );
         // S5: a store that went back to an older copy has older versions again.
         let honoured = !self.truth.has_ended(action);
-        if is_done && honoured {
+        if is_done && honoured && !saves {
             let judged = self.promises.done(look, action);
             self.judge(judged);
         }
     }
 
     /// S6: an acquire is never used to prove that a hold goes on.
-    pub(crate) fn sent(&mut self, look: Look, action: &Action) {
+    pub(crate) fn sent(&mut self, look: Look, action: &Action, state: &str) {
         let sidecar = look.sidecar;
+        let judged = self.notices.sent(look, action);
+        self.judge(judged);
+        let judged = self.counters.sent(look, action, state);
+        self.judge(judged);
         if self.promises.sent(look, action) {
             self.idle.sent(action, look.now);
         }
@@ -155,6 +172,9 @@ impl Checks {
         self.places.came_in(sidecar, event, local);
         self.truth.came_in(sidecar, event);
         self.promises.came_in(sidecar, event);
+        self.notices.came_in(sidecar, event);
+        let leases = &self.truth.leases;
+        self.counters.came_in(sidecar, event, |caller| leases.get(&caller).copied());
         self.check_polls(sidecar, event, now);
         if let Event::ReleaseAsked { caller, .. } = event {
             self.asked.insert(*caller);
@@ -207,6 +227,8 @@ impl Checks {
         self.truth.restarted(sidecar);
         self.promises.restarted(sidecar);
         self.hand_overs.restarted(sidecar);
+        self.notices.restarted(sidecar);
+        self.counters.restarted(sidecar);
     }
 
     /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.
@@ -229,6 +251,11 @@ impl Checks {
         self.judge(judged);
         self.check_truth(sidecar, action);
         let judged = self.promises.told(look, action);
+        self.judge(judged);
+        let judged = self.notices.told(look, action);
+        self.judge(judged);
+        let broken = &self.broken;
+        let judged = self.counters.told(sidecar, action, |lease| broken.contains(&lease));
         self.judge(judged);
         if let Action::TellGranted { grant, .. } = action
             && grant.token.hand_offs() > 0
@@ -308,6 +335,12 @@ impl Checks {
             self.fail(format!("S5: token {token} is granted after {highest}"));
         }
         self.grants += 1;
+    }
+
+    /// Nobody wants anything any more: nobody is left without an answer.
+    pub(crate) fn ended(&mut self) {
+        let judged = self.counters.ended();
+        self.judge(judged);
     }
 
     /// A write at the protected resource, which refuses older tokens than it has seen.

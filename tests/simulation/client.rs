@@ -8,6 +8,7 @@ use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
 use crate::chance::{About, millis};
+use crate::counters::log_of;
 use crate::due::{Delivery, Incoming};
 use crate::kept::{Here, Kept};
 use crate::long::Loop;
@@ -39,6 +40,11 @@ pub(crate) enum Message {
     },
     /// A validity that answers no question: as a reading of the sidecar's clock, and as a span.
     Validity {
+        until: Instant,
+        valid_for: Duration,
+    },
+    /// Its lease runs out, and this is the end of its validity (S22).
+    Revoked {
         until: Instant,
         valid_for: Duration,
     },
@@ -89,6 +95,8 @@ pub(crate) struct Client {
     pub(crate) loops: Option<Loop>,
     /// It holds by unary calls.
     pub(crate) calls: Option<Calls>,
+    /// The saves that its next one comes of (S23).
+    pub(crate) log: Vec<u32>,
     pub(crate) first_granted: Option<Duration>,
     pub(crate) paused_until: Duration,
     pub(crate) acts: u64,
@@ -139,6 +147,7 @@ impl World {
             bounds: Vec::new(),
             loops: None,
             calls: None,
+            log: Vec::new(),
             first_granted: None,
             paused_until: Duration::ZERO,
             acts: 0,
@@ -262,6 +271,10 @@ impl World {
                     self.set_belief(index, until);
                 }
             }
+            Message::Revoked { until, valid_for } => {
+                self.hear_notice(index);
+                self.hear(caller, Message::Validity { until, valid_for });
+            }
             Message::Answer { valid_for, asked } => {
                 let until = if naive { here + valid_for } else { asked + valid_for };
                 let may = self.clients[index].until.is_none() || self.believes(index);
@@ -321,6 +334,9 @@ impl World {
             false => client.called + valid_for,
         };
         client.generation = Some(grant.generation);
+        if !grant.resumed {
+            client.log = log_of(grant.checkpoint.as_ref());
+        }
         (client.grant, client.kept) = (Some(grant), Some(kept));
         if here < until {
             self.set_belief(index, until);
@@ -347,11 +363,16 @@ impl World {
 
     /// Ends its belief first, then says so (S13).
     pub(crate) fn leave(&mut self, index: usize) {
+        self.leave_saving(index, false);
+    }
+
+    /// The same; with what it `saves`, if that must be.
+    pub(crate) fn leave_saving(&mut self, index: usize, saves: bool) {
         if self.clients[index].calls.is_some() {
             return self.leave_by_call(index);
         }
         let (mut random, _) = self.next_act(index);
-        let asks = random.chance(self.plan.releases());
+        let asks = random.chance(self.plan.releases()) || saves;
         let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;
         if !keeps {
             self.trace_end(index, false);
@@ -368,8 +389,7 @@ impl World {
             let moved = !self.clients[index].former.is_empty();
             // An address that several sidecars share takes the call to any of them.
             if !moved || random.chance(400) {
-                let generation = self.clients[index].generation;
-                self.send_event(index, Event::ReleaseAsked { caller, generation });
+                self.send_release(index, saves);
             }
             if moved || random.chance(100) {
                 self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, LossReason, Memory, Request, Settings, Stored, Terms,
-    margin,
+    Action, CallerId, Event, Hold, LossReason, Memory, Request, Settings, Stored, Terms, margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::planted::Bug;
-use crate::storage::GARBAGE;
+use crate::spoilt::{Beside, Spoilt, misread};
 
 /// The real machine, which a bug may stand before and behind.
 #[derive(Debug)]
@@ -38,10 +37,11 @@ pub(crate) struct Machine {
     /// The newest call with each request id, and the id of each.
     calls: BTreeMap<String, CallerId>,
     ids: BTreeMap<CallerId, String>,
+    spoilt: Spoilt,
 }
 
 impl Machine {
-    pub(crate) const fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
+    pub(crate) fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
         Self {
             hold,
             bug,
@@ -60,6 +60,7 @@ impl Machine {
             spare: None,
             calls: BTreeMap::new(),
             ids: BTreeMap::new(),
+            spoilt: Spoilt::default(),
         }
     }
 
@@ -148,7 +149,10 @@ impl Machine {
             (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
                 Event::HandOverStarted { ends: now }
             }
-            (bug, event) => self.of_a_repeat(bug, misread(bug, event), now, told),
+            (bug, event) => {
+                let event = self.spoilt.before(bug, misread(bug, event));
+                self.of_a_repeat(bug, event, now, told)
+            }
         }
     }
 
@@ -239,13 +243,9 @@ impl Machine {
     /// What the bug does beside an action.
     fn beside(&mut self, bug: Bug, action: &Action) -> Option<Action> {
         let lease_id = self.lease?;
-        if bug != Bug::HandOverReleases || !matches!(action, Action::TellInterrupted { .. }) {
-            return None;
-        }
+        let beside = Beside::of(bug, action, self.hold.state())?;
         self.looks += 1;
-        let request = Request((1 << 32) + self.looks);
-        let timeout = Duration::from_secs(1);
-        Some(Action::SendRelease { request, lease_id, if_match: None, timeout })
+        Some(beside.action(Request((1 << 32) + self.looks), lease_id))
     }
 
     /// What the bug makes of an action.
@@ -315,7 +315,10 @@ impl Machine {
             }
             _ => self.about_generations(bug, &mut action),
         }
-        Behind::Action(action)
+        match self.spoilt.behind(bug, &mut action, &self.hold) {
+            Some(event) => Behind::Event(event),
+            None => Behind::Action(action),
+        }
     }
 
     /// What the bug makes of versions, generations and rests in an action (S10, S11, S16).
@@ -352,49 +355,5 @@ enum Behind {
     Event(Event),
 }
 
-/// What the bug makes of an answer of the store.
-fn misread(bug: Bug, event: Event) -> Event {
-    match (bug, event) {
-        (
-            Bug::UnreadableIsNone,
-            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
-        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
-        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
-            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
-        }
-        (
-            Bug::EpochInSeconds,
-            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
-        ) => {
-            granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
-            Event::AcquireAnswered { request, answer: Ok(granted), read }
-        }
-        (
-            Bug::UnknownIsStored,
-            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
-        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
-        (
-            Bug::RefusalIsLoss,
-            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
-        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
-        (
-            Bug::TakenIsReleased,
-            Event::ReleaseAnswered {
-                request,
-                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
-            },
-        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
-        (_, event) => event,
-    }
-}
-
 /// What [`Machine::as_changed`] puts between a version and its own number.
 const LOOK: char = '~';
-
-/// 2020-01-01 UTC.
-const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
-
-fn without_garbage(mut stored: Stored) -> Stored {
-    stored.fields.retain(|_, value| value != GARBAGE);
-    stored
-}

@@ -33,10 +33,12 @@
 )]
 
 mod acting;
+mod breaking;
 mod chance;
 mod checks;
 mod client;
 mod clock;
+mod counters;
 mod due;
 mod exhaustive;
 mod found;
@@ -47,13 +49,16 @@ mod long;
 mod machine;
 mod moving;
 mod network;
+mod notices;
 mod places;
 mod plan;
 mod planted;
 mod promises;
 mod repeats;
 mod run;
+mod saving;
 mod sidecar;
+mod spoilt;
 mod storage;
 mod story;
 mod traced;
@@ -259,7 +264,16 @@ fn survey() {
 /// Of schedules in which the store honours its leases: else the clients of a lost lease are excused (S17).
 #[test]
 fn s1_s4_s5_s13_the_model_allows_what_clients_were_told() {
-    let excused = ["! BreakNow", "! Deletion", "! OlderCopy", "! MachineMoved", "! TokenGarbled"];
+    let excused = [
+        "! BreakNow",
+        "! BreakTwice",
+        "! BreakHere",
+        "! ForeignBreak",
+        "! Deletion",
+        "! OlderCopy",
+        "! MachineMoved",
+        "! TokenGarbled",
+    ];
     let (mut schedules, mut events) = (0, 0);
     for seed in 0..TRACED {
         let outcome = quietly(|| run(seed, None, None, true));

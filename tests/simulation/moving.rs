@@ -125,6 +125,10 @@ impl World {
                 let valid_for = for_now(until);
                 (*caller, Message::Validity { until: until.saturating_sub(gained), valid_for })
             }
+            Action::TellRevoked { caller, valid_until: until } => {
+                let valid_for = for_now(until);
+                (*caller, Message::Revoked { until: until.saturating_sub(gained), valid_for })
+            }
             Action::TellExtended { caller, valid_until: until, max_hold_ends } => {
                 let ends = self.now + max_hold_ends.saturating_since(here.boot);
                 let bound = (*max_hold_ends, here, ends);

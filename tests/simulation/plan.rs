@@ -34,6 +34,10 @@ pub(crate) struct Crossing {
     pub(crate) hand_overs: u16,
     /// Clients that hold by unary calls, and repeat them (S12).
     pub(crate) repeats: bool,
+    /// Holders that save checkpoints (S23).
+    pub(crate) saves: bool,
+    /// How often what happens is a break (S22).
+    pub(crate) breaks: u16,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -49,6 +53,9 @@ pub(crate) struct Plan {
     pub(crate) crossing: Crossing,
 }
 
+/// A number with which the schedules in `found.rs` stay what they were.
+const SAVES: u64 = 0;
+
 impl Crossing {
     /// Drawn apart from the rest of the plan, so that the other schedules are what they were without it.
     fn drawn(chance: &Chance, mode: Mode) -> Self {
@@ -59,9 +66,13 @@ impl Crossing {
         };
         // Numbers with which the schedules in `found.rs` stay what they were.
         let repeats = mode == Mode::Everything && chance.of(About::Plan, 5, 2).below(4) == 0;
+        let everything = mode == Mode::Everything;
+        let saves = everything && chance.of(About::Plan, 6, SAVES).below(2) == 0;
+        let breaks = everything && chance.of(About::Plan, 7, SAVES).below(3) == 0;
+        let breaks = if breaks { 600 } else { 0 };
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
-            return Self { hand_overs, repeats, ..Self::default() };
+            return Self { hand_overs, repeats, saves, breaks, ..Self::default() };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -69,7 +80,8 @@ impl Crossing {
         match mode {
             Mode::Clocks => Self { store_clock, ..Self::default() },
             Mode::Everything | Mode::Nothing => {
-                Self { moves, late_writes, slow_answers, store_clock, hand_overs, repeats }
+                let rates = Self { late_writes, slow_answers, store_clock, ..Self::default() };
+                Self { moves, hand_overs, repeats, saves, breaks, ..rates }
             }
         }
     }
@@ -138,6 +150,8 @@ impl Plan {
                 store_clock: 0,
                 hand_overs: 0,
                 repeats: false,
+                saves: false,
+                breaks: 0,
             },
         }
     }

@@ -212,6 +212,7 @@ impl World {
             // It has no stream on which it could be told that.
             Message::Extended { .. }
             | Message::Validity { .. }
+            | Message::Revoked { .. }
             | Message::Released
             | Message::Lost => {}
         }

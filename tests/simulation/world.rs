@@ -88,6 +88,7 @@ impl World {
             .collect();
         let mut storage = Storage::new();
         storage.loose = bug == Some(Bug::WritesWithoutMatch);
+        storage.loose_saves = bug == Some(Bug::SaveWithoutMatch);
         storage.fronts = [0, random.below(3_001), random.below(3_001)];
         Self {
             now: Duration::ZERO,
@@ -198,6 +199,8 @@ impl World {
             Delivery::Restart(sidecar) => self.restart(sidecar),
             Delivery::WallMoves(moves) => self.wall_moves(moves),
             Delivery::Mended => self.mend(),
+            Delivery::Finishes { client, caller, saves } => self.finish(client, caller, saves),
+            Delivery::Breaks(broken) => self.break_lock(broken),
             Delivery::LoopsOn(client) => self.loop_on(client),
         }
     }
@@ -212,6 +215,10 @@ impl World {
     fn take(&mut self, index: usize, incoming: Incoming) {
         match incoming {
             Incoming::Event(event) => self.feed(index, event),
+            Incoming::Together(events) => {
+                events.into_iter().for_each(|event| self.feed(index, event));
+            }
+            Incoming::Broken { noted, ends_now } => self.broken_here(index, noted, ends_now),
             Incoming::Answer(event, date) => {
                 self.observe_date(index, date);
                 self.feed(index, event);
@@ -221,6 +228,7 @@ impl World {
                 self.feed(index, Event::ValidityAsked { caller, generation });
                 if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
                     let valid_for = until.saturating_since(self.time_at(index));
+                    self.promise(index, caller, until);
                     self.tell(caller, Message::Answer { valid_for, asked });
                 }
             }
@@ -272,6 +280,7 @@ impl World {
         }
         let holding = self.sidecars[index].machine.hold.holding();
         self.checks.settled(index, (arrives, holding.as_ref()), local);
+        self.check_notice(index, local);
         if let Some(caller) = leaves.or(releases) {
             self.checks.promises.is_gone(caller);
         }
@@ -285,13 +294,14 @@ impl World {
         self.story.note(self.now, || format!("sidecar {index}   → {action:?}"));
         self.story.count_action(&action);
         let look = self.look(index);
-        self.checks.sent(look, &action);
+        self.checks.sent(look, &action, self.sidecars[index].machine.hold.state());
         self.check_release_at_hand_over(index, &action);
         let Some(action) = self.send(index, action) else { return };
         self.keep_grant(&action);
         self.check_resume(&action);
         self.check_hand_over(index, &action);
         self.checks.told(look, &action);
+        self.note_promise(index, &action);
         self.check_token(&action);
         self.check_bound(&action);
         self.weigh_suspicion(index, &action);

@@ -1,6 +1,6 @@
 //! What must hold at every step. The first thing that does not is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::lock::{FencingToken, LockPath};
@@ -47,6 +47,8 @@ pub(crate) struct Checks {
     pub(crate) progress: BTreeMap<Key, (Duration, Duration)>,
     /// The end of the validity that a hold's client was told by call: by lock and token.
     told_by_call: BTreeMap<Key, Duration>,
+    /// The streams that were told that their lease runs out (S22).
+    pub(crate) revoked: BTreeSet<u64>,
     pub(crate) grants: u64,
     pub(crate) writes: u64,
     pub(crate) stale_writes: u64,

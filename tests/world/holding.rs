@@ -97,7 +97,7 @@ impl Client {
                 self.hears_validity(holding, &extended.validity, now);
                 Heard::GoesOn
             }
-            HoldEvent::Draining { .. } => Heard::EndsSoon,
+            HoldEvent::Draining { .. } | HoldEvent::Revoked { .. } => Heard::EndsSoon,
             HoldEvent::Failed(error) if is_to_come_again(&error) => Heard::Interrupted,
             _ => Heard::Over,
         }

@@ -89,6 +89,9 @@ pub(crate) fn judge(
             tell(state, Told::Held { token: *token, until: until(validity), at_risk });
             (at_risk && warned).then(wrong).flatten()
         }
+        (Some(Told::Held { token, until: known, .. }), HoldEvent::Revoked { validity, .. }) => {
+            revoked(state, stream, (*token, *known), until(validity))
+        }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, break_note, .. }) => {
             ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now)
         }
@@ -114,10 +117,27 @@ pub(crate) fn judge(
             | HoldEvent::Extended(_)
             | HoldEvent::AtRisk { .. }
             | HoldEvent::Recovered(_)
+            | HoldEvent::Revoked { .. }
             | HoldEvent::Lost { .. }
             | HoldEvent::Released(_),
         ) => wrong(),
     }
+}
+
+/// S22: a holder is told once that its lease was broken and runs out, and it keeps what it was told before.
+fn revoked(
+    state: &mut State,
+    stream: Stream<'_>,
+    (token, known): (u64, Duration),
+    until: Duration,
+) -> Option<String> {
+    state.story.count("told: revoked");
+    if !state.checks.revoked.insert(stream.number) {
+        return Some(format!("S22: {token} is told twice that it is revoked"));
+    }
+    // An extension may have ended the hold sooner than its holder was told before.
+    (until > known + TICK)
+        .then(|| format!("S22: {token} is revoked until {until:?}, and was valid until {known:?}"))
 }
 
 /// S15: where a replacement follows, nobody is told draining.

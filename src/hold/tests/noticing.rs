@@ -216,3 +216,61 @@ fn s22_s26_a_holder_with_notice_saves_and_releases() {
     assert_eq!(rig.checkpoint().map(|(value, _)| value).as_deref(), Some("page 8"));
     assert!(!rig.is_leased());
 }
+
+#[test]
+fn s22_s26_a_save_after_a_notice_waits_for_no_renewal() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+    rig.break_softly(&grant);
+    rig.on(Event::LeaseBroken { ends_now: false });
+    rig.serve();
+    assert!(revoked(&rig.told(), ANN).is_some());
+    // The renewal is never answered.
+    rig.save(ANN, 1, "page 7");
+    rig.pass_served(millis(2_500));
+    let told = rig.told();
+    assert!(matches!(saved(&told, 1), Some(SaveOutcome::Saved { .. })), "{told:?}");
+}
+
+#[test]
+fn s22_a_look_from_before_a_save_does_not_take_it_back() {
+    let (mut rig, _) = with_notice();
+    rig.pass(millis(1_000));
+    let look = rig.request();
+    let old = rig.do_in_store(&look);
+    rig.save(ANN, 1, "page 7");
+    rig.serve();
+    rig.on(old);
+    rig.pass_served(millis(1_500));
+    rig.save(ANN, 2, "page 8");
+    rig.pass_served(millis(100));
+    let told = rig.told();
+    assert!(matches!(saved(&told, 2), Some(SaveOutcome::Saved { .. })), "{told:?}");
+    assert_eq!(loss(&told, ANN), None);
+}
+
+#[test]
+fn s22_s26_the_last_save_goes_on_when_the_lease_is_found_to_run_out() {
+    for through_here in [false, true] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        rig.arrive(BOB, terms());
+        rig.pass(secs(6));
+        let renewal = rig.request();
+        rig.break_softly(&grant);
+        rig.save(ANN, 1, "page 7");
+        rig.release_of(ANN, &grant);
+        if through_here {
+            rig.on(Event::LeaseBroken { ends_now: false });
+        } else {
+            rig.serve_one(&renewal);
+        }
+        let told = rig.told();
+        assert_eq!(loss(&told, ANN), None, "{told:?}");
+        rig.pass_served(millis(2_500));
+        let told = rig.told();
+        assert!(matches!(saved(&told, 1), Some(SaveOutcome::Saved { .. })), "{told:?}");
+        assert_eq!(released(&told, ANN), Some(None));
+    }
+}

@@ -283,3 +283,75 @@ fn s16_s27_a_resume_here_answers_a_save_that_is_under_way() {
         Some("page 7")
     );
 }
+
+#[test]
+fn s26_the_last_save_waits_for_a_renewal_no_longer_than_for_its_answer() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    assert!(matches!(renewal, Action::SendRenew { .. }), "{renewal:?}");
+    rig.save(ANN, 1, "page 7");
+    rig.release_of(ANN, &grant);
+    assert!(rig.sent.is_empty(), "both go by the record's version");
+    // D/6 later the renewal is given up; its answer never comes.
+    rig.pass_served(millis(2_500));
+    let told = rig.told();
+    assert!(is_saved(saved(&told, 1)), "{told:?}");
+    assert_eq!(released(&told, ANN), Some(None));
+}
+
+#[test]
+fn s26_a_save_waits_no_longer_for_a_read_whose_answer_is_lost() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    rig.on(Event::RenewAnswered { request, answer: Err(Failure::Changed) });
+    let read = rig.request();
+    assert!(matches!(read, Action::SendRead { .. }), "{read:?}");
+    rig.save(ANN, 1, "page 7");
+    rig.release_of(ANN, &grant);
+    rig.pass_served(millis(2_500));
+    let told = rig.told();
+    assert!(is_saved(saved(&told, 1)), "{told:?}");
+    assert_eq!(released(&told, ANN), Some(None));
+}
+
+#[test]
+fn s25_a_read_from_before_a_save_does_not_take_it_back() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.arrive(BOB, terms());
+    // A renewal is given up, its answer comes late: the record is read to see why.
+    rig.pass(secs(6));
+    let Action::SendRenew { request, .. } = rig.request() else { panic!("no renewal") };
+    rig.save(ANN, 1, "page 7");
+    rig.pass(millis(2_500));
+    let save = rig.request();
+    assert!(matches!(save, Action::SendWrite { .. }), "{save:?}");
+    rig.on(Event::RenewAnswered { request, answer: Err(Failure::Changed) });
+    let read = rig.request();
+    let old = rig.do_in_store(&read);
+    rig.serve_one(&save);
+    assert!(is_saved(saved(&rig.told(), 1)));
+    rig.on(old);
+    rig.serve();
+    rig.release_of(ANN, &grant);
+    let handed = rig.granted(BOB);
+    assert_eq!(
+        handed.checkpoint.as_ref().map(text).map(|(value, _)| value).as_deref(),
+        Some("page 7")
+    );
+}
+
+#[test]
+fn s27_a_save_whose_repeat_came_first_is_not_told_as_not_done() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.save(ANN, 1, "page 7");
+    let save = rig.request();
+    // The network has repeated it: it is done, and answered as changed.
+    rig.do_in_store(&save);
+    rig.serve_one(&save);
+    let read = rig.request();
+    assert!(matches!(read, Action::SendRead { .. }), "{read:?}");
+    rig.on(Event::LeaseBroken { ends_now: true });
+    assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Unknown));
+}
