@@ -91,7 +91,7 @@ impl Coordinator {
             let view = self.shared.look(&path).await;
             let record = self.shared.merged(&path, Some(stored), view.as_ref(), None);
             let in_state = request.states.is_empty() || request.states.contains(&record.state);
-            if in_state && record.record.labels.have(&request.labels) {
+            if in_state && record.has_labels(&request.labels) {
                 records.push(record);
             }
         }
@@ -196,6 +196,13 @@ pub struct LockWatch {
 }
 
 impl LockRecord {
+    /// Whether its record has all of these labels, with the same values.
+    #[must_use]
+    pub fn has_labels(&self, wanted: &Labels) -> bool {
+        let labels = self.record.labels.as_map();
+        wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
     /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same, whether
     /// it is known from here or from the store.
     pub(super) fn shows_the_same(&self, other: &Self) -> bool {
