@@ -106,7 +106,7 @@ async fn watch(client: &Client, request: WatchLocks, format: Format) -> anyhow::
                 output::next_result(format, || text, &WatchView::Gone(path.clone()))?;
             }
             // That all was told, or what a later version tells.
-            _ => {}
+            LocksEvent::Listed { .. } | _ => {}
         }
     }
     Err(UnavailableError("the sidecar has ended the watch: watch again".to_owned()).into())

@@ -103,7 +103,7 @@ impl Coordinator {
             records = page;
             records.retain(|record| {
                 let in_state = request.states.is_empty() || request.states.contains(&record.state);
-                in_state && record.record.labels.have(&request.labels) && visible(record)
+                in_state && record.has_labels(&request.labels) && visible(record)
             });
             if !records.is_empty() || list.continuation.is_none() {
                 break;
@@ -198,6 +198,13 @@ pub struct LockWatch {
 }
 
 impl LockRecord {
+    /// Whether its record has all of these labels, with the same values.
+    #[must_use]
+    pub fn has_labels(&self, wanted: &Labels) -> bool {
+        let labels = self.record.labels.as_map();
+        wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
     /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same, whether
     /// it is known from here or from the store.
     pub(super) fn shows_the_same(&self, other: &Self) -> bool {

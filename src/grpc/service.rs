@@ -184,7 +184,7 @@ impl LeaseService for Service {
         self.permit_list(&caller, &under)?;
         let service = self.clone();
         let is_shown = move |record: &LockRecord| {
-            record.record.labels.have(&labels) && service.may_see(&caller, record)
+            record.has_labels(&labels) && service.may_see(&caller, record)
         };
         let watch = answered(self.coordinator.watch_locks(&under, Box::new(is_shown)))?;
         Ok(Response::new(Box::pin(streams::watch_locks(watch, &self.coordinator))))

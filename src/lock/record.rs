@@ -75,12 +75,6 @@ impl Labels {
         Ok(Self(labels))
     }
 
-    /// Whether all of `wanted` are among these, with the same values.
-    #[must_use]
-    pub fn have(&self, wanted: &Self) -> bool {
-        wanted.0.iter().all(|(key, value)| self.0.get(key) == Some(value))
-    }
-
     /// The pairs.
     #[must_use]
     pub const fn as_map(&self) -> &BTreeMap<String, String> {

@@ -109,17 +109,18 @@ async fn s19_all_mistakes_are_named_at_once() {
     assert_eq!(fields(&refused), ["spec.key.function", "spec.wait", "spec.holder"]);
 }
 
+macro_rules! refused {
+    ($client:ident, $refusals:ident, $rpc:ident, $($field:literal: $request:expr),+) => {
+        $($refusals.push(($field, $client.$rpc($request).await.unwrap_err()));)+
+    };
+}
+
 async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
     let mut client = sidecar.client.clone();
     let id = || "no-such-id".to_owned();
-    let mut refusals = Vec::new();
-    macro_rules! refused {
-        ($rpc:ident, $($field:literal: $request:expr),+) => {
-            $(refusals.push(($field, client.$rpc($request).await.unwrap_err()));)+
-        };
-    }
-    refused!(acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None });
-    refused!(hold_lease,
+    let mut refusals = of_lists(sidecar).await;
+    refused!(client, refusals, acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None });
+    refused!(client, refusals, hold_lease,
         "start": HoldLeaseRequest { start: None },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
             attempt_id: "attempt-1".to_owned(), ..Resume::default() })) },
@@ -129,19 +130,19 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             resume_token: "made up".to_owned(), attempt_id: "x".repeat(65), ..Resume::default() })) },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
             resume_token: "made up".to_owned(), told_valid_until: None, attempt_id: "attempt-1".to_owned() })) });
-    refused!(release_lease,
+    refused!(client, refusals, release_lease,
         "lease_id": ReleaseLeaseRequest::default(),
         "lease_id": ReleaseLeaseRequest { lease_id: id(), ..ReleaseLeaseRequest::default() });
-    refused!(extend_lease,
+    refused!(client, refusals, extend_lease,
         "lease_id": ExtendLeaseRequest { lease_id: id(), max_hold: seconds(1), generation: 0 },
         "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: None, generation: 0 },
         "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: seconds(86_401), generation: 0 });
-    refused!(report_progress,
+    refused!(client, refusals, report_progress,
         "lease_id": ReportProgressRequest { lease_id: id(), generation: 0 });
-    refused!(get_hold,
+    refused!(client, refusals, get_hold,
         "lease_id": GetHoldRequest::default(),
         "lease_id": GetHoldRequest { lease_id: id(), generation: 0 });
-    refused!(get_lock,
+    refused!(client, refusals, get_lock,
         "lock": GetLockRequest::default(),
         "lock": GetLockRequest { lock: Some(LockSelector::default()), ..GetLockRequest::default() },
         "lock.lock_path": GetLockRequest { lock: by_path("no-slash"), ..GetLockRequest::default() },
@@ -150,8 +151,27 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             ..GetLockRequest::default() },
         "lock.permit": GetLockRequest { lock: by_key("nightly").map(|lock| LockSelector {
             permit: 1, ..lock }), ..GetLockRequest::default() });
-    refused!(watch_lock, "lock": WatchLockRequest { lock: None });
-    refused!(list_locks,
+    refused!(client, refusals, watch_lock, "lock": WatchLockRequest { lock: None });
+    refused!(client, refusals, check_token,
+        "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 0 },
+        "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 1 << 53 });
+    refused!(client, refusals, break_lock,
+        "reason": BreakLockRequest { lock: by_key("nightly"), ..BreakLockRequest::default() },
+        "reason": BreakLockRequest { lock: by_key("nightly"), reason: "x".repeat(513),
+            ..BreakLockRequest::default() },
+        "mode": BreakLockRequest { lock: by_key("nightly"), reason: "why".to_owned(), mode: 9,
+            ..BreakLockRequest::default() },
+        "broken_by": BreakLockRequest { lock: by_key("nightly"), reason: "why".to_owned(),
+            broken_by: "x".repeat(257), ..BreakLockRequest::default() });
+    refused!(client, refusals, resolve_path, "key": ResolvePathRequest { key: None });
+    refusals
+}
+
+/// The refusals of what asks for many locks.
+async fn of_lists(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
+    let mut client = sidecar.client.clone();
+    let mut refusals = Vec::new();
+    refused!(client, refusals, list_locks,
         "host_id": ListLocksRequest { under: Some(Under::HostId("UPPER".to_owned())),
             ..ListLocksRequest::default() },
         "labels": ListLocksRequest { labels: [("a b".to_owned(), String::new())].into(),
@@ -163,25 +183,13 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             ..ListLocksRequest::default() },
         "page_token": ListLocksRequest { page_token: "x".repeat(10_000),
             ..ListLocksRequest::default() });
-    refused!(watch_locks,
+    refused!(client, refusals, watch_locks,
         "labels": WatchLocksRequest { labels: [("a b".to_owned(), String::new())].into(),
             ..WatchLocksRequest::default() },
         "prefix": WatchLocksRequest { under: Some(watch_locks_request::Under::Prefix(
             "elsewhere/".to_owned())), ..WatchLocksRequest::default() },
         "host_id": WatchLocksRequest { under: Some(watch_locks_request::Under::HostId(
             "UPPER".to_owned())), ..WatchLocksRequest::default() });
-    refused!(check_token,
-        "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 0 },
-        "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 1 << 53 });
-    refused!(break_lock,
-        "reason": BreakLockRequest { lock: by_key("nightly"), ..BreakLockRequest::default() },
-        "reason": BreakLockRequest { lock: by_key("nightly"), reason: "x".repeat(513),
-            ..BreakLockRequest::default() },
-        "mode": BreakLockRequest { lock: by_key("nightly"), reason: "why".to_owned(), mode: 9,
-            ..BreakLockRequest::default() },
-        "broken_by": BreakLockRequest { lock: by_key("nightly"), reason: "why".to_owned(),
-            broken_by: "x".repeat(257), ..BreakLockRequest::default() });
-    refused!(resolve_path, "key": ResolvePathRequest { key: None });
     refusals
 }
 

@@ -22,4 +22,5 @@ mod loopholes;
 mod rig;
 mod streams;
 mod told;
+mod visible;
 mod watching;

@@ -370,11 +370,9 @@ impl LeaseService for Service {
         &self,
         _request: Request<GetServerInfoRequest>,
     ) -> Answer<GetServerInfoResponse> {
-        Ok(Response::new(GetServerInfoResponse {
-            version: "9.8.7".to_owned(),
-            features: vec!["notice".to_owned()],
-            ..GetServerInfoResponse::default()
-        }))
+        let (version, features) = ("9.8.7".to_owned(), vec!["notice".to_owned()]);
+        let info = GetServerInfoResponse { version, features, ..GetServerInfoResponse::default() };
+        Ok(Response::new(info))
     }
 
     async fn check_token(&self, request: Request<CheckTokenRequest>) -> Answer<CheckTokenResponse> {
@@ -396,9 +394,7 @@ impl LeaseService for Service {
         &self,
         request: Request<ResolvePathRequest>,
     ) -> Answer<ResolvePathResponse> {
-        Ok(Response::new(ResolvePathResponse {
-            lock_path: request.into_inner().key.unwrap_or_default().function,
-            ..ResolvePathResponse::default()
-        }))
+        let lock_path = request.into_inner().key.unwrap_or_default().function;
+        Ok(Response::new(ResolvePathResponse { lock_path, ..ResolvePathResponse::default() }))
     }
 }

@@ -136,16 +136,12 @@ async fn a_wait_survives_a_restart_of_the_sidecar_and_what_never_waited_does_not
 #[tokio::test]
 async fn s37_a_sidecar_that_does_not_know_an_endless_wait_is_released_and_an_error() {
     let mut bench = Bench::new().await;
-    let unknown = |event| match event {
-        Event::Granted(grant) => Event::Granted(proto::Grant { understood: None, ..grant }),
-        other => other,
-    };
+    let Event::Granted(granted) = grant(validity(OURS, 1_058, 58)) else { panic!() };
+    let granted = Event::Granted(proto::Grant { understood: None, ..granted });
     let waiting = Event::Waiting(proto::Waiting::default());
-    for (event, released) in [
-        (unknown(grant(validity(OURS, 1_058, 58))), true),
-        (Event::Busy(proto::Busy::default()), false),
-        (waiting, false),
-    ] {
+    for (event, released) in
+        [(granted, true), (Event::Busy(proto::Busy::default()), false), (waiting, false)]
+    {
         let spec = LeaseSpec::new("f", "");
         let endless = tokio::spawn(bench.client.hold(spec).until_granted());
         let call = bench.sidecar.hold().await;

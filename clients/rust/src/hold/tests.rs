@@ -332,3 +332,19 @@ async fn an_answer_that_tells_of_the_loss_ends_the_hold() {
     assert!(!guard.is_valid());
     assert_eq!(loss(&guard).await.reason, LossReason::NoProgress);
 }
+
+#[tokio::test]
+async fn an_answer_that_tells_of_a_release_ends_the_belief() {
+    use tonic::Status;
+    use tonic_types::{ErrorDetails, StatusExt as _};
+    let mut bench = Bench::new().await;
+    let (guard, _call, _events) = held_here(&mut bench).await;
+    let mut details = ErrorDetails::new();
+    details.set_error_info("HOLD_RELEASED", "leasehold.dev", std::collections::HashMap::new());
+    let status = Status::with_error_details(tonic::Code::FailedPrecondition, "released", details);
+    bench.sidecar.script.lock().unwrap().report = Some(Err(status));
+    let error = guard.report_progress().await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::HoldReleased));
+    assert!(!guard.is_valid());
+    assert_eq!(loss(&guard).await.reason, LossReason::Unknown);
+}
