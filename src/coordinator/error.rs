@@ -82,8 +82,11 @@ pub enum CallError {
     /// The resume token is not one of ours.
     #[error("the resume token cannot be read; give it exactly as it was granted")]
     ResumeToken,
-    /// The page token is not one of ours.
-    #[error("the page token cannot be read; give it exactly as the page before had it")]
+    /// The page token is not of this listing of this process.
+    #[error(
+        "the page token is not one that this sidecar gave for this listing: it may be from another sidecar, from before \
+         a restart, or of another host_id or prefix; list again from the first page, without a token"
+    )]
     PageToken,
     /// The lock does not exist.
     #[error("the lock {path} does not exist")]

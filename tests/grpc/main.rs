@@ -9,6 +9,7 @@
 
 mod access;
 mod certificates;
+mod checkpoints;
 mod errors;
 mod health;
 mod holds;

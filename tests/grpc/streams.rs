@@ -149,6 +149,9 @@ async fn s17_a_broken_lock_tells_its_holder_why_and_by_whom() {
     let record = answer.record.unwrap();
     assert_eq!(record.state(), LockState::Breaking);
     assert_eq!(record.break_note.unwrap().reason, "the node is on fire");
+    // S22: it has until the end of its validity to finish.
+    let Event::Revoked(revoked) = next(&mut stream).await else { panic!() };
+    assert_eq!(revoked.break_note.unwrap().reason, "the node is on fire");
     let Event::Lost(lost) = next(&mut stream).await else { panic!() };
     assert_eq!(lost.reason(), LossReason::Broken);
     let note = lost.break_note.unwrap();

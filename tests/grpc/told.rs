@@ -5,8 +5,7 @@ use std::time::Duration;
 use leasehold::time::Clock as _;
 use leasehold_client::proto::{
     AcquireLeaseRequest, ErrorReason, ExtendLeaseRequest, GetHoldRequest, GetHoldResponse,
-    GetServerInfoRequest, HoldState, Resume, SaveCheckpointRequest, Understood,
-    hold_lease_request::Start,
+    GetServerInfoRequest, HoldState, Resume, Understood, hold_lease_request::Start,
 };
 use tonic::{Code, Status};
 
@@ -200,7 +199,7 @@ async fn a_sidecar_says_what_it_is() {
     assert_eq!(about.version, env!("CARGO_PKG_VERSION"));
     assert_eq!((about.host_id.as_str(), about.host_type.as_str()), (HOST_ID, "Keeper-A"));
     assert_eq!((about.layout.as_str(), about.store.as_str()), ("readable", "memory"));
-    assert_eq!(about.features, ["wait-without-end", "host-id-override"]);
+    assert_eq!(about.features, ["checkpoints", "notice", "wait-without-end", "host-id-override"]);
     let grant = sidecar.acquire(spec("nightly")).await;
     assert_eq!(about.boot_id, grant.validity.unwrap().valid_until.unwrap().boot_id);
     let limits = about.limits.unwrap();
@@ -208,17 +207,7 @@ async fn a_sidecar_says_what_it_is() {
     assert_eq!(limits.default_max_hold, seconds(600));
     assert_eq!(limits.default_lease_duration, seconds(60));
     assert_eq!((limits.holds, limits.waiters), (100, 100));
-    assert_eq!((limits.permits, limits.checkpoint_bytes), (1, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn checkpoints_are_not_kept_yet() {
-    let account = Account::new();
-    let sidecar = account.sidecar();
-    let lease_id = sidecar.acquire(spec("nightly")).await.lease_id;
-    let request = SaveCheckpointRequest { lease_id, generation: 0, value: vec![1] };
-    let refused = sidecar.client.clone().save_checkpoint(request).await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
+    assert_eq!((limits.permits, limits.checkpoint_bytes), (1, 2_048));
 }
 
 #[tokio::test(start_paused = true)]
