@@ -11,11 +11,11 @@ use crate::hold::{
     Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
     Stored,
 };
-use crate::lock::{Fields, LockPath};
+use crate::lock::{ETag, Fields, LeaseId, LockPath};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, StoreError, StoredLock, Write,
 };
-use crate::time::Instant;
+use crate::time::{Instant, UnixMillis};
 
 /// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
@@ -58,19 +58,9 @@ pub(super) fn send(
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
             let notes = inbox.clone();
-            // Without a hold here, a client waits that has one (S16).
-            let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
             spawn(inbox, async move {
-                let renewing = shared.store.renew(&path, lease_id, if_match);
-                let answer = shared.limited(urgency, timeout, renewing).await;
-                let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
-                // A hold looks for itself (S22).
-                if answer == Err(Failure::Broken)
-                    && valid_until.is_none()
-                    && let Some(note) = shared.break_note(&path).await
-                {
-                    notes.send(Command::NoteBreak(note));
-                }
+                let renew = (lease_id, if_match, timeout);
+                let answer = renew_in_time(&shared, &path, &notes, renew, valid_until).await;
                 Event::RenewAnswered { request, answer }
             });
         }
@@ -131,6 +121,28 @@ async fn acquire_and_read(
         created: acquired.created,
     });
     Event::AcquireAnswered { request, answer, read }
+}
+
+/// Renews a lease, before what is less urgent; without a hold here that is valid, a client waits that has one (S16).
+async fn renew_in_time(
+    shared: &Shared,
+    path: &LockPath,
+    notes: &Inbox,
+    (lease_id, if_match, timeout): (LeaseId, Option<ETag>, Duration),
+    valid_until: Option<Instant>,
+) -> Result<UnixMillis, Failure> {
+    let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
+    let renewing = shared.store.renew(path, lease_id, if_match);
+    let answer = shared.limited(urgency, timeout, renewing).await;
+    let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
+    // A hold looks for itself (S22).
+    if answer == Err(Failure::Broken)
+        && valid_until.is_none()
+        && let Some(note) = shared.break_note(path).await
+    {
+        notes.send(Command::NoteBreak(note));
+    }
+    answer
 }
 
 /// Reads a lock whose lease was broken, and the note beside it if that is asked for; all of it is left to its task.

@@ -12,6 +12,7 @@ mod error;
 mod failing;
 mod following;
 mod here;
+mod merged;
 mod names;
 mod observe;
 mod pacing;
@@ -45,11 +46,11 @@ pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
-    BreakResult, BusyAnswer, Capacity, CheckpointOutcome, Deadline, Extended, Gauges, Grant,
-    HeldLock, HoldEvent, HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector,
-    LockState, Outcome, Released, ResumeRequest, Saved, Target, TokenStatus, Validity,
-    WAIT_WITHOUT_END,
+    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldEvent,
+    HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome,
+    Released, ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
+pub use saves::{CheckpointOutcome, Saved};
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
@@ -62,7 +63,7 @@ use registry::{Ended, Registry};
 use task::{Command, HoldCall};
 
 use crate::hold::{CallerId, Terms};
-use crate::lock::{CheckpointValue, LeaseId, LockPath, Record};
+use crate::lock::{LeaseId, LockPath, Record};
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
 
@@ -210,64 +211,6 @@ impl Coordinator {
         let id = caller.id;
         self.admit(&path, Command::Resume(Box::new(caller), Box::new(resumed.resume)))?;
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
-    }
-
-    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13). `generation` is the
-    /// newest that the caller was answered with, if it knows it (S16).
-    ///
-    /// # Errors
-    /// When this sidecar never had a hold with the lease id, or forgot it.
-    pub async fn release(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-    ) -> Result<Released, CallError> {
-        self.release_saving(lease_id, generation, None).await.map(|(released, _)| released)
-    }
-
-    /// As [`Coordinator::release`]; a checkpoint is saved before, and the hold is released whatever becomes of it (S26).
-    ///
-    /// # Errors
-    /// When this sidecar never had a hold with the lease id, or forgot it; when locks have no checkpoints here.
-    pub async fn release_saving(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-        checkpoint: Option<CheckpointValue>,
-    ) -> Result<(Released, Option<CheckpointOutcome>), CallError> {
-        if checkpoint.is_some() {
-            self.check_checkpoints("checkpoint")?;
-        }
-        let before = |registry: &Registry| {
-            let ended = registry.ended(lease_id, generation);
-            ended.map(released_before).ok_or_else(|| registry.unknown_lease())
-        };
-        let (save, saved) = match checkpoint {
-            Some(value) => {
-                let (reply, saved) = oneshot::channel();
-                (Some((value, reply)), Some(saved))
-            }
-            None => (None, None),
-        };
-        let (reply, answer) = oneshot::channel();
-        {
-            let registry = self.shared.registry();
-            if let Some(entry) = registry.hold(lease_id) {
-                let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
-                if registry.send(&entry.path, command).is_err() {
-                    return Err(registry.unknown_lease());
-                }
-            } else {
-                drop((save, reply));
-            }
-        }
-        // No hold, or the task failed under it: its holds are lost.
-        let released = answer.await.or_else(|_| before(&self.shared.registry()))?;
-        let saved = match saved {
-            Some(saved) => Some(saves::outcome(saved.await.ok(), &released)),
-            None => None,
-        };
-        Ok((released, saved))
     }
 
     /// Sets a new `max_hold`, counted from now (S11).

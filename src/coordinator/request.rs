@@ -116,35 +116,6 @@ pub struct Grant {
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// A checkpoint was saved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saved {
-    /// The version that the store has.
-    pub version: u64,
-    /// Until when the holder may act.
-    pub validity: Validity,
-}
-
-/// What became of a checkpoint that came with a release (S26).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CheckpointOutcome {
-    /// The store has it.
-    Saved {
-        /// Its version.
-        version: u64,
-    },
-    /// The store does not have it.
-    NotSaved {
-        /// Why, for people.
-        detail: String,
-    },
-    /// The old one stands or the new one (S27).
-    Unknown {
-        /// Why, for people.
-        detail: String,
-    },
-}
-
 /// A hold that is not over, as this sidecar knows it.
 #[derive(Clone, Debug)]
 pub struct HeldLock {

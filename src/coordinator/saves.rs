@@ -6,11 +6,42 @@ use tokio::sync::oneshot;
 
 use super::Coordinator;
 use super::error::CallError;
-use super::request::{CheckpointOutcome, HoldEvent, Released, Saved, Validity};
+use super::registry::Registry;
+use super::released_before;
+use super::request::{HoldEvent, Released, Validity};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome};
 use crate::lock::{CheckpointValue, FencingToken, LeaseId};
 use crate::time::Instant;
+
+/// A checkpoint was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The version that the store has.
+    pub version: u64,
+    /// Until when the holder may act.
+    pub validity: Validity,
+}
+
+/// What became of a checkpoint that came with a release (S26).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointOutcome {
+    /// The store has it.
+    Saved {
+        /// Its version.
+        version: u64,
+    },
+    /// The store does not have it.
+    NotSaved {
+        /// Why, for people.
+        detail: String,
+    },
+    /// The old one stands or the new one (S27).
+    Unknown {
+        /// Why, for people.
+        detail: String,
+    },
+}
 
 /// A value to save, and where the outcome goes.
 pub(super) type SaveCall = (CheckpointValue, oneshot::Sender<SaveOutcome>);
@@ -39,6 +70,64 @@ impl Saves {
 }
 
 impl Coordinator {
+    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13). `generation` is the
+    /// newest that the caller was answered with, if it knows it (S16).
+    ///
+    /// # Errors
+    /// When this sidecar never had a hold with the lease id, or forgot it.
+    pub async fn release(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Result<Released, CallError> {
+        self.release_saving(lease_id, generation, None).await.map(|(released, _)| released)
+    }
+
+    /// As [`Coordinator::release`]; a checkpoint is saved before, and the hold is released whatever becomes of it (S26).
+    ///
+    /// # Errors
+    /// When this sidecar never had a hold with the lease id, or forgot it; when locks have no checkpoints here.
+    pub async fn release_saving(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        checkpoint: Option<CheckpointValue>,
+    ) -> Result<(Released, Option<CheckpointOutcome>), CallError> {
+        if checkpoint.is_some() {
+            self.check_checkpoints("checkpoint")?;
+        }
+        let before = |registry: &Registry| {
+            let ended = registry.ended(lease_id, generation);
+            ended.map(released_before).ok_or_else(|| registry.unknown_lease())
+        };
+        let (save, saved) = match checkpoint {
+            Some(value) => {
+                let (reply, saved) = oneshot::channel();
+                (Some((value, reply)), Some(saved))
+            }
+            None => (None, None),
+        };
+        let (reply, answer) = oneshot::channel();
+        {
+            let registry = self.shared.registry();
+            if let Some(entry) = registry.hold(lease_id) {
+                let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
+                if registry.send(&entry.path, command).is_err() {
+                    return Err(registry.unknown_lease());
+                }
+            } else {
+                drop((save, reply));
+            }
+        }
+        // No hold, or the task failed under it: its holds are lost.
+        let released = answer.await.or_else(|_| before(&self.shared.registry()))?;
+        let saved = match saved {
+            Some(saved) => Some(outcome(saved.await.ok(), &released)),
+            None => None,
+        };
+        Ok((released, saved))
+    }
+
     /// Replaces the lock's checkpoint; answers when the store has it (S24).
     ///
     /// # Errors

@@ -26,6 +26,7 @@ mod asked;
 mod bounds;
 mod callers;
 mod event;
+mod grant;
 mod granting;
 mod hand_over;
 mod handing;
@@ -43,6 +44,7 @@ mod renewal;
 mod renewing;
 mod resume;
 mod resuming;
+mod saved;
 mod saving;
 mod tenure;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::output::Output;
 use super::releasing::TAKEN;
 use super::resume::next_generation;
 use super::saving::end_saves;
-use super::validity::{cut_off, valid_until};
+use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
@@ -23,9 +23,9 @@ pub(super) struct Resuming {
     pub(super) caller: CallerId,
     pub(super) resume: Resume,
     step: Step,
-    flight: Flight,
+    pub(super) flight: Flight,
     /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     /// Until when the client may believe, also by a slow clock (S13).
     believed_until: Instant,
     store_clock: StoreClock,
@@ -385,25 +385,6 @@ impl Hold {
         self.late.forget(resuming.lease_id());
         let not_before = resuming.believed_until.max(output.now);
         self.state = State::Idle { not_before, retry: None };
-    }
-}
-
-impl Resuming {
-    /// Whether `caller` is the one that resumes.
-    pub(super) fn is_of(&self, caller: CallerId) -> bool {
-        self.caller == caller
-    }
-
-    pub(super) const fn lease_id(&self) -> LeaseId {
-        self.resume.lease_id
-    }
-
-    fn valid_until(&self, renewed: Instant) -> Instant {
-        self.bounds.limit(valid_until(renewed, self.resume.terms.lease_duration))
-    }
-
-    pub(super) fn poll_timeout(&self) -> Instant {
-        self.flight.at().min(self.resume.believed_until)
     }
 }
 
