@@ -59,8 +59,7 @@ impl Call {
             }
             Self::ReportProgress(client, lease_id) => {
                 let lease_id = lease_id.clone();
-                let request =
-                    ReportProgressRequest { lease_id, validity_only: false, generation: 0 };
+                let request = ReportProgressRequest { lease_id, generation: 0 };
                 client.report_progress(request).await.unwrap();
             }
         }
