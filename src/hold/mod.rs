@@ -37,6 +37,7 @@ mod late;
 mod memory;
 mod notice;
 mod output;
+mod phase;
 mod polling;
 mod releasing;
 mod renewal;
