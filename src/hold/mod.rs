@@ -38,13 +38,13 @@ mod late;
 mod memory;
 mod notice;
 mod output;
+mod phase;
 mod polling;
 mod releasing;
 mod renewal;
 mod renewing;
 mod resume;
 mod resuming;
-mod saved;
 mod saving;
 mod tenure;
 #[cfg(test)]

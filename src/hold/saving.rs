@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use super::action::{Action, SaveOutcome};
-use super::event::{CallerId, Request, SaveAsked, SaveId, StoreFailure};
-use super::held::{GracePeriod, Held, Phase};
+use super::acquisition::unexpected;
+use super::action::{Action, LossReason, SaveOutcome};
+use super::event::{CallerId, Failure, Request, SaveAsked, SaveId, StoreFailure};
+use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
 use super::output::Output;
+use super::releasing::TAKEN;
 use super::validity::cut_off;
-use super::{Flight, Hold, State};
+use super::{Flight, Hold, Known, State};
 use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields, Record, checkpoint_version_of};
 use crate::time::Instant;
+
+mod settling;
 
 /// The shortest time between two saves of a lock, except with a release (S26).
 const BETWEEN_SAVES: Duration = Duration::from_secs(1);
@@ -17,13 +21,13 @@ const BETWEEN_SAVES: Duration = Duration::from_secs(1);
 /// The saves of one hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Saving {
-    pub(super) under_way: Option<Writing>,
+    under_way: Option<Writing>,
     /// The newest value that waits for its turn, and everybody who is answered with its outcome (S26).
     next: Option<Save>,
     /// When a save was last begun.
     begun_at: Option<Instant>,
     /// The newest request when a save was last found to be stored: reads up to it may be from before.
-    pub(super) newest: Option<Request>,
+    newest: Option<Request>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,21 +38,21 @@ struct Save {
 
 /// A write whose outcome is not settled.
 #[derive(Clone, Debug)]
-pub(super) struct Writing {
-    pub(super) ids: Vec<SaveId>,
-    pub(super) checkpoint: Checkpoint,
+struct Writing {
+    ids: Vec<SaveId>,
+    checkpoint: Checkpoint,
     /// The name of the write, in the record if it was done (S27).
-    pub(super) write: String,
-    pub(super) if_match: ETag,
-    pub(super) fields: Fields,
-    pub(super) step: Step,
-    pub(super) flight: Flight,
+    write: String,
+    if_match: ETag,
+    fields: Fields,
+    step: Step,
+    flight: Flight,
     /// A try may have been done, or may yet be.
-    pub(super) uncertain: bool,
+    uncertain: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+enum Step {
     Write,
     /// The record is read to see whether the write was done.
     Settle,
@@ -121,7 +125,7 @@ pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
     }
 }
 
-pub(super) fn tell_saved(ids: &[SaveId], outcome: &SaveOutcome, output: &mut Output) {
+fn tell_saved(ids: &[SaveId], outcome: &SaveOutcome, output: &mut Output) {
     for id in ids {
         output.push(Action::TellSaved { id: *id, outcome: outcome.clone() });
     }
@@ -248,6 +252,125 @@ impl Hold {
         };
         output.push(writing.request(request, held.lease_id, timeout));
         held.saving.get_or_insert_default().under_way = Some(writing);
+    }
+
+    /// A write was answered while the lock is held: that of a save, or one of long ago.
+    pub(super) fn save_answered(
+        &mut self,
+        mut held: Box<Held>,
+        request: Request,
+        answer: Result<ETag, Failure>,
+        output: &mut Output,
+    ) {
+        let lease_duration = held.renewal.lease_duration();
+        let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+        let expected =
+            |writing: &&mut Writing| writing.step == Step::Write && writing.flight.is(request);
+        let Some(writing) = under_way.filter(expected) else {
+            self.state = State::Held(held);
+            return;
+        };
+        match answer {
+            Ok(etag) => {
+                self.memory.known = Some(Known::new(etag, &writing.fields));
+                return self.saved(held, output);
+            }
+            // Ours, whose answer was lost, or another's: the record says which (S27).
+            Err(Failure::Changed) => {
+                writing.step = Step::Settle;
+                writing.flight = Flight::Waiting { at: output.now };
+            }
+            Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
+                // S24: this try was not done.
+                writing.flight = Flight::Waiting { at: output.now };
+                let (reason, detail) = match failure {
+                    Failure::Broken => (LossReason::Broken, BROKEN),
+                    Failure::Deleted => (LossReason::LockDeleted, DELETED),
+                    Failure::Taken
+                    | Failure::Contended
+                    | Failure::Changed
+                    | Failure::Unknown(_)
+                    | Failure::NotDone(_)
+                    | Failure::Refused(_) => (LossReason::Taken, TAKEN),
+                };
+                return self.lose_lease(held, reason, detail.to_owned(), output);
+            }
+            Err(Failure::Refused(store_failure)) if !writing.uncertain => {
+                return self.not_saved(held, &store_failure, output);
+            }
+            Err(failure) => {
+                writing.uncertain |= matches!(failure, Failure::Unknown(_));
+                let at = output.now + self.save_backoff(failure, lease_duration);
+                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+                if let Some(writing) = under_way {
+                    writing.flight = Flight::Waiting { at };
+                }
+            }
+        }
+        self.state = State::Held(held);
+    }
+
+    fn save_backoff(&mut self, failure: Failure, lease_duration: Duration) -> Duration {
+        let store_failure = match failure {
+            Failure::Unknown(store_failure)
+            | Failure::NotDone(store_failure)
+            | Failure::Refused(store_failure) => store_failure,
+            failure @ (Failure::Contended
+            | Failure::Changed
+            | Failure::Taken
+            | Failure::Broken
+            | Failure::Deleted) => unexpected("save", &failure),
+        };
+        self.backoff(&store_failure, lease_duration)
+    }
+
+    /// The store has the save that was under way.
+    fn saved(&mut self, mut held: Box<Held>, output: &mut Output) {
+        held.written_at = output.now;
+        if let Some(saving) = &mut held.saving {
+            saving.newest = Some(Request(self.requests));
+        }
+        Self::tell_done(&mut held, output);
+        self.after_save(held, output);
+    }
+
+    fn tell_done(held: &mut Held, output: &mut Output) {
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = saving.under_way.take()
+        {
+            let version = writing.checkpoint.version;
+            tell_saved(&writing.ids, &SaveOutcome::Saved { version }, output);
+        }
+    }
+
+    fn not_saved(&mut self, mut held: Box<Held>, failure: &StoreFailure, output: &mut Output) {
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = saving.under_way.take()
+        {
+            tell_saved(&writing.ids, &SaveOutcome::NotSaved(failure.clone()), output);
+        }
+        self.after_save(held, output);
+    }
+
+    /// A save is settled: a release that waited for it goes on (S26).
+    fn after_save(&mut self, mut held: Box<Held>, output: &mut Output) {
+        match held.phase {
+            Phase::LastSave { released } if !held.is_saving() => {
+                held.phase = Phase::Active;
+                self.end_hold(held, released, output);
+            }
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(_) => self.state = State::Held(held),
+        }
+    }
+
+    /// The lease runs out before the last save was settled: its outcome stays unknown, and the lease goes back.
+    pub(super) fn give_up_last_save(&mut self, held: Box<Held>, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
+        let reply = Some(held.caller);
+        self.give_back(*held, reply, output);
     }
 }
 

@@ -306,6 +306,11 @@ impl Checks {
         }
     }
 
+    /// Whether a caller's lease may have run out for its sidecar's clock, or was ended at once (S3, S17).
+    fn is_excused(&self, caller: CallerId) -> bool {
+        self.truth.leases.get(&caller).is_some_and(|lease| self.broken.contains(lease))
+    }
+
     /// What is told must be so (S3, S8, S13).
     fn check_truth(&mut self, sidecar: usize, action: &Action) {
         let lie = match action {
@@ -317,7 +322,9 @@ impl Checks {
             Action::TellAtRisk { .. } if self.mode == Mode::Clocks => {
                 Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
             }
-            Action::TellLost { caller, reason, .. } => self.truth.lost(*caller, *reason),
+            Action::TellLost { caller, reason, .. } if !self.is_excused(*caller) => {
+                self.truth.lost(*caller, *reason)
+            }
             Action::TellReleased { caller, .. } => self.truth.released(sidecar, *caller),
             _ => None,
         };

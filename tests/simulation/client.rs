@@ -201,14 +201,6 @@ impl World {
         grant.is_some_and(|grant| self.checks.broken.contains(&grant.lease_id))
     }
 
-    /// Freezes the processes of some clients.
-    pub(crate) fn pause_client(&mut self, pause: Duration) {
-        let until = self.now + pause;
-        for client in self.clients.iter_mut().rev().take(4) {
-            client.paused_until = client.paused_until.max(until);
-        }
-    }
-
     pub(crate) fn set_belief(&mut self, index: usize, until: Instant) {
         if self.story.trace.is_some() {
             self.trace_belief(index, until);

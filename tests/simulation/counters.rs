@@ -67,6 +67,8 @@ pub(crate) struct Counters {
     came: BTreeMap<u32, u64>,
     /// Those that were told as stored, and when, as saves go by.
     acknowledged: BTreeMap<u32, u32>,
+    /// Those that went with a deletion, or for an older copy: they may be told as stored yet.
+    gone: BTreeSet<u32>,
     /// Those that were told as not done.
     refused: BTreeSet<u32>,
     /// The checkpoint in the store, and the greatest version there ever was.
@@ -210,6 +212,7 @@ impl Counters {
         if checkpoint != self.newest {
             let log = log_of(checkpoint.as_ref());
             self.acknowledged.retain(|save, _| log.contains(save));
+            self.gone.extend(self.stored.iter().filter(|save| !log.contains(save)));
             self.newest = checkpoint;
         }
     }
@@ -267,7 +270,7 @@ impl Counters {
             SaveOutcome::Saved { version } => {
                 self.count("saves: stored");
                 let stored = self.stored.contains(&save);
-                if stored {
+                if stored && !self.gone.contains(&save) {
                     self.acknowledged.insert(save, self.last);
                 }
                 // One that came later, and whose client did not wait for this one, may have taken its place (S26).

@@ -104,6 +104,14 @@ impl World {
         self.storage.set_back(by, self.now);
     }
 
+    /// Freezes the processes of some clients.
+    pub(crate) fn pause_client(&mut self, pause: Duration) {
+        let until = self.now + pause;
+        for client in self.clients.iter_mut().rev().take(4) {
+            client.paused_until = client.paused_until.max(until);
+        }
+    }
+
     fn drain(&mut self, index: usize) {
         self.sidecars[index].ends = true;
         let ends = self.clocks[index].read(self.now + DRAIN);

@@ -16,8 +16,8 @@ use crate::world::{State, World};
 const LONGEST_END: Duration = Duration::from_secs(60);
 /// The longest that a request is waited for (S7).
 const CUT_OFF: Duration = Duration::from_secs(5);
-/// Timers are as fine as a millisecond, and clocks differ by a hundredth at most.
-const TICK: Duration = Duration::from_millis(100);
+/// Timers are as fine as a millisecond, messages have a way to go, and clocks differ by a hundredth at most.
+pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A hand-over that is under way.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use leasehold::coordinator::{
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::BreakNote;
 
-use crate::hand_over;
+use crate::hand_over::{self, TICK};
 use crate::lease::{End, Given, State as LeaseState};
 use crate::promises::{self, Wants};
 use crate::resuming::is_to_come_again;
@@ -16,8 +16,6 @@ use crate::world::State;
 
 /// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
 const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);
-/// Timers are as fine as a millisecond, and messages have a way to go.
-const TICK: Duration = Duration::from_millis(100);
 /// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
 /// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.
 const MEMORY: Duration = Duration::from_secs(5 + 5 + 5 + 10);
@@ -90,7 +88,7 @@ pub(crate) fn judge(
             (at_risk && warned).then(wrong).flatten()
         }
         (Some(Told::Held { token, until: known, .. }), HoldEvent::Revoked { validity, .. }) => {
-            revoked(state, stream, (*token, *known), until(validity))
+            promises::revoked(state, stream, (*token, *known), until(validity))
         }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, break_note, .. }) => {
             ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now)
@@ -122,22 +120,6 @@ pub(crate) fn judge(
             | HoldEvent::Released(_),
         ) => wrong(),
     }
-}
-
-/// S22: a holder is told once that its lease was broken and runs out, and it keeps what it was told before.
-fn revoked(
-    state: &mut State,
-    stream: Stream<'_>,
-    (token, known): (u64, Duration),
-    until: Duration,
-) -> Option<String> {
-    state.story.count("told: revoked");
-    if !state.checks.revoked.insert(stream.number) {
-        return Some(format!("S22: {token} is told twice that it is revoked"));
-    }
-    // An extension may have ended the hold sooner than its holder was told before.
-    (until > known + TICK)
-        .then(|| format!("S22: {token} is revoked until {until:?}, and was valid until {known:?}"))
 }
 
 /// S15: where a replacement follows, nobody is told draining.

@@ -236,19 +236,42 @@ fn s22_s26_a_save_after_a_notice_waits_for_no_renewal() {
 
 #[test]
 fn s22_a_look_from_before_a_save_does_not_take_it_back() {
-    let (mut rig, _) = with_notice();
+    let (mut rig, grant) = with_notice();
     rig.pass(millis(1_000));
     let look = rig.request();
     let old = rig.do_in_store(&look);
     rig.save(ANN, 1, "page 7");
     rig.serve();
     rig.on(old);
-    rig.pass_served(millis(1_500));
     rig.save(ANN, 2, "page 8");
-    rig.pass_served(millis(100));
+    rig.release_of(ANN, &grant);
+    rig.serve();
     let told = rig.told();
     assert!(matches!(saved(&told, 2), Some(SaveOutcome::Saved { .. })), "{told:?}");
-    assert_eq!(loss(&told, ANN), None);
+    assert_eq!((loss(&told, ANN), released(&told, ANN)), (None, Some(None)));
+}
+
+#[test]
+fn s13_what_is_renewed_before_the_notice_is_told() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(6));
+    let first = rig.request();
+    let late = rig.do_in_store(&first);
+    // It is given up, and the next one meets the broken lease.
+    rig.pass(secs(3));
+    rig.break_softly(&grant);
+    let second = rig.request();
+    rig.serve_one(&second);
+    rig.on(late);
+    let told = rig.told();
+    let renewed = told.iter().find_map(|action| match action {
+        Action::TellRenewed { valid_until, .. } => Some(*valid_until),
+        _ => None,
+    });
+    assert!(renewed.is_some(), "{told:?}");
+    assert_eq!(rig.hold.validity(ANN), renewed);
+    rig.serve();
+    assert_eq!(revoked(&rig.told(), ANN), renewed);
 }
 
 #[test]

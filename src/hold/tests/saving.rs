@@ -355,3 +355,22 @@ fn s27_a_save_whose_repeat_came_first_is_not_told_as_not_done() {
     rig.on(Event::LeaseBroken { ends_now: true });
     assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Unknown));
 }
+
+#[test]
+fn s13_a_release_after_an_unsettled_save_is_not_told_as_a_loss() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.save(ANN, 1, "page 7");
+    let save = rig.request();
+    rig.do_in_store(&save);
+    rig.release_of(ANN, &grant);
+    // No answer comes until the validity is over; then the release meets the record that the save has changed.
+    rig.pass(grant.valid_until - rig.at());
+    assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Unknown));
+    let release = rig.sent.pop_back().unwrap();
+    assert!(matches!(release, Action::SendRelease { .. }), "{release:?}");
+    rig.sent.clear();
+    rig.serve_one(&release);
+    rig.pass_failing(secs(5));
+    let told = rig.told();
+    assert_eq!((loss(&told, ANN), released(&told, ANN)), (None, Some(None)), "{told:?}");
+}
