@@ -24,6 +24,7 @@ type Client struct {
 	pool           *pool
 	clock          clock
 	releaseTimeout time.Duration
+	pacing         pacing
 
 	mutex  sync.Mutex
 	closed bool
@@ -32,7 +33,7 @@ type Client struct {
 
 func newClient(pool *pool, clock clock, releaseTimeout time.Duration) *Client {
 	return &Client{
-		pool: pool, clock: clock, releaseTimeout: releaseTimeout, holds: map[*Hold]struct{}{},
+		pool: pool, clock: clock, releaseTimeout: releaseTimeout, pacing: newPacing(), holds: map[*Hold]struct{}{},
 	}
 }
 
