@@ -17,8 +17,9 @@ import (
 // must end soon then: past the end of validity somebody else may hold the lock.
 //
 // Errors: [*BusyError] if the lock was not acquired, and what [Client.Hold] gives; then work was not run. After that
-// the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, or a
-// [*ReleaseError] if the release was not confirmed.
+// the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, a
+// [*ReleaseError] if the release was not confirmed, or a [*CheckpointError] if work released with a checkpoint that was
+// not saved.
 func (c *Client) WithLock(
 	ctx context.Context, spec LeaseSpec, work func(ctx context.Context, hold *Hold) error,
 ) (err error) {

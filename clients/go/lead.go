@@ -46,7 +46,8 @@ func (p pacing) pause(failures int) time.Duration {
 // The context of a term is that of its hold: it is cancelled when the lock is lost, and the function must return soon then.
 // What it returns decides:
 //
-//   - nil or an error of the cancellation, from a term that was lost or revoked ([Hold.Revoked]): Lead goes on with the next term;
+//   - nil or an error of the cancellation, from a term that was lost or revoked ([Hold.Revoked]): Lead goes on with the
+//     next term;
 //   - nil otherwise: the lock is released, and Lead returns nil;
 //   - any other error: the lock is released, and Lead returns the error.
 //
