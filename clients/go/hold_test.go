@@ -97,7 +97,7 @@ func TestEventsComeInTheirOrder(t *testing.T) {
 	b.clock.advance(3)
 	call.tell(renewed(validity(ours, 1_059, 58)))
 	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_AtRisk{AtRisk: &leaseholdv1.AtRisk{
-		Validity: validity(ours, 1_059, 57), Cause: "STORE_UNAVAILABLE", Detail: "no route",
+		Validity: validity(ours, 1_059, 57), Cause: leaseholdv1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, Detail: "no route",
 	}}})
 	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Recovered{
 		Recovered: &leaseholdv1.Recovered{Validity: validity(ours, 1_060, 57)},
@@ -221,7 +221,7 @@ func TestS21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing(t *test
 	b.clock.advance(30)
 	eventually(t, "the answer counts from the question", func() bool { return hold.Remaining() == 50*time.Second })
 	for _, call := range b.sidecar.calls() {
-		if call != "report validity_only=true of generation 1" {
+		if call != "get hold of generation 1" {
 			t.Error(call)
 		}
 	}
@@ -273,7 +273,7 @@ func TestS11ProgressIsReportedAndItsAnswerCounts(t *testing.T) {
 	if err := hold.Extend(t.Context(), 90*time.Second); err != nil || hold.Remaining() != 90*time.Second {
 		t.Error(err, hold.Remaining())
 	}
-	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "report validity_only=false of generation 1; extend lease-1 of generation 1" {
+	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "report of generation 1; extend lease-1 of generation 1" {
 		t.Error(calls)
 	}
 }

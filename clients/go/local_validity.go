@@ -57,6 +57,26 @@ func (v *localValidity) takeIn(validity *leaseholdv1.Validity, sent *BootInstant
 	*v = localValidity{until, asOf, validity.GetValidUntil(), sameKernel, longerHeard}
 }
 
+// localDeadline is a moment that the sidecar told, as this client counts it on its own clock (S21). The zero value: none
+// was told.
+type localDeadline struct {
+	at    BootInstant
+	asOf  BootInstant
+	known bool
+}
+
+// takeIn takes in a moment, as localValidity takes in an end of validity. An absent one changes nothing.
+func (d *localDeadline) takeIn(deadline *leaseholdv1.Deadline, sent *BootInstant, now BootInstant, bootID string) {
+	if deadline == nil {
+		return
+	}
+	as := &leaseholdv1.Validity{ValidUntil: deadline.GetAt(), ValidFor: deadline.GetAfter()}
+	at, asOf, _, counts := readValidity(as, sent, now, bootID)
+	if counts && asOf >= d.asOf {
+		*d = localDeadline{at, asOf, true}
+	}
+}
+
 // readValidity says what a validity means on our clock; counts is false if nothing can be counted from it.
 func readValidity(
 	validity *leaseholdv1.Validity, sent *BootInstant, now BootInstant, bootID string,

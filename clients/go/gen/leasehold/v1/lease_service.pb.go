@@ -1016,8 +1016,9 @@ type ListLocksRequest struct {
 	// The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
 	// without being the last one. Default (0): 100.
 	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-	// that this service did not return is INVALID_ARGUMENT.
+	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+	// this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+	// the first page.
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only those whose record has all of these labels, with these values. Default: all.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -2123,7 +2124,7 @@ type BreakLockResponse struct {
 	Outcome BreakOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=leasehold.v1.BreakOutcome" json:"outcome,omitempty"`
 	// How long until the lock is available; with outcome BREAKING only.
 	FreeIn *durationpb.Duration `protobuf:"bytes,2,opt,name=free_in,json=freeIn,proto3" json:"free_in,omitempty"`
-	// What is known of the lock after the break.
+	// What is known of the lock after the break, if it could be read and the caller may read it.
 	Record        *LockRecord `protobuf:"bytes,3,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2365,7 +2366,7 @@ type GetServerInfoResponse struct {
 	HostType string `protobuf:"bytes,6,opt,name=host_type,json=hostType,proto3" json:"host_type,omitempty"`
 	// How lock names are made from keys: `readable`, `webjobs` or `hashed`.
 	Layout string `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`
-	// The kind of store, as the configuration names it: `azure`, `embedded` or `memory`.
+	// The kind of store: `azure`, `sqlite` or `memory`.
 	Store         string `protobuf:"bytes,8,opt,name=store,proto3" json:"store,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2474,7 +2475,7 @@ type ServerLimits struct {
 	Holds uint32 `protobuf:"varint,5,opt,name=holds,proto3" json:"holds,omitempty"`
 	// The greatest number of callers that wait at a time.
 	Waiters uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
-	// The greatest number of streams of one connection; 0 where nothing limits it.
+	// The greatest number of streams of one connection.
 	StreamsPerConnection uint32 `protobuf:"varint,7,opt,name=streams_per_connection,json=streamsPerConnection,proto3" json:"streams_per_connection,omitempty"`
 	// The greatest number of permits of a lock; 1 where the layout allows no more.
 	Permits uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
