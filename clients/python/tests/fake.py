@@ -131,10 +131,12 @@ class FakeSidecar(LeaseServiceServicer):
         self.asked: list[str] = []
         self.metadata: list[tuple[str, str | bytes]] = []
         self.report: hold_pb2.Validity | Refusal = validity(OURS, 1_058, 58)
+        self.info = wire.GetHoldResponse(state=wire.HOLD_STATE_HELD)
         self.release: Refusal | hold_pb2.ReleaseResult | None = None
         self.on_release: Callable[[], object] = lambda: None
         self.pages: list[wire.ListLocksResponse] = []
         self.watches = 0
+        self.changes: list[list[wire.WatchLocksResponse]] = []
         self.is_deaf = False
         self.watch_stays_open = False
         self.answer: Any = None
@@ -169,11 +171,23 @@ class FakeSidecar(LeaseServiceServicer):
     async def ReportProgress(  # noqa: N802
         self, request: wire.ReportProgressRequest, context: Context
     ) -> wire.ReportProgressResponse:
-        self.asked.append(f"report validity_only={request.validity_only} of generation {request.generation}")
+        self.asked.append(f"report progress of generation {request.generation}")
+        return wire.ReportProgressResponse(validity=await self._reported(context))
+
+    async def GetHold(  # noqa: N802
+        self, request: wire.GetHoldRequest, context: Context
+    ) -> wire.GetHoldResponse:
+        self.asked.append(f"ask of generation {request.generation}")
+        answer = wire.GetHoldResponse()
+        answer.CopyFrom(self.info)
+        answer.validity.CopyFrom(await self._reported(context))
+        return answer
+
+    async def _reported(self, context: Context) -> hold_pb2.Validity:
         if isinstance(self.report, Refusal):
             await self.report.abort(context)
             raise AssertionError
-        return wire.ReportProgressResponse(validity=self.report)
+        return self.report
 
     async def ExtendLease(  # noqa: N802
         self, request: wire.ExtendLeaseRequest, context: Context
@@ -185,6 +199,7 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.ListLocksRequest, context: Context
     ) -> wire.ListLocksResponse:
         self.asked.append(f"list {request.page_token!r}")
+        self.requests.append(request)
         return self.pages[int(request.page_token or 0)]
 
     async def WatchLock(  # noqa: N802
@@ -206,7 +221,18 @@ class FakeSidecar(LeaseServiceServicer):
             await self.answer.abort(context)
         return self.answer
 
-    AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = _answered
+    AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = GetServerInfo = SaveCheckpoint = _answered
+
+    async def WatchLocks(  # noqa: N802
+        self, request: wire.WatchLocksRequest, context: Context
+    ) -> AsyncIterator[wire.WatchLocksResponse]:
+        self.requests.append(request)
+        for told in self.changes.pop(0) if self.changes else []:
+            yield told
+        if self.watch_stays_open:
+            await asyncio.Event().wait()
+        if isinstance(self.answer, Refusal):
+            await self.answer.abort(context)
 
 
 class Bench:

@@ -4,6 +4,7 @@ A lock alone does not keep a holder that was paused from acting late: check `hol
 the resource that the lock protects refuse fencing tokens smaller than it has seen.
 """
 
+from leasehold._answers import Break, ResolvedPath, TokenCheck
 from leasehold._async_client import AsyncClient
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
@@ -47,21 +48,9 @@ from leasehold._events import (
     Resumed,
     Waiting,
 )
+from leasehold._grants import Busy, Extension, Grant, Loss, ReleaseResult, Validity
 from leasehold._hold import BaseHold, current_hold
-from leasehold._records import (
-    Break,
-    BreakNote,
-    Busy,
-    Extension,
-    Grant,
-    LockKey,
-    LockRecord,
-    Loss,
-    ReleaseResult,
-    ResolvedPath,
-    TokenCheck,
-    Validity,
-)
+from leasehold._records import BreakNote, LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
 from leasehold._sync_client import Client

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from leasehold._answers import Break, ResolvedPath, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, Calls
@@ -13,20 +14,8 @@ from leasehold._connect import ClientOptions, Connector
 from leasehold._enums import LossReason
 from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
 from leasehold._events import EventHandler
-from leasehold._records import (
-    Break,
-    Busy,
-    Extension,
-    Grant,
-    LockKey,
-    LockRecord,
-    Loss,
-    ReleaseResult,
-    ResolvedPath,
-    TokenCheck,
-    Validity,
-    selector,
-)
+from leasehold._grants import Busy, Extension, Grant, Loss, ReleaseResult, Validity
+from leasehold._records import LockKey, LockRecord, selector
 from leasehold._requests import (
     UNKNOWN_GENERATION,
     BreakOptions,
@@ -169,10 +158,9 @@ class AsyncClient:
         request = extend_request(lease_id, UNKNOWN_GENERATION, max_hold)
         return Extension._from_wire(await calls.unary(calls.stub.ExtendLease, request))
 
-    async def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
-        """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
-        answer = await self._calls().validity(lease_id, UNKNOWN_GENERATION, validity_only=validity_only)
-        return Validity._from_wire(answer)
+    async def report_progress(self, lease_id: str) -> Validity:
+        """Say that the holder is getting on, which restarts `progress_timeout`."""
+        return Validity._from_wire(await self._calls().report_progress(lease_id, UNKNOWN_GENERATION))
 
     async def get_lock(self, lock: LockKey | str) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE."""

@@ -10,9 +10,9 @@ from typing import Any, Final, ParamSpec, TypeVar
 from leasehold import _events as events
 from leasehold._calls import Calls, told_lost
 from leasehold._errors import LeaseholdError, LostError, RefusedError, attach
+from leasehold._grants import Extension, Grant, Loss, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._opening import open_session
-from leasehold._records import Extension, Grant, Loss, ReleaseResult
 from leasehold._requests import extend_request
 from leasehold._session import Session
 from leasehold._spec import Seconds, Wanted
@@ -46,7 +46,7 @@ class AsyncHold(BaseHold):
         state = self._session.state
         sent = state.now()
         try:
-            validity = await self._calls.validity(self.lease_id, self._session.generation, validity_only=False)
+            validity = await self._calls.report_progress(self.lease_id, self._session.generation)
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(validity, sent)

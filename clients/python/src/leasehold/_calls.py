@@ -12,10 +12,12 @@ from leasehold._boot_clock import Clock
 from leasehold._connect import Connector, Tls
 from leasehold._enums import LossReason
 from leasehold._errors import ClosedError, Reason, RefusedError, UnreachableError, refused
+from leasehold._grants import Loss
 from leasehold._listening import Listening
-from leasehold._records import Loss
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
 from leasehold.v1.lease_service_pb2 import (
+    GetHoldRequest,
+    GetHoldResponse,
     HoldLeaseRequest,
     HoldLeaseResponse,
     ReleaseLeaseRequest,
@@ -204,10 +206,15 @@ class Calls:
         request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation)
         return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
 
-    async def validity(self, lease_id: str, generation: int, *, validity_only: bool) -> Validity:
-        """Report progress, or only ask for the validity; `generation` is the newest that was answered (S16)."""
-        request = ReportProgressRequest(lease_id=lease_id, validity_only=validity_only, generation=generation)
+    async def report_progress(self, lease_id: str, generation: int) -> Validity:
+        """Report progress; `generation` is the newest that was answered (S16)."""
+        request = ReportProgressRequest(lease_id=lease_id, generation=generation)
         return (await self.unary(self.stub.ReportProgress, request)).validity
+
+    async def get_hold(self, lease_id: str, generation: int) -> GetHoldResponse:
+        """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
+        request = GetHoldRequest(lease_id=lease_id, generation=generation)
+        return await self.unary(self.stub.GetHold, request)
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:
@@ -238,10 +245,9 @@ class Calls:
 
 def told_lost(error: RefusedError) -> Loss | None:
     """Give the loss that an answer tells of, if it does."""
-    if error.reason is not Reason.HOLD_LOST:
+    if error.reason not in (Reason.HOLD_LOST, Reason.HOLD_RELEASED):
         return None
-    reason = LossReason.__members__.get(error.loss_reason or "", LossReason.UNSPECIFIED)
-    return Loss(reason, error.message)
+    return Loss(error.loss_reason or LossReason.UNSPECIFIED, error.message)
 
 
 _HOPELESS: Final = {

@@ -73,6 +73,11 @@ class LossReason(Enum):
     """The sidecar shut down, and the drain period was over."""
 
     @classmethod
+    def named(cls, name: str) -> Self:
+        """Give the reason of this name; UNSPECIFIED if this version of the client does not know it."""
+        return cls.__members__.get(name, cls(0))
+
+    @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls.UNSPECIFIED
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final, Self
 import grpc
 from google.protobuf.message import DecodeError
 
+from leasehold._enums import LossReason
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Status
+from leasehold.v1.errors_pb2 import ErrorReason
 
 if TYPE_CHECKING:
-    from leasehold._records import Busy, LockRecord, Loss
+    from leasehold._grants import Busy, Loss
+    from leasehold._records import LockRecord
 
 _DOMAIN: Final = "leasehold.dev"
 _DETAILS: Final = "grpc-status-details-bin"
@@ -30,7 +33,7 @@ _ENDS_AT_ONCE: Final = re.compile("failed to connect to all addresses.*(Socket c
 
 
 class Reason(Enum):
-    """Why the sidecar refused: stable names, listed at LeaseService in the proto."""
+    """Why a call fails: the names of the API's ErrorReason."""
 
     INVALID_FIELD = "INVALID_FIELD"
     """A field is missing or out of its range: see `RefusedError.violations`."""
@@ -39,7 +42,9 @@ class Reason(Enum):
     UNKNOWN_LOCK = "UNKNOWN_LOCK"
     """The lock to be broken does not exist in the store."""
     HOLD_LOST = "HOLD_LOST"
-    """The hold is over: see `RefusedError.loss_reason`."""
+    """The hold is lost: see `RefusedError.loss_reason`."""
+    HOLD_RELEASED = "HOLD_RELEASED"
+    """The hold was released."""
     BREAK_NOT_ENABLED = "BREAK_NOT_ENABLED"
     """The operator has not enabled breaking."""
     CONTAINER_MISSING = "CONTAINER_MISSING"
@@ -74,12 +79,22 @@ class Reason(Enum):
     """Another stream has resumed the hold."""
     STREAM_BEHIND = "STREAM_BEHIND"
     """This client did not read its events in time; the hold may be resumed."""
+    UNSUPPORTED = "UNSUPPORTED"
+    """Made by this client: the sidecar does not know an option that was given, so nothing is held (S37)."""
+    CHECKPOINT_UNKNOWN = "CHECKPOINT_UNKNOWN"
+    """The store did not answer a save in time: the old checkpoint stands or the new one (S27)."""
     OTHER = ""
     """One that this version of the client does not know: see `RefusedError.reason_name`."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls.OTHER
+
+
+def reason_name(number: int) -> str:
+    """Give the name of a reason on the wire; the number itself, as text, if this version does not know it."""
+    known = {int(value): name.removeprefix("ERROR_REASON_") for name, value in ErrorReason.items()}
+    return known.get(number, str(number))
 
 
 class LeaseholdError(Exception):
@@ -199,8 +214,8 @@ class RefusedError(LeaseholdError):
         """The fields that were wrong, with reason INVALID_FIELD."""
         self.retry_after: float | None = None
         """When to try again: seconds, if that was said."""
-        self.loss_reason: str | None = None
-        """Why the hold is over, with reason HOLD_LOST: `EXPIRED` and so on, or `RELEASED`."""
+        self.loss_reason: LossReason | None = None
+        """Why the hold is lost; with reason HOLD_LOST only."""
         for detail in details:
             self._take_in(detail)
         super().__init__(self._text())
@@ -209,7 +224,8 @@ class RefusedError(LeaseholdError):
         match detail:
             case ErrorInfo(domain=domain) if domain == _DOMAIN:
                 self.reason_name = detail.reason
-                self.loss_reason = dict(detail.metadata).get("loss_reason")
+                if self.reason is Reason.HOLD_LOST:
+                    self.loss_reason = LossReason.named(dict(detail.metadata).get("loss_reason", ""))
             case BadRequest():
                 self.violations = tuple(
                     FieldViolation(violation.field, violation.description) for violation in detail.field_violations

@@ -7,7 +7,7 @@ from typing import Final
 
 from leasehold._convert import seconds
 from leasehold._errors import LeaseholdError, LostError
-from leasehold._records import Grant, Loss
+from leasehold._grants import Grant, Loss
 from leasehold._session import Session
 
 

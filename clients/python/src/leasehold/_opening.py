@@ -8,8 +8,9 @@ from leasehold._calls import Calls, HoldCall
 from leasehold._convert import proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors import BusyError, LostError, ProtocolError, RefusedError, comes_back
+from leasehold._grants import Busy, Grant, Loss
 from leasehold._listening import SilentError
-from leasehold._records import Busy, Grant, LockRecord, Loss
+from leasehold._records import LockRecord
 from leasehold._session import Session, tell
 from leasehold._spec import Wanted
 from leasehold._state import HoldState
@@ -143,8 +144,8 @@ async def _begin(
     if due is not None and due <= asked:
         # S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the request, and a wait
         # may have used it up. Then the validity is asked for anew.
-        validity = await calls.validity(granted.lease_id, granted.generation, validity_only=True)
-        state = HoldState(calls.clock, validity, asked)
+        told = await calls.get_hold(granted.lease_id, granted.generation)
+        state = HoldState(calls.clock, told.validity, asked)
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)
     grant = Grant._from_wire(granted)

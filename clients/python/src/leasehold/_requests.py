@@ -1,13 +1,15 @@
 """The requests that take more than a line to make."""
 
+from collections.abc import Iterable, Mapping
 from typing import Final, TypedDict
 
 from leasehold._convert import proto_duration
-from leasehold._enums import BreakMode
+from leasehold._enums import BreakMode, LockState
 from leasehold._errors import ArgumentError
 from leasehold._records import LockKey, selector
 from leasehold._spec import Seconds
 from leasehold.v1 import lease_service_pb2 as wire
+from leasehold.v1 import lock_pb2
 
 
 class ListOptions(TypedDict, total=False):
@@ -17,8 +19,10 @@ class ListOptions(TypedDict, total=False):
     """Those under this host id; not with `prefix`."""
     prefix: str
     """Those whose lock path begins with this text, the sidecar's container and a slash first."""
-    held_only: bool
-    """Only those that are HELD or BREAKING. Default: false."""
+    states: Iterable[LockState]
+    """Only those in one of these states. Default: all."""
+    labels: Mapping[str, str]
+    """Only those whose record has all of these labels, with these values. Default: all."""
     page_size: int
     """How many records are asked for at once: 1 to 250. Default: 100."""
 
@@ -51,7 +55,8 @@ def list_request(options: ListOptions) -> wire.ListLocksRequest:
     if host_id is not None and prefix is not None:
         raise ArgumentError("give host_id or prefix, not both")
     request = wire.ListLocksRequest(
-        held_only=options.get("held_only", False),
+        states=[lock_pb2.LockState.ValueType(state.value) for state in options.get("states", ())],
+        labels=dict(options.get("labels", {})),
         page_size=options.get("page_size", 0),
     )
     if host_id is not None:
@@ -66,6 +71,6 @@ def break_request(lock: LockKey | str, reason: str, options: BreakOptions) -> wi
     return wire.BreakLockRequest(
         lock=selector(lock),
         reason=reason,
-        mode=wire.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
+        mode=lock_pb2.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
         broken_by=options.get("broken_by", ""),
     )

@@ -21,13 +21,15 @@ from leasehold._errors import (
     LeaseholdError,
     LostError,
     NotReleasedError,
+    Reason,
     RefusedError,
     ReleaseUnconfirmedError,
+    reason_name,
     refused,
 )
+from leasehold._grants import Loss, ReleaseResult
 from leasehold._guarded import Guarded
 from leasehold._listening import SilentError
-from leasehold._records import Loss, ReleaseResult
 from leasehold._state import HoldState
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
@@ -234,9 +236,9 @@ class Session:
     async def _ask(self) -> None:
         """S21: a client elsewhere asks for its validity when it was renewed, and from time to time."""
         sent = self.state.now()
-        question = self._calls.validity(self.lease_id, self.generation, validity_only=True)
+        question = self._calls.get_hold(self.lease_id, self.generation)
         try:
-            self.state.take_in(await asyncio.wait_for(question, _ANSWER_TIMEOUT), sent)
+            self.state.take_in((await asyncio.wait_for(question, _ANSWER_TIMEOUT)).validity, sent)
         except RefusedError as error:
             loss = told_lost(error)
             if loss is not None:
@@ -300,7 +302,8 @@ class Session:
             case "at_risk":
                 if self._goes_on(message.at_risk):
                     until = seconds(self.state.valid_until)
-                    self._tell(events.AtRisk(until, message.at_risk.cause, message.at_risk.detail))
+                    cause = reason_name(message.at_risk.cause)
+                    self._tell(events.AtRisk(until, Reason(cause), cause, message.at_risk.detail))
             case "recovered":
                 if self._goes_on(message.recovered):
                     self._tell(events.Recovered(seconds(self.state.valid_until)))

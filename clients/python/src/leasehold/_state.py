@@ -7,8 +7,8 @@ from typing import Final
 
 from leasehold._boot_clock import Clock
 from leasehold._enums import LossReason
+from leasehold._grants import Loss
 from leasehold._local_validity import LocalValidity
-from leasehold._records import Loss
 from leasehold.v1.hold_pb2 import BootTime, Validity
 
 

@@ -5,23 +5,15 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
+from leasehold._answers import Break, ResolvedPath, TokenCheck
 from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
 from leasehold._connect import ClientOptions
 from leasehold._errors import ClosedError, LeaseholdError, attach
 from leasehold._events import EventHandler
+from leasehold._grants import Extension, Grant, ReleaseResult, Validity
 from leasehold._loop_thread import LoopThread
-from leasehold._records import (
-    Break,
-    Extension,
-    Grant,
-    LockKey,
-    LockRecord,
-    ReleaseResult,
-    ResolvedPath,
-    TokenCheck,
-    Validity,
-)
+from leasehold._records import LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
 from leasehold._spec import LeaseOptions, Seconds, wanted
 from leasehold._sync_hold import Hold, Holding
@@ -118,9 +110,9 @@ class Client:
         """Set a new `max_hold`, counted from now."""
         return LoopThread.shared().run(self._in_loop.extend(lease_id, max_hold))
 
-    def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
-        """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
-        return LoopThread.shared().run(self._in_loop.report_progress(lease_id, validity_only=validity_only))
+    def report_progress(self, lease_id: str) -> Validity:
+        """Say that the holder is getting on, which restarts `progress_timeout`."""
+        return LoopThread.shared().run(self._in_loop.report_progress(lease_id))
 
     def get_lock(self, lock: LockKey | str) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE."""

@@ -12,10 +12,10 @@ from leasehold import _events as events
 from leasehold._async_hold import AsyncHold
 from leasehold._calls import Calls
 from leasehold._errors import LeaseholdError, LostError, attach
+from leasehold._grants import Extension, Grant, Loss, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._loop_thread import LoopThread
 from leasehold._opening import open_session
-from leasehold._records import Extension, Grant, Loss, ReleaseResult
 from leasehold._session import Session
 from leasehold._spec import Seconds, Wanted
 

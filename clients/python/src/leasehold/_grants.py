@@ -1,0 +1,132 @@
+"""What a holder gets and is told, as plain values."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Self
+
+from leasehold._convert import duration, moment, seconds
+from leasehold._enums import BusyReason, LossReason, ReleaseOutcome
+from leasehold._records import BreakNote, LockRecord
+from leasehold.v1 import hold_pb2, lease_service_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The lock was not acquired within the wait."""
+
+    record: LockRecord | None
+    """The lock's record, as far as it is known: who holds it, since when."""
+    retry_after: float
+    """When to ask again: seconds, counted from the answer."""
+    reason: BusyReason
+    """Why the lock is not available."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.Busy) -> Self:
+        record = LockRecord._from_wire(wire.record) if wire.HasField("record") else None
+        return cls(record, seconds(duration(wire.retry_after)), BusyReason(wire.reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """Until when a holder may act, in the sidecar's words."""
+
+    boot_id: str
+    """Whose boot clock `valid_until` is a reading of: readings compare only where it is the same and not empty."""
+    valid_until: float
+    """The end of validity: seconds since boot on that clock (CLOCK_BOOTTIME)."""
+    valid_for: float
+    """The seconds from when the message was made; count them only from before the request that it answers."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.Validity) -> Self:
+        told = wire.valid_until
+        return cls(told.boot_id, seconds(duration(told.since_boot)), seconds(duration(wire.valid_for)))
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What makes the caller a holder."""
+
+    lease_id: str = field(repr=False)
+    """Names this hold in calls. Who knows it can end the hold, so it is not shown."""
+    lock_path: str
+    """The path of the lock."""
+    host_id: str
+    """The host id in that path."""
+    fencing_token: int
+    """Greater than every token granted for this lock path before (S5): 1 to 2^53 - 1."""
+    validity: Validity
+    """Until when the holder may act, unless renewed, as it was at the grant."""
+    acquired_at: datetime
+    """When the grant was made."""
+    expires_at: datetime
+    """When the validity ends unless renewed; never to be counted on."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.Grant) -> Self:
+        return cls(
+            lease_id=wire.lease_id,
+            lock_path=wire.lock_path,
+            host_id=wire.host_id,
+            fencing_token=wire.fencing_token,
+            validity=Validity._from_wire(wire.validity),
+            acquired_at=moment(wire.acquired_at),
+            expires_at=moment(wire.expires_at),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Why a hold is over, though its holder did not end it."""
+
+    reason: LossReason
+    """Why."""
+    detail: str = ""
+    """The same for people."""
+    break_note: BreakNote | None = None
+    """Who broke the lock and why, where it was broken and that is known."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.Lost) -> Self:
+        note = BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None
+        return cls(LossReason(wire.reason), wire.detail, note)
+
+    def __str__(self) -> str:
+        return f"{self.reason.name}: {self.detail}" if self.detail else self.reason.name
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseResult:
+    """What a release did."""
+
+    outcome: ReleaseOutcome
+    """What happened."""
+    loss_reason: LossReason | None = None
+    """Why the hold had been lost; with outcome ALREADY_LOST only."""
+    resting_until: datetime | None = None
+    """Until when nobody gets the lock, by the store's clock; with outcome RESTING only."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.ReleaseResult) -> Self:
+        outcome = ReleaseOutcome(wire.outcome)
+        lost = outcome is ReleaseOutcome.ALREADY_LOST
+        return cls(
+            outcome,
+            LossReason(wire.loss_reason) if lost else None,
+            moment(wire.resting_until) if wire.HasField("resting_until") else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The result of a new `max_hold`."""
+
+    validity: Validity
+    """Until when the holder may act, unless renewed."""
+    max_hold_ends_at: datetime
+    """When the new `max_hold` ends."""
+
+    @classmethod
+    def _from_wire(cls, wire: lease_service_pb2.ExtendLeaseResponse) -> Self:
+        return cls(Validity._from_wire(wire.validity), moment(wire.max_hold_ends_at))
