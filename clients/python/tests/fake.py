@@ -64,6 +64,14 @@ def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseRespons
     )
 
 
+def deadline(boot_id: str, at: float, after: float) -> hold_pb2.Deadline:
+    told = hold_pb2.Deadline()
+    told.at.boot_id = boot_id
+    told.at.since_boot.FromNanoseconds(round(at * SECOND))
+    told.after.FromNanoseconds(round(after * SECOND))
+    return told
+
+
 def renewed(told: hold_pb2.Validity) -> wire.HoldLeaseResponse:
     return wire.HoldLeaseResponse(renewed=hold_pb2.Renewed(validity=told))
 
@@ -193,7 +201,11 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.ExtendLeaseRequest, context: Context
     ) -> wire.ExtendLeaseResponse:
         self.asked.append(f"extend {request.max_hold.seconds} of generation {request.generation}")
-        return wire.ExtendLeaseResponse(validity=validity(OURS, 1_090, 90), resume_token="resume-extended")
+        return wire.ExtendLeaseResponse(
+            validity=validity(OURS, 1_090, 90),
+            resume_token="resume-extended",
+            max_hold_ends=deadline(OURS, 1_090, 90),
+        )
 
     async def ListLocks(  # noqa: N802
         self, request: wire.ListLocksRequest, context: Context

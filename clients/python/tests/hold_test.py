@@ -4,7 +4,7 @@ import asyncio
 
 import grpc
 import pytest
-from fake import ELSEWHERE, OURS, Holder, Refusal, bench, eventually, grant, granted, held, renewed, validity
+from fake import ELSEWHERE, OURS, Holder, Refusal, bench, deadline, eventually, grant, granted, held, renewed, validity
 
 import leasehold
 from leasehold.v1 import errors_pb2, hold_pb2
@@ -164,12 +164,16 @@ async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_no
 async def s21_elsewhere_a_grant_after_a_long_wait_is_asked_about_first() -> None:
     async with bench() as (made, client):
         made.sidecar.report = validity(ELSEWHERE, 95, 57)
+        made.sidecar.info.max_hold_ends.CopyFrom(deadline(ELSEWHERE, 9_700, 600))
         holder = Holder(made, client)
         call = await made.sidecar.hold()
         made.clock.advance(500)
-        call.tell(grant(validity(ELSEWHERE, 70, 58)))
+        answer = grant(validity(ELSEWHERE, 70, 58))
+        answer.granted.max_hold_ends.CopyFrom(deadline(ELSEWHERE, 9_700, 600))
+        call.tell(answer)
         await holder.granted.wait()
         assert holder.hold.remaining() == 57
+        assert holder.hold.max_hold_ends == 2_100
 
 
 async def s2_a_grant_that_is_read_too_late_is_no_grant() -> None:

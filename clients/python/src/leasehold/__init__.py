@@ -48,9 +48,9 @@ from leasehold._events import (
     Resumed,
     Waiting,
 )
-from leasehold._grants import Busy, Extension, Grant, Loss, ReleaseResult, Validity
+from leasehold._grants import Busy, Deadline, Extension, Grant, Loss, ReleaseResult, Validity
 from leasehold._hold import BaseHold, current_hold
-from leasehold._records import BreakNote, LockKey, LockRecord
+from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
 from leasehold._sync_client import Client
@@ -76,9 +76,11 @@ __all__ = [
     "Busy",
     "BusyError",
     "BusyReason",
+    "Checkpoint",
     "Client",
     "ClientOptions",
     "ClosedError",
+    "Deadline",
     "Draining",
     "EndpointError",
     "EventHandler",

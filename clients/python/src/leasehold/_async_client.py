@@ -162,10 +162,14 @@ class AsyncClient:
         """Say that the holder is getting on, which restarts `progress_timeout`."""
         return Validity._from_wire(await self._calls().report_progress(lease_id, UNKNOWN_GENERATION))
 
-    async def get_lock(self, lock: LockKey | str) -> LockRecord:
-        """Give the record of one lock. One that was never taken is AVAILABLE."""
+    async def get_lock(self, lock: LockKey | str, *, with_checkpoint: bool = False) -> LockRecord:
+        """Give the record of one lock. One that was never taken is AVAILABLE.
+
+        The checkpoint's value is read from the store only if it is asked for.
+        """
         calls = self._calls()
-        answer = await calls.unary(calls.stub.GetLock, wire.GetLockRequest(lock=selector(lock)))
+        request = wire.GetLockRequest(lock=selector(lock), with_checkpoint=with_checkpoint)
+        answer = await calls.unary(calls.stub.GetLock, request)
         return LockRecord._from_wire(answer.record)
 
     async def list_locks(self, **options: Unpack[ListOptions]) -> AsyncGenerator[LockRecord, None]:

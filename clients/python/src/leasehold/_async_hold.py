@@ -65,6 +65,8 @@ class AsyncHold(BaseHold):
             raise self._heard(error) from None
         self._session.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)
+        if answer.HasField("max_hold_ends"):
+            state.bound(answer.max_hold_ends, sent)
         return Extension._from_wire(answer)
 
     async def release(self) -> ReleaseResult:

@@ -6,7 +6,7 @@ from typing import Self
 
 from leasehold._convert import duration, moment, seconds
 from leasehold._enums import BusyReason, LossReason, ReleaseOutcome
-from leasehold._records import BreakNote, LockRecord
+from leasehold._records import BreakNote, Checkpoint, LockRecord
 from leasehold.v1 import hold_pb2, lease_service_pb2
 
 
@@ -45,6 +45,22 @@ class Validity:
 
 
 @dataclass(frozen=True, slots=True)
+class Deadline:
+    """A moment that lies ahead, in the sidecar's words."""
+
+    boot_id: str
+    """Whose boot clock `at` is a reading of: readings compare only where it is the same and not empty."""
+    at: float
+    """The moment: seconds since boot on that clock (CLOCK_BOOTTIME)."""
+    after: float
+    """The seconds from when the message was made; count them only from before the request that it answers."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.Deadline) -> Self:
+        return cls(wire.at.boot_id, seconds(duration(wire.at.since_boot)), seconds(duration(wire.after)))
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """What makes the caller a holder."""
 
@@ -62,6 +78,12 @@ class Grant:
     """When the grant was made."""
     expires_at: datetime
     """When the validity ends unless renewed; never to be counted on."""
+    max_hold_ends: Deadline | None
+    """When `max_hold` ends and the hold is lost, unless it is extended before; None if there is no limit."""
+    permit: int
+    """Which permit of the lock is granted: 0 for the lock's own path."""
+    checkpoint: Checkpoint | None
+    """The lock's checkpoint as the last holder left it; None if there is none (S25)."""
 
     @classmethod
     def _from_wire(cls, wire: hold_pb2.Grant) -> Self:
@@ -73,6 +95,9 @@ class Grant:
             validity=Validity._from_wire(wire.validity),
             acquired_at=moment(wire.acquired_at),
             expires_at=moment(wire.expires_at),
+            max_hold_ends=Deadline._from_wire(wire.max_hold_ends) if wire.HasField("max_hold_ends") else None,
+            permit=wire.permit,
+            checkpoint=Checkpoint._from_wire(wire.checkpoint) if wire.HasField("checkpoint") else None,
         )
 
 
@@ -126,7 +151,10 @@ class Extension:
     """Until when the holder may act, unless renewed."""
     max_hold_ends_at: datetime
     """When the new `max_hold` ends."""
+    max_hold_ends: Deadline | None
+    """The same moment, to be compared with a boot clock; None if the sidecar does not say."""
 
     @classmethod
     def _from_wire(cls, wire: lease_service_pb2.ExtendLeaseResponse) -> Self:
-        return cls(Validity._from_wire(wire.validity), moment(wire.max_hold_ends_at))
+        ends = Deadline._from_wire(wire.max_hold_ends) if wire.HasField("max_hold_ends") else None
+        return cls(Validity._from_wire(wire.validity), moment(wire.max_hold_ends_at), ends)

@@ -8,6 +8,7 @@ from typing import Final
 from leasehold._convert import seconds
 from leasehold._errors import LeaseholdError, LostError
 from leasehold._grants import Grant, Loss
+from leasehold._records import Checkpoint
 from leasehold._session import Session
 
 
@@ -60,6 +61,25 @@ class BaseHold:
         Past it the hold is lost, whether or not anything said so.
         """
         return seconds(self._session.state.valid_until)
+
+    @property
+    def max_hold_ends(self) -> float | None:
+        """When `max_hold` ends and the hold is lost, unless it is extended before; None if there is no limit.
+
+        Seconds on this machine's boot clock, as `valid_until`.
+        """
+        ends = self._session.state.max_hold_ends
+        return None if ends is None else seconds(ends)
+
+    @property
+    def permit(self) -> int:
+        """Which permit of the lock is held: 0 for the lock's own path. Each has fencing tokens of its own."""
+        return self._grant.permit
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """What the last holder saved, or this one since; None if nobody did."""
+        return self._session.checkpoint
 
     def remaining(self) -> float:
         """Give the seconds left now; 0 when the hold is over."""

@@ -13,10 +13,10 @@ from leasehold._listening import SilentError
 from leasehold._records import LockRecord
 from leasehold._session import Session, tell
 from leasehold._spec import Wanted
-from leasehold._state import HoldState
+from leasehold._state import LocalState
 from leasehold.v1 import hold_pb2
 from leasehold.v1.hold_pb2 import LeaseSpec
-from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
+from leasehold.v1.lease_service_pb2 import GetHoldResponse, HoldLeaseRequest, HoldLeaseResponse
 
 _LATE: Final = Loss(LossReason.EXPIRED, "the grant came too late")
 
@@ -138,14 +138,17 @@ async def _begin(
     sent: int,
     handler: events.EventHandler | None,
 ) -> tuple[Session, Grant]:
-    state = HoldState(calls.clock, granted.validity, sent)
+    state = LocalState(calls.clock, granted.validity, sent)
     due = state.next_question()
     asked = state.now()
+    told: hold_pb2.Grant | GetHoldResponse = granted
     if due is not None and due <= asked:
-        # S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the request, and a wait
-        # may have used it up. Then the validity is asked for anew.
-        told = await calls.get_hold(granted.lease_id, granted.generation)
-        state = HoldState(calls.clock, told.validity, asked)
+        # S21: elsewhere than on the sidecar's kernel the grant's durations count from before the request, and a wait
+        # may have used them up. Then they are asked for anew.
+        told, sent = await calls.get_hold(granted.lease_id, granted.generation), asked
+        state = LocalState(calls.clock, told.validity, asked)
+    if told.HasField("max_hold_ends"):
+        state.bound(told.max_hold_ends, sent)
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)
     grant = Grant._from_wire(granted)

@@ -1,10 +1,11 @@
 """Locks as the API names and records them. Times are by the wall clock, in UTC, and for people."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -79,6 +80,29 @@ class BreakNote:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A small value stored with a lock: where the next holder goes on from (S23)."""
+
+    value: bytes
+    """The value, at most 2,048 bytes. Anybody who may read locks can read it."""
+    version: int
+    """Grows with each save of the lock's checkpoint."""
+    fencing_token: int
+    """The token of the holder that saved it."""
+    saved_at: datetime | None = None
+    """When it was saved, by the store's clock; None in a hold that has saved it itself."""
+
+    @classmethod
+    def _from_wire(cls, wire: lock_pb2.Checkpoint) -> Self:
+        saved_at = moment(wire.saved_at) if wire.HasField("saved_at") else None
+        return cls(wire.value, wire.version, wire.fencing_token, saved_at)
+
+    def json(self) -> Any:
+        """Give the value that `save_json` has saved. Raises ValueError if it is not JSON."""
+        return json.loads(self.value)
+
+
+@dataclass(frozen=True, slots=True)
 class LockRecord:
     """A lock as the store and the sidecar know it. It may be out of date, and excludes nobody."""
 
@@ -119,6 +143,12 @@ class LockRecord:
 
     `lease_duration` later the lock becomes available at the latest if its holder dies now.
     """
+    checkpoint: Checkpoint | None
+    """The lock's checkpoint; None if there is none, or if it was not asked for (`get_lock`, `with_checkpoint`)."""
+    checkpoint_version: int | None
+    """The version of the lock's checkpoint; None if there is none."""
+    checkpoint_size: int | None
+    """The bytes of the checkpoint's value; None if there is none."""
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.LockRecord) -> Self:
@@ -143,4 +173,7 @@ class LockRecord:
             break_note=BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None,
             lease_duration=seconds(duration(wire.lease_duration)) if wire.HasField("lease_duration") else None,
             renewed_at=at("renewed_at", wire.renewed_at),
+            checkpoint=Checkpoint._from_wire(wire.checkpoint) if wire.HasField("checkpoint") else None,
+            checkpoint_version=wire.checkpoint_version if wire.HasField("checkpoint_version") else None,
+            checkpoint_size=wire.checkpoint_size if wire.HasField("checkpoint_size") else None,
         )

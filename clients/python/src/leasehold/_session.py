@@ -30,18 +30,15 @@ from leasehold._errors import (
 from leasehold._grants import Loss, ReleaseResult
 from leasehold._guarded import Guarded
 from leasehold._listening import SilentError
-from leasehold._state import HoldState
+from leasehold._records import Checkpoint
+from leasehold._saving import Known
+from leasehold._state import LocalState
+from leasehold._ticker import NAP, Ticker
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
 
-_NAP: Final = 1.0
-"""No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3)."""
-
 _FIRST_PAUSE: Final = 0.05
-"""The pause after the first failed try to resume; doubled up to `_NAP`."""
-
-_QUESTION_PAUSE: Final = 0.2
-"""The pause between two questions for the validity."""
+"""The pause after the first failed try to resume; doubled up to `NAP`."""
 
 _ANSWER_TIMEOUT: Final = 5.0
 """How long an answer about the validity is waited for before it is asked again."""
@@ -72,7 +69,7 @@ class Session:
         self,
         calls: Calls,
         grant: hold_pb2.Grant,
-        state: HoldState,
+        state: LocalState,
         call: HoldCall,
         handler: events.EventHandler | None,
     ) -> None:
@@ -99,11 +96,13 @@ class Session:
         self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
         self._resuming = False
         self._refused: Loss | None = None
-        self._question: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._settling: asyncio.TimerHandle | None = None
+        self._checkpoint: Final = Known(grant.fencing_token)
+        self._told_by(grant)
+        self._ticker: Final = Ticker(state, self._ask)
         self._keeper: Final = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
         state.on_loss(self._found_lost)
-        self._tick()
+        self._ticker.tick()
 
     def on_loss(self, listener: Callable[[Loss], None]) -> None:
         """Have `listener` called in the loop when the hold is lost."""
@@ -165,6 +164,15 @@ class Session:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
         self._resume_token = resume_token or self._resume_token
 
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint that is known."""
+        return self._checkpoint.newest
+
+    def _told_by(self, grant: hold_pb2.Grant) -> None:
+        if grant.HasField("checkpoint"):
+            self._checkpoint.told(grant.checkpoint)
+
     async def why(self) -> Loss | None:
         """Give the loss of a hold that is over; None if its holder ended it."""
         if self.state.loss is not None:
@@ -175,10 +183,9 @@ class Session:
     def close(self) -> None:
         """End the hold here, and then the stream, which releases what was not released (S14)."""
         self.state.end()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._question is not None:
-            self._question.cancel()
+        self._ticker.stop()
+        if self._settling is not None:
+            self._settling.cancel()
         self._keeper.cancel()
         for call in (self._call, *self._others):
             call.cancel()
@@ -200,12 +207,11 @@ class Session:
         self.over.set()
         for listener in self._loss_listeners:
             listener(loss)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._ticker.pause()
         if not self.state.may_hear_why or self._resuming or self._keeper.done():
             self._settle()
         else:
-            self._timer = self._loop.call_later(_LAST_WORD, self._settle)
+            self._settling = self._loop.call_later(_LAST_WORD, self._settle)
 
     def _settle(self) -> None:
         loss = self.state.loss
@@ -213,43 +219,27 @@ class Session:
             self.close()
             self._tell(events.Lost(loss))
 
-    def _tick(self) -> None:
-        """Read the clock, ask if it is time to, and come again."""
-        left = self.state.remaining()
-        if left == 0:
-            return
-        nap = min(seconds(left), _NAP)
-        due = self.state.next_question()
-        if due is not None and self._question is None:
-            until = seconds(due - self.state.now())
-            if until <= 0:
-                self._question = self._loop.create_task(self._ask())
-            else:
-                nap = min(nap, until)
-        self._timer = self._loop.call_later(nap, self._tick)
+    async def _ask(self) -> bool:
+        """S21: a client elsewhere asks for its validity when it was renewed, and from time to time.
 
-    def _tick_now(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._tick()
-
-    async def _ask(self) -> None:
-        """S21: a client elsewhere asks for its validity when it was renewed, and from time to time."""
+        Says whether the hold goes on.
+        """
         sent = self.state.now()
         question = self._calls.get_hold(self.lease_id, self.generation)
         try:
-            self.state.take_in((await asyncio.wait_for(question, _ANSWER_TIMEOUT)).validity, sent)
+            answer = await asyncio.wait_for(question, _ANSWER_TIMEOUT)
+            self.state.take_in(answer.validity, sent)
+            if answer.HasField("max_hold_ends"):
+                self.state.bound(answer.max_hold_ends, sent)
         except RefusedError as error:
             loss = told_lost(error)
             if loss is not None:
                 self.state.told_lost(loss)
-                return
+                return False
         except TimeoutError:
-            # Asked again below, until the validity ends.
+            # Asked again, until the validity ends.
             pass
-        await asyncio.sleep(_QUESTION_PAUSE)
-        self._question = None
-        self._tick_now()
+        return True
 
     async def _keep(self) -> None:
         """Read the stream, and resume when it breaks, until the hold is over."""
@@ -296,9 +286,7 @@ class Session:
         """Take in an event, and tell it if the hold goes on; give the loss, if the event is one."""
         match message.WhichOneof("event"):
             case "renewed":
-                self.replace_resume_token(message.renewed.resume_token)
-                if self._goes_on(message.renewed):
-                    self._tell(events.Renewed(seconds(self.state.valid_until)))
+                self._take_in_renewed(message.renewed)
             case "at_risk":
                 if self._goes_on(message.at_risk):
                     until = seconds(self.state.valid_until)
@@ -319,11 +307,18 @@ class Session:
                 pass
         return None
 
+    def _take_in_renewed(self, renewed: hold_pb2.Renewed) -> None:
+        self.replace_resume_token(renewed.resume_token)
+        if renewed.HasField("max_hold_ends"):
+            self.state.bound(renewed.max_hold_ends, None)
+        if self._goes_on(renewed):
+            self._tell(events.Renewed(seconds(self.state.valid_until)))
+
     def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered) -> bool:
         """Take in a validity that answers no request of ours, and ask about it where that is needed (S21)."""
         goes_on = not told.HasField("validity") or self.state.take_in(told.validity, None)
         if goes_on:
-            self._tick_now()
+            self._ticker.tick()
         return goes_on
 
     async def _resume(self) -> Loss | None:
@@ -343,7 +338,7 @@ class Session:
                 if loss is not None:
                     return loss
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _NAP)
+            pause = min(pause * 2, NAP)
         return None
 
     async def _try_resume(self, attempt_id: str) -> Loss | None:
@@ -375,6 +370,9 @@ class Session:
             return Loss(LossReason.TAKEN, "the sidecar resumed another hold than this one")
         self.generation = grant.generation
         self._resume_token = grant.resume_token
+        self._told_by(grant)
+        if grant.HasField("max_hold_ends"):
+            self.state.bound(grant.max_hold_ends, sent)
         if not self.state.take_in(grant.validity, sent):
             if self.state.loss is None:
                 # The holder has ended the hold, and its release waits for this.

@@ -114,9 +114,12 @@ class Client:
         """Say that the holder is getting on, which restarts `progress_timeout`."""
         return LoopThread.shared().run(self._in_loop.report_progress(lease_id))
 
-    def get_lock(self, lock: LockKey | str) -> LockRecord:
-        """Give the record of one lock. One that was never taken is AVAILABLE."""
-        return LoopThread.shared().run(self._in_loop.get_lock(lock))
+    def get_lock(self, lock: LockKey | str, *, with_checkpoint: bool = False) -> LockRecord:
+        """Give the record of one lock. One that was never taken is AVAILABLE.
+
+        The checkpoint's value is read from the store only if it is asked for.
+        """
+        return LoopThread.shared().run(self._in_loop.get_lock(lock, with_checkpoint=with_checkpoint))
 
     def list_locks(self, **options: Unpack[ListOptions]) -> Iterator[LockRecord]:
         """Give the records in the order of their paths, all pages of them."""
