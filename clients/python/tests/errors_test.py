@@ -110,8 +110,8 @@ async def a_sidecar_that_is_gone_at_the_release_is_said() -> None:
         assert isinstance(caught.value.__cause__, leasehold.NotReleasedError)
 
 
-def s19_a_wait_without_end_is_halved_while_the_sidecar_allows_less() -> None:
-    asked = wanted("f", "", {"wait": leasehold.FOREVER})
+def s19_an_acquire_without_end_halves_its_waits_while_the_sidecar_allows_less() -> None:
+    asked = wanted("f", "", {"wait": leasehold.FOREVER}).in_rounds()
     refused = leasehold.RefusedError(grpc.StatusCode.INVALID_ARGUMENT, "no")
     with pytest.raises(leasehold.RefusedError):
         asked.shortened(refused)
@@ -120,7 +120,7 @@ def s19_a_wait_without_end_is_halved_while_the_sidecar_allows_less() -> None:
     assert asked.shortened(refused).spec.wait.seconds == 12 * 60 * 60
     assert asked.spec.wait.seconds == 24 * 60 * 60
     with pytest.raises(leasehold.RefusedError):
-        wanted("f", "", {"wait": 60}).shortened(refused)
+        wanted("f", "", {"wait": 60}).in_rounds().shortened(refused)
     while asked.wait > 1:
         asked = asked.shortened(refused)
     with pytest.raises(leasehold.RefusedError):

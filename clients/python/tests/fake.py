@@ -51,6 +51,9 @@ def validity(boot_id: str, until: float, valid_for: float) -> hold_pb2.Validity:
     return told
 
 
+UNDERSTOOD = hold_pb2.Understood(wait_without_end=True, permits=1)
+
+
 def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseResponse:
     return wire.HoldLeaseResponse(
         granted=hold_pb2.Grant(
@@ -60,6 +63,7 @@ def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseRespons
             fencing_token=token,
             generation=1,
             validity=told,
+            understood=UNDERSTOOD,
         ),
     )
 
@@ -148,6 +152,8 @@ class FakeSidecar(LeaseServiceServicer):
         self.is_deaf = False
         self.watch_stays_open = False
         self.answer: Any = None
+        self.answers: list[Any] = []
+        """What is answered before `answer`."""
         self.requests: list[Any] = []
         self._holds: asyncio.Queue[HoldCall] = asyncio.Queue()
 
@@ -218,6 +224,7 @@ class FakeSidecar(LeaseServiceServicer):
         self, request: wire.WatchLockRequest, context: Context
     ) -> AsyncIterator[wire.WatchLockResponse]:
         self.watches += 1
+        self.requests.append(request)
         for page in self.pages:
             for record in page.records:
                 yield wire.WatchLockResponse(record=record)
@@ -229,9 +236,10 @@ class FakeSidecar(LeaseServiceServicer):
     async def _answered(self, request: Any, context: Context) -> Any:
         self.requests.append(request)
         self.metadata = list(context.invocation_metadata() or ())
-        if isinstance(self.answer, Refusal):
-            await self.answer.abort(context)
-        return self.answer
+        answer = self.answers.pop(0) if self.answers else self.answer
+        if isinstance(answer, Refusal):
+            await answer.abort(context)
+        return answer
 
     AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = GetServerInfo = SaveCheckpoint = _answered
 

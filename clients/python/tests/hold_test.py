@@ -4,7 +4,21 @@ import asyncio
 
 import grpc
 import pytest
-from fake import ELSEWHERE, OURS, Holder, Refusal, bench, deadline, eventually, grant, granted, held, renewed, validity
+from fake import (
+    ELSEWHERE,
+    OURS,
+    UNDERSTOOD,
+    Holder,
+    Refusal,
+    bench,
+    deadline,
+    eventually,
+    grant,
+    granted,
+    held,
+    renewed,
+    validity,
+)
 
 import leasehold
 from leasehold.v1 import errors_pb2, hold_pb2
@@ -51,8 +65,10 @@ async def a_wait_without_end_asks_again() -> None:
 
         task = asyncio.create_task(hold())
         call = await made.sidecar.hold()
-        assert call.request.spec.wait.seconds == 24 * 60 * 60
-        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
+        assert call.request.spec.wait_without_end
+        assert not call.request.spec.HasField("wait")
+        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD)))
+        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy(understood=UNDERSTOOD)))
         call.end()
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 65_536

@@ -34,6 +34,7 @@ from leasehold._errors import (
     RefusedError,
     ReleaseUnconfirmedError,
     UnreachableError,
+    UnsupportedError,
 )
 from leasehold._events import (
     AtRisk,
@@ -120,6 +121,7 @@ __all__ = [
     "TokenCheck",
     "TokenStatus",
     "UnreachableError",
+    "UnsupportedError",
     "Validity",
     "Waiting",
     "current_hold",

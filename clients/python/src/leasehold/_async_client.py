@@ -15,6 +15,7 @@ from leasehold._enums import LossReason
 from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
 from leasehold._events import EventHandler
 from leasehold._grants import Busy, Extension, Grant, Loss, ReleaseResult, Validity
+from leasehold._opening import unsupported
 from leasehold._records import LockKey, LockRecord, selector
 from leasehold._requests import (
     UNKNOWN_GENERATION,
@@ -35,8 +36,8 @@ class AsyncClient:
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break, so
     it can be made anywhere, also before the event loop runs. `async with` closes it. Calls raise RefusedError;
-    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, or by their path as it stands
-    in a Grant or a LockRecord.
+    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, and the number of the `permit`
+    where they have several, or by their path as it stands in a Grant or a LockRecord.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class AsyncClient:
         The sidecar renews it until `release`, `max_hold` or shutdown, whether or not this process lives. Raises
         BusyError if the lock was not acquired within `wait`.
         """
-        return await self._acquire(wanted(function, scope, options))
+        return await self._acquire(wanted(function, scope, options).in_rounds())
 
     async def _acquire(self, asked: Wanted) -> Grant:
         calls = self._calls()
@@ -135,7 +136,11 @@ class AsyncClient:
             except RefusedError as refused:
                 asked = asked.shortened(refused)
                 continue
+            told = answer.granted if answer.HasField("granted") else answer.busy
+            missed = asked.missed(told.understood)
             match answer.WhichOneof("outcome"):
+                case "granted" | "busy" if missed is not None:
+                    raise await unsupported(calls, missed, told)
                 case "granted":
                     return Grant._from_wire(answer.granted)
                 case "busy" if asked.forever:
@@ -162,13 +167,13 @@ class AsyncClient:
         """Say that the holder is getting on, which restarts `progress_timeout`."""
         return Validity._from_wire(await self._calls().report_progress(lease_id, UNKNOWN_GENERATION))
 
-    async def get_lock(self, lock: LockKey | str, *, with_checkpoint: bool = False) -> LockRecord:
+    async def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE.
 
         The checkpoint's value is read from the store only if it is asked for.
         """
         calls = self._calls()
-        request = wire.GetLockRequest(lock=selector(lock), with_checkpoint=with_checkpoint)
+        request = wire.GetLockRequest(lock=selector(lock, permit), with_checkpoint=with_checkpoint)
         answer = await calls.unary(calls.stub.GetLock, request)
         return LockRecord._from_wire(answer.record)
 
@@ -184,19 +189,19 @@ class AsyncClient:
                 return
             request.page_token = answer.next_page_token
 
-    async def watch_lock(self, lock: LockKey | str) -> AsyncGenerator[LockRecord, None]:
+    async def watch_lock(self, lock: LockKey | str, *, permit: int = 0) -> AsyncGenerator[LockRecord, None]:
         """Give the record of a lock now and at each change.
 
         A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
         90 s.
         """
-        async for record in watch(self._calls(), selector(lock)):
+        async for record in watch(self._calls(), selector(lock, permit)):
             yield LockRecord._from_wire(record)
 
-    async def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
+    async def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""
         calls = self._calls()
-        request = wire.CheckTokenRequest(lock=selector(lock), fencing_token=fencing_token)
+        request = wire.CheckTokenRequest(lock=selector(lock, permit), fencing_token=fencing_token)
         return TokenCheck._from_wire(await calls.unary(calls.stub.CheckToken, request))
 
     async def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:

@@ -140,7 +140,7 @@ class BusyError(LeaseholdError):
 
     def __init__(self, lock: str, busy: "Busy") -> None:
         record = busy.record
-        who = _who(record)
+        who = f"{busy.held_permits} permits of it are held" if busy.held_permits > 1 else _who(record)
         why = {"HELD": who, "BREAKING": "it was broken, and its lease has not expired yet", "RESTING": "it rests"}
         path = record.lock_path if record is not None and record.lock_path else lock
         super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
@@ -246,6 +246,18 @@ class RefusedError(LeaseholdError):
     def reason(self) -> Reason | None:
         """The reason that the sidecar gave; None if the error did not come from a sidecar."""
         return None if self.reason_name is None else Reason(self.reason_name)
+
+
+class UnsupportedError(RefusedError):
+    """The sidecar does not know an option that was given, so it was not served as asked, and nothing is held (S37)."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__(
+            grpc.StatusCode.UNIMPLEMENTED,
+            f"the sidecar does not know {option}: it is older than this client's request; update the sidecar, or ask "
+            "without that",
+        )
+        self.reason_name = Reason.UNSUPPORTED.value
 
 
 class UnreachableError(RefusedError):

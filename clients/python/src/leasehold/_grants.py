@@ -20,11 +20,13 @@ class Busy:
     """When to ask again: seconds, counted from the answer."""
     reason: BusyReason
     """Why the lock is not available."""
+    held_permits: int = 0
+    """How many of the permits were found held, as far as the sidecar knows."""
 
     @classmethod
     def _from_wire(cls, wire: hold_pb2.Busy) -> Self:
         record = LockRecord._from_wire(wire.record) if wire.HasField("record") else None
-        return cls(record, seconds(duration(wire.retry_after)), BusyReason(wire.reason))
+        return cls(record, seconds(duration(wire.retry_after)), BusyReason(wire.reason), wire.held_permits)
 
 
 @dataclass(frozen=True, slots=True)

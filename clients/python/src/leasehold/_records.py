@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from leasehold._convert import duration, moment, seconds
 from leasehold._enums import BreakMode, LockMode, LockState
+from leasehold._errors import ArgumentError
 from leasehold.v1 import lock_pb2
 
 
@@ -49,10 +50,12 @@ class LockKey:
         )
 
 
-def selector(lock: LockKey | str) -> lock_pb2.LockSelector:
-    """Name a lock by its key, or by its path."""
+def selector(lock: LockKey | str, permit: int = 0) -> lock_pb2.LockSelector:
+    """Name a lock by its key, and the number of its permit, or by its path."""
     if isinstance(lock, LockKey):
-        return lock_pb2.LockSelector(key=lock._to_wire())
+        return lock_pb2.LockSelector(key=lock._to_wire(), permit=permit)
+    if permit:
+        raise ArgumentError(f"permit is {permit}, and the lock is named by its path; a path names its permit itself")
     return lock_pb2.LockSelector(lock_path=lock)
 
 
@@ -149,6 +152,10 @@ class LockRecord:
     """The version of the lock's checkpoint; None if there is none."""
     checkpoint_size: int | None
     """The bytes of the checkpoint's value; None if there is none."""
+    permit: int
+    """Which permit of the lock this is: 0 for the lock's own path."""
+    permits: int
+    """How many permits the newest holder asked for; 0 if the record does not say."""
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.LockRecord) -> Self:
@@ -176,4 +183,6 @@ class LockRecord:
             checkpoint=Checkpoint._from_wire(wire.checkpoint) if wire.HasField("checkpoint") else None,
             checkpoint_version=wire.checkpoint_version if wire.HasField("checkpoint_version") else None,
             checkpoint_size=wire.checkpoint_size if wire.HasField("checkpoint_size") else None,
+            permit=wire.permit,
+            permits=wire.permits,
         )

@@ -34,6 +34,8 @@ class BreakOptions(TypedDict, total=False):
     """How the lease ends. Default: RUN_OUT."""
     broken_by: str
     """Who breaks it. Default: the name of the sidecar's pod or host."""
+    permit: int
+    """Which permit of the lock is broken. Default: 0, the lock's own path."""
 
 
 UNKNOWN_GENERATION: Final = 0
@@ -69,7 +71,7 @@ def list_request(options: ListOptions) -> wire.ListLocksRequest:
 def break_request(lock: LockKey | str, reason: str, options: BreakOptions) -> wire.BreakLockRequest:
     """Ask for a break."""
     return wire.BreakLockRequest(
-        lock=selector(lock),
+        lock=selector(lock, options.get("permit", 0)),
         reason=reason,
         mode=lock_pb2.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
         broken_by=options.get("broken_by", ""),

@@ -26,8 +26,8 @@ class Client:
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break.
     `with` closes it. A thread in the background keeps what is held, whatever the others do. Calls raise RefusedError;
-    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, or by their path as it stands
-    in a Grant or a LockRecord.
+    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, and the number of the `permit`
+    where they have several, or by their path as it stands in a Grant or a LockRecord.
     """
 
     def __init__(
@@ -114,28 +114,28 @@ class Client:
         """Say that the holder is getting on, which restarts `progress_timeout`."""
         return LoopThread.shared().run(self._in_loop.report_progress(lease_id))
 
-    def get_lock(self, lock: LockKey | str, *, with_checkpoint: bool = False) -> LockRecord:
+    def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE.
 
         The checkpoint's value is read from the store only if it is asked for.
         """
-        return LoopThread.shared().run(self._in_loop.get_lock(lock, with_checkpoint=with_checkpoint))
+        return LoopThread.shared().run(self._in_loop.get_lock(lock, permit=permit, with_checkpoint=with_checkpoint))
 
     def list_locks(self, **options: Unpack[ListOptions]) -> Iterator[LockRecord]:
         """Give the records in the order of their paths, all pages of them."""
         return _each(self._in_loop.list_locks(**options))
 
-    def watch_lock(self, lock: LockKey | str) -> Iterator[LockRecord]:
+    def watch_lock(self, lock: LockKey | str, *, permit: int = 0) -> Iterator[LockRecord]:
         """Give the record of a lock now and at each change.
 
         A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
         90 s. It may be left open: its end, or the process's, closes it.
         """
-        return _each(self._in_loop.watch_lock(lock))
+        return _each(self._in_loop.watch_lock(lock, permit=permit))
 
-    def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
+    def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""
-        return LoopThread.shared().run(self._in_loop.check_token(lock, fencing_token))
+        return LoopThread.shared().run(self._in_loop.check_token(lock, fencing_token, permit=permit))
 
     def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
         """End the lease of a lock that somebody else has; `reason` is stored with it (S17).
