@@ -47,9 +47,10 @@ from leasehold._events import (
     Recovered,
     Renewed,
     Resumed,
+    Revoked,
     Waiting,
 )
-from leasehold._grants import Busy, Deadline, Extension, Grant, Loss, ReleaseResult, Validity
+from leasehold._grants import Busy, Deadline, Extension, Grant, Loss, Notice, ReleaseResult, Validity
 from leasehold._hold import BaseHold, current_hold
 from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
@@ -105,6 +106,7 @@ __all__ = [
     "Lost",
     "LostError",
     "NotReleasedError",
+    "Notice",
     "PlatformError",
     "ProtocolError",
     "Reason",
@@ -116,6 +118,7 @@ __all__ = [
     "Renewed",
     "ResolvedPath",
     "Resumed",
+    "Revoked",
     "Seconds",
     "Tls",
     "TokenCheck",

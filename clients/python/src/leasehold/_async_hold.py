@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from leasehold import _events as events
 from leasehold._calls import Calls, told_lost
 from leasehold._errors import LeaseholdError, LostError, RefusedError, attach
-from leasehold._grants import Extension, Grant, Loss, ReleaseResult
+from leasehold._grants import Extension, Grant, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._opening import open_session
 from leasehold._requests import extend_request
@@ -37,6 +37,15 @@ class AsyncHold(BaseHold):
             never: asyncio.Future[Loss] = asyncio.get_running_loop().create_future()
             return await never
         return loss
+
+    async def wait_revoked(self) -> Notice:
+        """Wait for the notice that the lock was broken; without end, if the hold ends without one (S22).
+
+        The block is not cancelled by it: the hold is valid until the notice's deadline.
+        """
+        while self._session.notice is None:
+            await self._session.noticed.wait()
+        return self._session.notice
 
     async def report_progress(self) -> None:
         """Say that the job is getting on, which restarts `progress_timeout`.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from leasehold._errors import Reason
-from leasehold._grants import Loss
+from leasehold._grants import Loss, Notice
 from leasehold._records import LockRecord
 
 
@@ -69,6 +69,14 @@ class Draining:
 
 
 @dataclass(frozen=True, slots=True)
+class Revoked:
+    """The lock was broken: finish and leave the block before the deadline."""
+
+    notice: Notice
+    """Until when, by whom and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupted:
     """The stream to the sidecar broke; the hold goes on until its validity ends, and is being resumed."""
 
@@ -92,7 +100,7 @@ class Lost:
     """Why."""
 
 
-HoldEvent = Waiting | Granted | Renewed | AtRisk | Recovered | Draining | Interrupted | Resumed | Lost
+HoldEvent = Waiting | Granted | Renewed | AtRisk | Recovered | Draining | Revoked | Interrupted | Resumed | Lost
 """What happens to a hold."""
 
 EventHandler = Callable[[HoldEvent], None]

@@ -124,6 +124,28 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """The lock was broken. The hold is not renewed any more, and is lost (BROKEN) at the deadline (S22).
+
+    Until then it is held: finish, save the checkpoint, release.
+    """
+
+    deadline: float
+    """The end of validity: seconds on this machine's boot clock."""
+    reason: str
+    """Why the lock was broken, as the operator said it; empty if that is not known."""
+    by: str
+    """Who broke it; empty if that is not known."""
+    break_note: BreakNote | None
+    """All that is known of the break."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.Revoked, deadline: float) -> Self:
+        note = BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None
+        return cls(deadline, wire.break_note.reason, wire.break_note.broken_by, note)
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseResult:
     """What a release did."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from leasehold._convert import seconds
 from leasehold._errors import LeaseholdError, LostError
-from leasehold._grants import Grant, Loss
+from leasehold._grants import Grant, Loss, Notice
 from leasehold._records import Checkpoint
 from leasehold._session import Session
 
@@ -88,6 +88,14 @@ class BaseHold:
     def is_valid(self) -> bool:
         """Say whether the holder may act now. Once false, it stays false."""
         return self._session.state.is_valid()
+
+    @property
+    def revoked(self) -> Notice | None:
+        """The notice that the lock was broken, with its deadline; None if there was none (S22).
+
+        The hold stays valid until the deadline: finish, save the checkpoint, release.
+        """
+        return self._session.notice
 
     @property
     def loss(self) -> Loss | None:

@@ -18,19 +18,17 @@ from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
 from leasehold._convert import duration, seconds
 from leasehold._enums import LossReason, ReleaseOutcome
 from leasehold._errors import (
-    LeaseholdError,
     LostError,
-    NotReleasedError,
     Reason,
     RefusedError,
-    ReleaseUnconfirmedError,
     reason_name,
     refused,
 )
-from leasehold._grants import Loss, ReleaseResult
+from leasehold._grants import Loss, Notice, ReleaseResult
 from leasehold._guarded import Guarded
 from leasehold._listening import SilentError
 from leasehold._records import Checkpoint
+from leasehold._releasing import already_lost, release
 from leasehold._saving import Known
 from leasehold._state import LocalState
 from leasehold._ticker import NAP, Ticker
@@ -42,9 +40,6 @@ _FIRST_PAUSE: Final = 0.05
 
 _ANSWER_TIMEOUT: Final = 5.0
 """How long an answer about the validity is waited for before it is asked again."""
-
-_ANSWER_POLL: Final = 0.02
-"""How often a release looks whether a resume was answered."""
 
 _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
@@ -80,10 +75,14 @@ class Session:
         """Set when the hold is over and the loop knows."""
         self.settled: Final = asyncio.Event()
         """Set when it is known, too, why; soon after `over`."""
+        self.notice: Notice | None = None
+        """What the holder was told of a break (S22)."""
+        self.noticed: Final = asyncio.Event()
+        """Set when there is a notice."""
         self._calls: Final = calls
         self.generation = grant.generation
         """The newest that was answered (S16)."""
-        self._lock_path: Final = grant.lock_path
+        self.lock_path: Final = grant.lock_path
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
         self._call = call
@@ -94,8 +93,11 @@ class Session:
         self._handler: Final = handler
         self._loop: Final = asyncio.get_running_loop()
         self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
-        self._resuming = False
-        self._refused: Loss | None = None
+        self._notice_listeners: Final[list[Callable[[], None]]] = []
+        self.resuming = False
+        """Whether the stream broke, and no resume was answered yet."""
+        self.refused: Loss | None = None
+        """The answer to a resume that was refused."""
         self._settling: asyncio.TimerHandle | None = None
         self._checkpoint: Final = Known(grant.fencing_token)
         self._told_by(grant)
@@ -108,9 +110,18 @@ class Session:
         """Have `listener` called in the loop when the hold is lost."""
         self._loss_listeners.append(listener)
 
+    def on_notice(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called in the loop when the holder is given notice (S22)."""
+        self._notice_listeners.append(listener)
+
     def _loop_ends(self) -> None:
         # What the event loop cancels at its end must not be cancelled while the hold is valid (S13).
         self.state.lose(Loss(LossReason.UNSPECIFIED, "the client's event loop has ended"))
+
+    @property
+    def is_unkept(self) -> bool:
+        """Whether nobody reads the stream any more."""
+        return self._keeper.done()
 
     async def release(self) -> ReleaseResult:
         """Release the lock and wait until the store has it. The hold ends here first (S13)."""
@@ -118,47 +129,14 @@ class Session:
             loss = await self.why()
             if loss is None:
                 return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
-            raise LostError(self._lock_path, loss)
-        return await self._release()
+            raise LostError(self.lock_path, loss)
+        return await release(self, self._calls)
 
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
         if self.state.is_valid():
             self.state.lose(loss)
-            await self._release()
-
-    async def _release(self) -> ReleaseResult:
-        limit = self._calls.release_timeout
-        try:
-            async with asyncio.timeout(limit):
-                await self._resume_answered()
-                released = await self._calls.release(self.lease_id, self.generation)
-        except LostError:
-            raise
-        except TimeoutError:
-            late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
-            raise ReleaseUnconfirmedError(self._lock_path, late) from late
-        except LeaseholdError as error:
-            raise ReleaseUnconfirmedError(self._lock_path, error) from error
-        finally:
-            self.close()
-        loss = _already_lost(released)
-        if loss is not None:
-            raise LostError(self._lock_path, loss)
-        return ReleaseResult._from_wire(released)
-
-    async def _resume_answered(self) -> None:
-        """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
-
-        A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
-        """
-        until = self.state.valid_until
-        while self._resuming:
-            if self.state.now() >= until or self._keeper.done():
-                raise NotReleasedError(self._lock_path)
-            await asyncio.sleep(_ANSWER_POLL)
-        if self._refused is not None:
-            raise LostError(self._lock_path, self._refused)
+            await release(self, self._calls)
 
     def replace_resume_token(self, resume_token: str) -> None:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
@@ -208,7 +186,7 @@ class Session:
         for listener in self._loss_listeners:
             listener(loss)
         self._ticker.pause()
-        if not self.state.may_hear_why or self._resuming or self._keeper.done():
+        if not self.state.may_hear_why or self.resuming or self._keeper.done():
             self._settle()
         else:
             self._settling = self._loop.call_later(_LAST_WORD, self._settle)
@@ -275,10 +253,10 @@ class Session:
             if loss is not None:
                 return loss
             self._tell(events.Interrupted(broke.message))
-            self._resuming = True
+            self.resuming = True
             loss = await self._resume()
-            self._refused = loss
-            self._resuming = False
+            self.refused = loss
+            self.resuming = False
             if loss is not None:
                 return loss
 
@@ -288,10 +266,9 @@ class Session:
             case "renewed":
                 self._take_in_renewed(message.renewed)
             case "at_risk":
-                if self._goes_on(message.at_risk):
-                    until = seconds(self.state.valid_until)
-                    cause = reason_name(message.at_risk.cause)
-                    self._tell(events.AtRisk(until, Reason(cause), cause, message.at_risk.detail))
+                self._take_in_risk(message.at_risk)
+            case "revoked":
+                self._take_in_notice(message.revoked)
             case "recovered":
                 if self._goes_on(message.recovered):
                     self._tell(events.Recovered(seconds(self.state.valid_until)))
@@ -301,7 +278,7 @@ class Session:
                 return Loss._from_wire(message.lost)
             case "released":
                 by_lease_id = Loss(LossReason.UNSPECIFIED, "it was released by its lease id")
-                return _already_lost(message.released.result) or by_lease_id
+                return already_lost(message.released.result) or by_lease_id
             case _:
                 # Said before a grant only, or an event that this version does not know.
                 pass
@@ -314,7 +291,21 @@ class Session:
         if self._goes_on(renewed):
             self._tell(events.Renewed(seconds(self.state.valid_until)))
 
-    def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered) -> bool:
+    def _take_in_risk(self, risk: hold_pb2.AtRisk) -> None:
+        if self._goes_on(risk):
+            cause = reason_name(risk.cause)
+            self._tell(events.AtRisk(seconds(self.state.valid_until), Reason(cause), cause, risk.detail))
+
+    def _take_in_notice(self, revoked: hold_pb2.Revoked) -> None:
+        if not self._goes_on(revoked) or self.notice is not None:
+            return
+        self.notice = Notice._from_wire(revoked, seconds(self.state.valid_until))
+        self.noticed.set()
+        for listener in self._notice_listeners:
+            listener()
+        self._tell(events.Revoked(self.notice))
+
+    def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered | hold_pb2.Revoked) -> bool:
         """Take in a validity that answers no request of ours, and ask about it where that is needed (S21)."""
         goes_on = not told.HasField("validity") or self.state.take_in(told.validity, None)
         if goes_on:
@@ -380,10 +371,3 @@ class Session:
             return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
         self._tell(events.Resumed(seconds(self.state.valid_until)))
         return None
-
-
-def _already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:
-    """Give the loss that a release tells of, if it does: the lease was another's, or gone, before (S13)."""
-    if result.outcome != hold_pb2.RELEASE_OUTCOME_ALREADY_LOST:
-        return None
-    return Loss(LossReason(result.loss_reason), "found when it was released")

@@ -12,7 +12,7 @@ from leasehold import _events as events
 from leasehold._async_hold import AsyncHold
 from leasehold._calls import Calls
 from leasehold._errors import LeaseholdError, LostError, attach
-from leasehold._grants import Extension, Grant, Loss, ReleaseResult
+from leasehold._grants import Extension, Grant, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._loop_thread import LoopThread
 from leasehold._opening import open_session
@@ -35,19 +35,35 @@ class Hold(BaseHold):
         self._thread: Final = thread
         self._in_loop: Final = AsyncHold(calls, session, grant)
         self._found_lost: Final = threading.Event()
+        self.revoked_event: Final = threading.Event()
+        """Set when the lock was broken, and `revoked` says until when the hold is valid (S22). A loss does not set it:
+        wait for it with `wait_revoked`, or with a timeout."""
 
     def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Wait until the hold is lost; give the loss, or None after `timeout` seconds, or if its holder has ended it.
 
         Use it in the place of `time.sleep`, to stop at once when the hold is lost.
         """
+        self._wait(self._found_lost, timeout)
+        return self.loss
+
+    def wait_revoked(self, timeout: float | None = None) -> Notice | None:
+        """Wait for the notice that the lock was broken (S22).
+
+        Gives None after `timeout` seconds, or if the hold is over without a notice. The hold is valid until the
+        notice's deadline.
+        """
+        self._wait(self.revoked_event, timeout)
+        return self.revoked
+
+    def _wait(self, event: threading.Event, timeout: float | None) -> None:
+        """Wait for `event`, but not longer than the hold is valid, with a look at the clock from time to time."""
         end = None if timeout is None else time.monotonic() + timeout
-        while self.is_valid():
+        while not event.is_set() and self.is_valid():
             left = _NAP if end is None else min(_NAP, end - time.monotonic())
             if left <= 0:
-                return None
-            self._found_lost.wait(min(left, self.remaining()))
-        return self.loss
+                return
+            event.wait(min(left, self.remaining()))
 
     def report_progress(self) -> None:
         """Say that the job is getting on, which restarts `progress_timeout`.
@@ -114,6 +130,7 @@ class Holding:
         session, grant = await open_session(calls, self._wanted, self._handler)
         hold = Hold(thread, calls, session, grant)
         session.on_loss(lambda _loss: hold._found_lost.set())
+        session.on_notice(hold.revoked_event.set)
         return hold
 
     def __enter__(self) -> Hold:
