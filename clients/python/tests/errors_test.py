@@ -66,6 +66,8 @@ def every_documented_reason_is_known() -> None:
         (leasehold.BusyReason, hold_pb2.BusyReason, "BUSY_REASON"),
         (leasehold.LossReason, hold_pb2.LossReason, "LOSS_REASON"),
         (leasehold.ReleaseOutcome, hold_pb2.ReleaseOutcome, "RELEASE_OUTCOME"),
+        (leasehold.CheckpointOutcome, hold_pb2.CheckpointOutcome, "CHECKPOINT_OUTCOME"),
+        (leasehold.HoldState, wire.HoldState, "HOLD_STATE"),
         (leasehold.TokenStatus, wire.TokenStatus, "TOKEN_STATUS"),
         (leasehold.BreakMode, lock_pb2.BreakMode, "BREAK_MODE"),
         (leasehold.BreakOutcome, wire.BreakOutcome, "BREAK_OUTCOME"),

@@ -146,6 +146,10 @@ class FakeSidecar(LeaseServiceServicer):
         self.info = wire.GetHoldResponse(state=wire.HOLD_STATE_HELD)
         self.release: Refusal | hold_pb2.ReleaseResult | None = None
         self.on_release: Callable[[], object] = lambda: None
+        self.on_request: Callable[[], object] = lambda: None
+        self.gate = asyncio.Event()
+        """Answers of calls without a method of their own wait for it."""
+        self.gate.set()
         self.pages: list[wire.ListLocksResponse] = []
         self.watches = 0
         self.changes: list[list[wire.WatchLocksResponse]] = []
@@ -175,7 +179,8 @@ class FakeSidecar(LeaseServiceServicer):
         self.on_release()
         if self.is_deaf:
             await asyncio.Event().wait()
-        self.asked.append(f"release {request.lease_id} of generation {request.generation}")
+        checkpoint = f" with {request.checkpoint!r}" if request.HasField("checkpoint") else ""
+        self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}")
         if isinstance(self.release, Refusal):
             await self.release.abort(context)
             raise AssertionError
@@ -235,6 +240,8 @@ class FakeSidecar(LeaseServiceServicer):
 
     async def _answered(self, request: Any, context: Context) -> Any:
         self.requests.append(request)
+        self.on_request()
+        await self.gate.wait()
         self.metadata = list(context.invocation_metadata() or ())
         answer = self.answers.pop(0) if self.answers else self.answer
         if isinstance(answer, Refusal):

@@ -12,6 +12,8 @@ from leasehold._enums import (
     BreakMode,
     BreakOutcome,
     BusyReason,
+    CheckpointOutcome,
+    HoldState,
     LockMode,
     LockState,
     LossReason,
@@ -22,6 +24,7 @@ from leasehold._errors import (
     ENDPOINT_VARIABLE,
     ArgumentError,
     BusyError,
+    CheckpointUnknownError,
     ClosedError,
     EndpointError,
     FieldViolation,
@@ -50,7 +53,7 @@ from leasehold._events import (
     Revoked,
     Waiting,
 )
-from leasehold._grants import Busy, Deadline, Extension, Grant, Loss, Notice, ReleaseResult, Validity
+from leasehold._grants import Busy, CheckpointResult, Deadline, Extension, Grant, Loss, Notice, ReleaseResult, Validity
 from leasehold._hold import BaseHold, current_hold
 from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
@@ -79,6 +82,9 @@ __all__ = [
     "BusyError",
     "BusyReason",
     "Checkpoint",
+    "CheckpointOutcome",
+    "CheckpointResult",
+    "CheckpointUnknownError",
     "Client",
     "ClientOptions",
     "ClosedError",
@@ -92,6 +98,7 @@ __all__ = [
     "Granted",
     "Hold",
     "HoldEvent",
+    "HoldState",
     "Holding",
     "Interrupted",
     "LeaseOptions",

@@ -9,7 +9,7 @@ from typing import Final, Self, Unpack
 from leasehold._answers import Break, ResolvedPath, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._boot_clock import BootClock, Clock
-from leasehold._calls import CALL_TIMEOUT, Calls
+from leasehold._calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
 from leasehold._connect import ClientOptions, Connector
 from leasehold._enums import LossReason
 from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
@@ -25,6 +25,7 @@ from leasehold._requests import (
     extend_request,
     list_request,
 )
+from leasehold._saving import checked
 from leasehold._session import Session
 from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
 from leasehold._watch import watch
@@ -150,12 +151,23 @@ class AsyncClient:
                 case _:
                     raise ProtocolError("an acquire was answered without an outcome")
 
-    async def release(self, lease_id: str) -> ReleaseResult:
+    async def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
-        return ReleaseResult._from_wire(await self._calls().release(lease_id, UNKNOWN_GENERATION))
+        sending = None if checkpoint is None else checked(checkpoint)
+        released = await self._calls().release(lease_id, UNKNOWN_GENERATION, sending)
+        return ReleaseResult._from_wire(released, sending)
+
+    async def save_checkpoint(self, lease_id: str, value: bytes) -> int:
+        """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).
+
+        At most 2,048 bytes. Raises CheckpointUnknownError if no answer came in time (S27).
+        """
+        request = wire.SaveCheckpointRequest(lease_id=lease_id, value=checked(value))
+        return (await self._calls().save(request, LONGEST_LEASE)).version
 
     async def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now."""

@@ -14,6 +14,7 @@ from leasehold._grants import Extension, Grant, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._opening import open_session
 from leasehold._requests import extend_request
+from leasehold._saving import as_json, save
 from leasehold._session import Session
 from leasehold._spec import Seconds, Wanted
 
@@ -78,15 +79,33 @@ class AsyncHold(BaseHold):
             state.bound(answer.max_hold_ends, sent)
         return Extension._from_wire(answer)
 
-    async def release(self) -> ReleaseResult:
+    async def save(self, value: bytes) -> int:
+        """Save the lock's checkpoint, and wait until the store has it (S24).
+
+        The value is at most 2,048 bytes, and not for secrets: anybody who may read locks can read it. Gives the
+        version that the store has then: of this value, or of a newer one that took its place (S26). At most one save a
+        second reaches the store. Raises LostError if the hold is lost, CheckpointUnknownError if no answer came in time
+        (S27), ArgumentError if the value is too long, RefusedError if the sidecar refuses it.
+        """
+        return await save(self._session, self._calls, value)
+
+    async def save_json(self, value: Any) -> int:
+        """Save `value` as JSON, as `save` does. `checkpoint.json()` gives it back.
+
+        Raises TypeError or ValueError if it cannot be JSON.
+        """
+        return await self.save(as_json(value))
+
+    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release the lock before the block ends, and wait until the store has it.
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
         Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
         ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
         available when its lease expires, if not before.
         """
-        return await self._session.release()
+        return await self._session.release(checkpoint)
 
     def _heard(self, error: RefusedError) -> RefusedError:
         loss = told_lost(error)

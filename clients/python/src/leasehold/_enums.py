@@ -101,6 +101,42 @@ class ReleaseOutcome(Enum):
         return cls.UNSPECIFIED
 
 
+class CheckpointOutcome(Enum):
+    """What became of a checkpoint that came with a release."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    SAVED = 1
+    """The store has it."""
+    NOT_SAVED = 2
+    """The store does not have it: the earlier checkpoint stands."""
+    UNKNOWN = 3
+    """The store did not answer in time: either this checkpoint stands or the earlier one."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class HoldState(Enum):
+    """The state of a hold that is not over."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know: go by the validity."""
+    HELD = 1
+    """It is held and renewed."""
+    AT_RISK = 2
+    """Renewals fail."""
+    REVOKED = 3
+    """The lock was broken; the hold ends with its validity."""
+    DISCONNECTED = 4
+    """Its stream broke, and was not resumed yet."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
 class TokenStatus(Enum):
     """What a fencing token is, compared with the newest of its lock."""
 

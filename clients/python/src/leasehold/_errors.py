@@ -260,6 +260,18 @@ class UnsupportedError(RefusedError):
         self.reason_name = Reason.UNSUPPORTED.value
 
 
+class CheckpointUnknownError(RefusedError):
+    """No answer to a save came in time: the old checkpoint stands or the new one (S27).
+
+    Nothing of it lands after somebody else is granted the lock. The cause says what happened.
+    """
+
+    def __init__(self, error: RefusedError) -> None:
+        message = f"whether the checkpoint was saved is not known; the next grant tells: {error.message}"
+        super().__init__(error.code, message)
+        self.reason_name = Reason.CHECKPOINT_UNKNOWN.value
+
+
 class UnreachableError(RefusedError):
     """No sidecar answers there, or it refuses this client's certificate."""
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Self
 
 from leasehold._convert import duration, moment, seconds
-from leasehold._enums import BusyReason, LossReason, ReleaseOutcome
+from leasehold._enums import BusyReason, CheckpointOutcome, LossReason, ReleaseOutcome
 from leasehold._records import BreakNote, Checkpoint, LockRecord
 from leasehold.v1 import hold_pb2, lease_service_pb2
 
@@ -146,6 +146,31 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointResult:
+    """What became of the checkpoint that came with a release (S26)."""
+
+    outcome: CheckpointOutcome
+    """What happened."""
+    version: int | None = None
+    """The version that was saved; with outcome SAVED only."""
+    detail: str = ""
+    """Why it was not saved, for people."""
+
+    @classmethod
+    def _from_wire(cls, wire: hold_pb2.ReleaseResult) -> Self:
+        outcome = CheckpointOutcome(wire.checkpoint_outcome)
+        if outcome is CheckpointOutcome.UNSPECIFIED:
+            # What is not understood is not said back (S37).
+            detail = "the sidecar does not know checkpoints: it is older than this client's request"
+            return cls(CheckpointOutcome.NOT_SAVED, None, detail)
+        version = wire.checkpoint_version if outcome is CheckpointOutcome.SAVED else None
+        return cls(outcome, version, wire.checkpoint_detail)
+
+    def __str__(self) -> str:
+        return f"{self.outcome.name}: {self.detail}" if self.detail else self.outcome.name
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseResult:
     """What a release did."""
 
@@ -155,15 +180,18 @@ class ReleaseResult:
     """Why the hold had been lost; with outcome ALREADY_LOST only."""
     resting_until: datetime | None = None
     """Until when nobody gets the lock, by the store's clock; with outcome RESTING only."""
+    checkpoint: CheckpointResult | None = None
+    """What became of the checkpoint that came with the release; None if there was none."""
 
     @classmethod
-    def _from_wire(cls, wire: hold_pb2.ReleaseResult) -> Self:
+    def _from_wire(cls, wire: hold_pb2.ReleaseResult, checkpoint: bytes | None) -> Self:
         outcome = ReleaseOutcome(wire.outcome)
         lost = outcome is ReleaseOutcome.ALREADY_LOST
         return cls(
             outcome,
             LossReason(wire.loss_reason) if lost else None,
             moment(wire.resting_until) if wire.HasField("resting_until") else None,
+            None if checkpoint is None else CheckpointResult._from_wire(wire),
         )
 
 

@@ -6,7 +6,6 @@ from contextvars import ContextVar
 from typing import Final
 
 from leasehold._convert import seconds
-from leasehold._errors import LeaseholdError, LostError
 from leasehold._grants import Grant, Loss, Notice
 from leasehold._records import Checkpoint
 from leasehold._session import Session
@@ -111,12 +110,7 @@ class BaseHold:
 
         Raises LostError if the hold is lost, LeaseholdError if it was released.
         """
-        if self.is_valid():
-            return
-        loss = self.loss
-        if loss is not None:
-            raise LostError(self.lock_path, loss)
-        raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
+        self._session.check()
 
 
 _current: Final[ContextVar[BaseHold]] = ContextVar("leasehold.current_hold")

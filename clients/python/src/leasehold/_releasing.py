@@ -16,13 +16,16 @@ _ANSWER_POLL: Final = 0.02
 """How often a release looks whether a resume was answered."""
 
 
-async def release(session: "Session", calls: Calls) -> ReleaseResult:
-    """Release the lock and wait until the store has it. The hold has ended here before (S13)."""
+async def release(session: "Session", calls: Calls, checkpoint: bytes | None = None) -> ReleaseResult:
+    """Release the lock, with a last `checkpoint` if there is one, and wait until the store has it.
+
+    The hold has ended here before (S13).
+    """
     limit = calls.release_timeout
     try:
         async with asyncio.timeout(limit):
             await _resume_answered(session)
-            released = await calls.release(session.lease_id, session.generation)
+            released = await calls.release(session.lease_id, session.generation, checkpoint)
     except LostError:
         raise
     except TimeoutError:
@@ -32,10 +35,14 @@ async def release(session: "Session", calls: Calls) -> ReleaseResult:
         raise ReleaseUnconfirmedError(session.lock_path, error) from error
     finally:
         session.close()
+    result = ReleaseResult._from_wire(released, checkpoint)
     loss = already_lost(released)
     if loss is not None:
-        raise LostError(session.lock_path, loss)
-    return ReleaseResult._from_wire(released)
+        lost = LostError(session.lock_path, loss)
+        if result.checkpoint is not None:
+            lost.add_note(f"its checkpoint: {result.checkpoint}")
+        raise lost
+    return result
 
 
 async def _resume_answered(session: "Session") -> None:

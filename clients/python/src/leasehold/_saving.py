@@ -1,14 +1,31 @@
 """The checkpoint of a lock, as its holder knows it."""
 
+import asyncio
+import json
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from leasehold._errors import ArgumentError
+from leasehold._calls import Calls, told_lost
+from leasehold._convert import seconds
+from leasehold._errors import ArgumentError, LostError, RefusedError
 from leasehold._records import Checkpoint
 from leasehold.v1 import lock_pb2
+from leasehold.v1.lease_service_pb2 import SaveCheckpointRequest
+
+if TYPE_CHECKING:
+    from leasehold._session import Session
 
 LONGEST: Final = 2_048
 """The bytes of the longest checkpoint (S23)."""
+
+
+_ANSWER_POLL: Final = 0.02
+"""How often a save looks whether a resume was answered."""
+
+
+def as_json(value: Any) -> bytes:
+    """Give `value` as JSON in UTF-8, without spaces. Raises TypeError or ValueError if it cannot be JSON."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
 def checked(value: bytes) -> bytes:
@@ -18,6 +35,33 @@ def checked(value: bytes) -> bytes:
             f"the checkpoint has {len(value):,} bytes; at most {LONGEST:,} are allowed: save where it is instead",
         )
     return bytes(value)
+
+
+async def save(session: "Session", calls: Calls, value: bytes) -> int:
+    """Save a value while the hold is valid; give the version that the store has then.
+
+    While the hold is being resumed it waits, and carries the generation that is answered (S16).
+    """
+    sending = checked(value)
+    known, state = session.known, session.state
+    order = known.begin()
+    while session.resuming:
+        session.check()
+        await asyncio.sleep(_ANSWER_POLL)
+    session.check()
+    sent = state.now()
+    request = SaveCheckpointRequest(lease_id=session.lease_id, generation=session.generation, value=sending)
+    try:
+        answer = await calls.save(request, seconds(state.remaining()))
+    except RefusedError as error:
+        loss = told_lost(error)
+        if loss is None:
+            raise
+        state.told_lost(loss)
+        raise LostError(session.lock_path, loss) from error
+    known.saved(sending, answer.version, order)
+    state.take_in(answer.validity, sent)
+    return answer.version
 
 
 class Known:

@@ -16,20 +16,21 @@ import grpc.aio
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
 from leasehold._convert import duration, seconds
-from leasehold._enums import LossReason, ReleaseOutcome
+from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome
 from leasehold._errors import (
+    LeaseholdError,
     LostError,
     Reason,
     RefusedError,
     reason_name,
     refused,
 )
-from leasehold._grants import Loss, Notice, ReleaseResult
+from leasehold._grants import CheckpointResult, Loss, Notice, ReleaseResult
 from leasehold._guarded import Guarded
 from leasehold._listening import SilentError
 from leasehold._records import Checkpoint
 from leasehold._releasing import already_lost, release
-from leasehold._saving import Known
+from leasehold._saving import Known, checked
 from leasehold._state import LocalState
 from leasehold._ticker import NAP, Ticker
 from leasehold.v1 import hold_pb2
@@ -99,7 +100,7 @@ class Session:
         self.refused: Loss | None = None
         """The answer to a resume that was refused."""
         self._settling: asyncio.TimerHandle | None = None
-        self._checkpoint: Final = Known(grant.fencing_token)
+        self.known: Final = Known(grant.fencing_token)
         self._told_by(grant)
         self._ticker: Final = Ticker(state, self._ask)
         self._keeper: Final = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
@@ -123,14 +124,25 @@ class Session:
         """Whether nobody reads the stream any more."""
         return self._keeper.done()
 
-    async def release(self) -> ReleaseResult:
+    def check(self) -> None:
+        """Raise unless the holder may act now."""
+        if self.state.is_valid():
+            return
+        loss = self.state.loss
+        if loss is not None:
+            raise LostError(self.lock_path, loss)
+        raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
+
+    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release the lock and wait until the store has it. The hold ends here first (S13)."""
+        sending = None if checkpoint is None else checked(checkpoint)
         if not self.state.end():
             loss = await self.why()
-            if loss is None:
-                return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
-            raise LostError(self.lock_path, loss)
-        return await release(self, self._calls)
+            if loss is not None:
+                raise LostError(self.lock_path, loss)
+            late = CheckpointResult(CheckpointOutcome.NOT_SAVED, None, "the hold had been released before")
+            return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED, checkpoint=None if checkpoint is None else late)
+        return await release(self, self._calls, sending)
 
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
@@ -145,11 +157,11 @@ class Session:
     @property
     def checkpoint(self) -> Checkpoint | None:
         """The newest checkpoint that is known."""
-        return self._checkpoint.newest
+        return self.known.newest
 
     def _told_by(self, grant: hold_pb2.Grant) -> None:
         if grant.HasField("checkpoint"):
-            self._checkpoint.told(grant.checkpoint)
+            self.known.told(grant.checkpoint)
 
     async def why(self) -> Loss | None:
         """Give the loss of a hold that is over; None if its holder ended it."""

@@ -99,12 +99,20 @@ class Client:
         """
         return LoopThread.shared().run(self._in_loop.acquire(function, scope, **options))
 
-    def release(self, lease_id: str) -> ReleaseResult:
+    def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
-        return LoopThread.shared().run(self._in_loop.release(lease_id))
+        return LoopThread.shared().run(self._in_loop.release(lease_id, checkpoint))
+
+    def save_checkpoint(self, lease_id: str, value: bytes) -> int:
+        """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).
+
+        At most 2,048 bytes. Raises CheckpointUnknownError if no answer came in time (S27).
+        """
+        return LoopThread.shared().run(self._in_loop.save_checkpoint(lease_id, value))
 
     def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now."""
