@@ -55,11 +55,13 @@ from leasehold._events import (
 )
 from leasehold._grants import Busy, CheckpointResult, Deadline, Extension, Grant, Loss, Notice, ReleaseResult, Validity
 from leasehold._hold import BaseHold, current_hold
+from leasehold._leading import AsyncTerm
 from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
 from leasehold._sync_client import Client
 from leasehold._sync_hold import Hold, Holding
+from leasehold._sync_leading import Term
 
 __version__ = "0.1.0"
 
@@ -71,6 +73,7 @@ __all__ = [
     "AsyncClient",
     "AsyncHold",
     "AsyncHolding",
+    "AsyncTerm",
     "AtRisk",
     "BaseHold",
     "Break",
@@ -127,6 +130,7 @@ __all__ = [
     "Resumed",
     "Revoked",
     "Seconds",
+    "Term",
     "Tls",
     "TokenCheck",
     "TokenStatus",

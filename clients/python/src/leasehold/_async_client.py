@@ -15,6 +15,7 @@ from leasehold._enums import LossReason
 from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
 from leasehold._events import EventHandler
 from leasehold._grants import Busy, Extension, Grant, Loss, ReleaseResult, Validity
+from leasehold._leading import AsyncTerm, Sleep, for_leading, lead
 from leasehold._opening import unsupported
 from leasehold._records import LockKey, LockRecord, selector
 from leasehold._requests import (
@@ -53,6 +54,7 @@ class AsyncClient:
         """
         self._connector: Final = Connector(endpoint, options)
         self._clock: Clock = BootClock()
+        self._sleep: Sleep = asyncio.sleep
         self._process: Final = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._made: Calls | None = None
@@ -113,6 +115,24 @@ class AsyncClient:
         Raises BusyError if the lock was not acquired within `wait`, and LostError when it was lost in the block.
         """
         return AsyncHolding(self._calls, wanted(function, scope, options), on_event, self._holds)
+
+    def lead(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        *,
+        on_event: EventHandler | None = None,
+        **options: Unpack[LeaseOptions],
+    ) -> AsyncGenerator[AsyncTerm, None]:
+        """Lead: give one term after the other, each a hold of the lock, without end.
+
+        It waits for the lock without end, and takes it again after a loss, or when the sidecar was away. Enter each
+        term with `async with`: then a loss cancels the block, stays inside, and the loop goes on with the
+        next term. Where the block ends, the lock is released; leave the loop to lead no more. Between two terms is a
+        random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
+        raises, and RefusedError if the sidecar refuses what no repetition changes.
+        """
+        return lead(self._calls, for_leading(function, scope, options), on_event, self._holds, self._sleep)
 
     async def acquire(
         self,

@@ -135,7 +135,7 @@ class AsyncHolding:
         self._wanted: Final = wanted
         self._handler: Final = handler
         self._holds: Final = holds
-        self._block: _Block | None = None
+        self._block: Block | None = None
 
     def __call__(
         self,
@@ -157,7 +157,7 @@ class AsyncHolding:
         session, grant = await open_session(calls, self._wanted, self._handler)
         hold = AsyncHold(calls, session, grant)
         self._holds.add(hold)
-        self._block = _Block(hold)
+        self._block = Block(hold)
         return hold
 
     async def __aexit__(
@@ -172,7 +172,7 @@ class AsyncHolding:
             await block.leave(exc)
 
 
-class _Block:
+class Block:
     """The block of code that a hold is for, and the task that runs it."""
 
     def __init__(self, hold: AsyncHold) -> None:

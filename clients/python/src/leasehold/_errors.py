@@ -161,6 +161,8 @@ class LostError(LeaseholdError):
 
     def __init__(self, lock_path: str, loss: "Loss") -> None:
         super().__init__(f"the lock {lock_path} was lost: {loss}")
+        self.lock_path: Final = lock_path
+        """The path of the lock."""
         self.loss: Final = loss
         """Why."""
 

@@ -12,11 +12,13 @@ from leasehold._connect import ClientOptions
 from leasehold._errors import ClosedError, LeaseholdError, attach
 from leasehold._events import EventHandler
 from leasehold._grants import Extension, Grant, ReleaseResult, Validity
+from leasehold._leading import for_leading
 from leasehold._loop_thread import LoopThread
 from leasehold._records import LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions
 from leasehold._spec import LeaseOptions, Seconds, wanted
 from leasehold._sync_hold import Hold, Holding
+from leasehold._sync_leading import Term, lead
 
 _T = TypeVar("_T")
 
@@ -85,6 +87,24 @@ class Client:
         `on_event` is called in the background thread.
         """
         return Holding(self._calls, wanted(function, scope, options), on_event, self._holds)
+
+    def lead(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        *,
+        on_event: EventHandler | None = None,
+        **options: Unpack[LeaseOptions],
+    ) -> Iterator[Term]:
+        """Lead: give one term after the other, each a hold of the lock, without end.
+
+        It waits for the lock without end, and takes it again after a loss, or when the sidecar was away. Enter each
+        term with `with`: then LostError of the term, which `check()` raises, stays inside, and the loop goes on with the
+        next term. Where the block ends, the lock is released; leave the loop to lead no more. Between two terms is a
+        random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
+        raises, and RefusedError if the sidecar refuses what no repetition changes.
+        """
+        return lead(self, for_leading(function, scope, options), on_event, self._holds)
 
     def acquire(
         self,

@@ -39,6 +39,8 @@ class Hold(BaseHold):
         self.revoked_event: Final = threading.Event()
         """Set when the lock was broken, and `revoked` says until when the hold is valid (S22). A loss does not set it:
         wait for it with `wait_revoked`, or with a timeout."""
+        session.on_loss(lambda _loss: self._found_lost.set())
+        session.on_notice(self.revoked_event.set)
 
     def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Wait until the hold is lost; give the loss, or None after `timeout` seconds, or if its holder has ended it.
@@ -147,10 +149,7 @@ class Holding:
     async def _open(self, thread: LoopThread) -> Hold:
         calls = self._calls()
         session, grant = await open_session(calls, self._wanted, self._handler)
-        hold = Hold(thread, calls, session, grant)
-        session.on_loss(lambda _loss: hold._found_lost.set())
-        session.on_notice(hold.revoked_event.set)
-        return hold
+        return Hold(thread, calls, session, grant)
 
     def __enter__(self) -> Hold:
         if self._hold is not None:
@@ -175,22 +174,28 @@ class Holding:
             return
         self._holds.discard(hold)
         current.__exit__(None, None, None)
-        if hold.is_valid():
-            self._release(hold, exc)
-            return
-        loss = LoopThread.shared().run(hold._session.why())
-        if loss is None:
-            return
-        lost = LostError(hold.lock_path, loss)
-        if exc is None:
-            raise lost
-        if not isinstance(exc, LostError):
-            attach(lost, exc)
+        leave(hold, exc)
 
-    def _release(self, hold: Hold, exc: BaseException | None) -> None:
-        try:
-            hold.release()
-        except LeaseholdError as error:
-            if exc is None:
-                raise
-            attach(error, exc)
+
+def leave(hold: Hold, exc: BaseException | None) -> None:
+    """End a block of `hold`, which `exc` leaves."""
+    if hold.is_valid():
+        _release(hold, exc)
+        return
+    loss = LoopThread.shared().run(hold._session.why())
+    if loss is None:
+        return
+    lost = LostError(hold.lock_path, loss)
+    if exc is None:
+        raise lost
+    if not isinstance(exc, LostError):
+        attach(lost, exc)
+
+
+def _release(hold: Hold, exc: BaseException | None) -> None:
+    try:
+        hold.release()
+    except LeaseholdError as error:
+        if exc is None:
+            raise
+        attach(error, exc)
