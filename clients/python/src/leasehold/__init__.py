@@ -4,7 +4,17 @@ A lock alone does not keep a holder that was paused from acting late: check `hol
 the resource that the lock protects refuse fencing tokens smaller than it has seen.
 """
 
-from leasehold._answers import Break, ResolvedPath, TokenCheck
+from leasehold._answers import (
+    Break,
+    Listed,
+    LockChanged,
+    LockGone,
+    LocksEvent,
+    ResolvedPath,
+    ServerInfo,
+    ServerLimits,
+    TokenCheck,
+)
 from leasehold._async_client import AsyncClient
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
@@ -53,11 +63,22 @@ from leasehold._events import (
     Revoked,
     Waiting,
 )
-from leasehold._grants import Busy, CheckpointResult, Deadline, Extension, Grant, Loss, Notice, ReleaseResult, Validity
+from leasehold._grants import (
+    Busy,
+    CheckpointResult,
+    Deadline,
+    Extension,
+    Grant,
+    HoldInfo,
+    Loss,
+    Notice,
+    ReleaseResult,
+    Validity,
+)
 from leasehold._hold import BaseHold, current_hold
 from leasehold._leading import AsyncTerm
 from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
-from leasehold._requests import BreakOptions, ListOptions
+from leasehold._requests import BreakOptions, ListOptions, WatchOptions
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
 from leasehold._sync_client import Client
 from leasehold._sync_hold import Hold, Holding
@@ -101,16 +122,21 @@ __all__ = [
     "Granted",
     "Hold",
     "HoldEvent",
+    "HoldInfo",
     "HoldState",
     "Holding",
     "Interrupted",
     "LeaseOptions",
     "LeaseholdError",
     "ListOptions",
+    "Listed",
+    "LockChanged",
+    "LockGone",
     "LockKey",
     "LockMode",
     "LockRecord",
     "LockState",
+    "LocksEvent",
     "Loss",
     "LossReason",
     "Lost",
@@ -130,6 +156,8 @@ __all__ = [
     "Resumed",
     "Revoked",
     "Seconds",
+    "ServerInfo",
+    "ServerLimits",
     "Term",
     "Tls",
     "TokenCheck",
@@ -138,5 +166,6 @@ __all__ = [
     "UnsupportedError",
     "Validity",
     "Waiting",
+    "WatchOptions",
     "current_hold",
 ]

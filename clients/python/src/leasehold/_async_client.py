@@ -3,10 +3,11 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self, Unpack
 
-from leasehold._answers import Break, ResolvedPath, TokenCheck
+from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
@@ -14,7 +15,7 @@ from leasehold._connect import ClientOptions, Connector
 from leasehold._enums import LossReason
 from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
 from leasehold._events import EventHandler
-from leasehold._grants import Busy, Extension, Grant, Loss, ReleaseResult, Validity
+from leasehold._grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
 from leasehold._leading import AsyncTerm, Sleep, for_leading, lead
 from leasehold._opening import unsupported
 from leasehold._records import LockKey, LockRecord, selector
@@ -22,14 +23,16 @@ from leasehold._requests import (
     UNKNOWN_GENERATION,
     BreakOptions,
     ListOptions,
+    WatchOptions,
     break_request,
     extend_request,
     list_request,
+    watch_request,
 )
 from leasehold._saving import checked
 from leasehold._session import Session
 from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
-from leasehold._watch import watch
+from leasehold._watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
 
@@ -199,6 +202,15 @@ class AsyncClient:
         """Say that the holder is getting on, which restarts `progress_timeout`."""
         return Validity._from_wire(await self._calls().report_progress(lease_id, UNKNOWN_GENERATION))
 
+    async def get_hold(self, lease_id: str) -> HoldInfo:
+        """Ask for a hold's validity, limits and state, which changes nothing."""
+        return HoldInfo._from_wire(await self._calls().get_hold(lease_id, UNKNOWN_GENERATION))
+
+    async def server_info(self) -> ServerInfo:
+        """Ask what the sidecar is: its version, its limits and what it can do."""
+        calls = self._calls()
+        return ServerInfo._from_wire(await calls.unary(calls.stub.GetServerInfo, wire.GetServerInfoRequest()))
+
     async def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE.
 
@@ -229,6 +241,16 @@ class AsyncClient:
         """
         async for record in watch(self._calls(), selector(lock, permit)):
             yield LockRecord._from_wire(record)
+
+    async def watch_locks(self, **options: Unpack[WatchOptions]) -> AsyncGenerator[LocksEvent, None]:
+        """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
+
+        A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
+        can be opened, or none again for 90 s.
+        """
+        async with aclosing(watch_all(self._calls(), watch_request(options))) as events:
+            async for event in events:
+                yield event
 
     async def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""

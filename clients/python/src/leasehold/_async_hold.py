@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from leasehold import _events as events
 from leasehold._calls import Calls, told_lost
 from leasehold._errors import LeaseholdError, LostError, RefusedError, attach
-from leasehold._grants import Extension, Grant, Loss, Notice, ReleaseResult
+from leasehold._grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._opening import open_session
 from leasehold._requests import extend_request
@@ -47,6 +47,22 @@ class AsyncHold(BaseHold):
         while self._session.notice is None:
             await self._session.noticed.wait()
         return self._session.notice
+
+    async def info(self) -> HoldInfo:
+        """Ask the sidecar for the hold's validity, limits and state, which changes nothing.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        state = self._session.state
+        sent = state.now()
+        try:
+            answer = await self._calls.get_hold(self.lease_id, self._session.generation)
+        except RefusedError as error:
+            raise self._heard(error) from None
+        state.take_in(answer.validity, sent)
+        if answer.HasField("max_hold_ends"):
+            state.bound(answer.max_hold_ends, sent)
+        return HoldInfo._from_wire(answer)
 
     async def report_progress(self) -> None:
         """Say that the job is getting on, which restarts `progress_timeout`.

@@ -26,6 +26,8 @@ from leasehold.v1.lease_service_pb2 import (
     SaveCheckpointResponse,
     WatchLockRequest,
     WatchLockResponse,
+    WatchLocksRequest,
+    WatchLocksResponse,
 )
 from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
 
@@ -150,6 +152,11 @@ class Calls:
         """Open the stream of a watch."""
         connection = self._with_room()
         return self._listen(connection, connection.stub.WatchLock(request, metadata=self.metadata))
+
+    def watch_all(self, request: WatchLocksRequest) -> Listening[WatchLocksResponse]:
+        """Open the stream of a watch of all locks."""
+        connection = self._with_room()
+        return self._listen(connection, connection.stub.WatchLocks(request, metadata=self.metadata))
 
     def _listen(
         self,

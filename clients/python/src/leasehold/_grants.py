@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Self
 
 from leasehold._convert import duration, moment, seconds
-from leasehold._enums import BusyReason, CheckpointOutcome, LossReason, ReleaseOutcome
+from leasehold._enums import BusyReason, CheckpointOutcome, HoldState, LossReason, ReleaseOutcome
 from leasehold._records import BreakNote, Checkpoint, LockRecord
 from leasehold.v1 import hold_pb2, lease_service_pb2
 
@@ -210,3 +210,41 @@ class Extension:
     def _from_wire(cls, wire: lease_service_pb2.ExtendLeaseResponse) -> Self:
         ends = Deadline._from_wire(wire.max_hold_ends) if wire.HasField("max_hold_ends") else None
         return cls(Validity._from_wire(wire.validity), moment(wire.max_hold_ends_at), ends)
+
+
+@dataclass(frozen=True, slots=True)
+class HoldInfo:
+    """A hold that is not over, as the sidecar knows it."""
+
+    validity: Validity
+    """Until when the holder may act, unless renewed."""
+    state: HoldState
+    """What the hold is doing."""
+    max_hold_ends: Deadline | None
+    """When `max_hold` ends; None if there is no limit."""
+    progress_due: Deadline | None
+    """When the hold is lost unless progress is reported before; None if that is not watched."""
+    lock_path: str
+    """The path of the lock."""
+    fencing_token: int
+    """The token of the hold."""
+    generation: int
+    """How often the hold was granted or resumed (S16)."""
+    break_note: BreakNote | None
+    """Who broke the lock and why; only in state REVOKED, and only if it is known."""
+    permit: int
+    """Which permit of the lock is held: 0 for the lock's own path."""
+
+    @classmethod
+    def _from_wire(cls, wire: lease_service_pb2.GetHoldResponse) -> Self:
+        return cls(
+            validity=Validity._from_wire(wire.validity),
+            state=HoldState(wire.state),
+            max_hold_ends=Deadline._from_wire(wire.max_hold_ends) if wire.HasField("max_hold_ends") else None,
+            progress_due=Deadline._from_wire(wire.progress_due) if wire.HasField("progress_due") else None,
+            lock_path=wire.lock_path,
+            fencing_token=wire.fencing_token,
+            generation=wire.generation,
+            break_note=BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None,
+            permit=wire.permit,
+        )

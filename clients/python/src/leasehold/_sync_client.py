@@ -5,17 +5,17 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
-from leasehold._answers import Break, ResolvedPath, TokenCheck
+from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
 from leasehold._connect import ClientOptions
 from leasehold._errors import ClosedError, LeaseholdError, attach
 from leasehold._events import EventHandler
-from leasehold._grants import Extension, Grant, ReleaseResult, Validity
+from leasehold._grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
 from leasehold._leading import for_leading
 from leasehold._loop_thread import LoopThread
 from leasehold._records import LockKey, LockRecord
-from leasehold._requests import BreakOptions, ListOptions
+from leasehold._requests import BreakOptions, ListOptions, WatchOptions
 from leasehold._spec import LeaseOptions, Seconds, wanted
 from leasehold._sync_hold import Hold, Holding
 from leasehold._sync_leading import Term, lead
@@ -99,7 +99,7 @@ class Client:
         """Lead: give one term after the other, each a hold of the lock, without end.
 
         It waits for the lock without end, and takes it again after a loss, or when the sidecar was away. Enter each
-        term with `with`: then LostError of the term, which `check()` raises, stays inside, and the loop goes on with the
+        term with `with`: then LostError of the term (`check()`) stays inside, and the loop goes on with the
         next term. Where the block ends, the lock is released; leave the loop to lead no more. Between two terms is a
         random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
         raises, and RefusedError if the sidecar refuses what no repetition changes.
@@ -142,6 +142,14 @@ class Client:
         """Say that the holder is getting on, which restarts `progress_timeout`."""
         return LoopThread.shared().run(self._in_loop.report_progress(lease_id))
 
+    def get_hold(self, lease_id: str) -> HoldInfo:
+        """Ask for a hold's validity, limits and state, which changes nothing."""
+        return LoopThread.shared().run(self._in_loop.get_hold(lease_id))
+
+    def server_info(self) -> ServerInfo:
+        """Ask what the sidecar is: its version, its limits and what it can do."""
+        return LoopThread.shared().run(self._in_loop.server_info())
+
     def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
         """Give the record of one lock. One that was never taken is AVAILABLE.
 
@@ -160,6 +168,14 @@ class Client:
         90 s. It may be left open: its end, or the process's, closes it.
         """
         return _each(self._in_loop.watch_lock(lock, permit=permit))
+
+    def watch_locks(self, **options: Unpack[WatchOptions]) -> Iterator[LocksEvent]:
+        """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
+
+        A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
+        can be opened, or none again for 90 s.
+        """
+        return _each(self._in_loop.watch_locks(**options))
 
     def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""

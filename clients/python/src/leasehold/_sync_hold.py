@@ -12,7 +12,7 @@ from leasehold import _events as events
 from leasehold._async_hold import AsyncHold
 from leasehold._calls import Calls
 from leasehold._errors import LeaseholdError, LostError, attach
-from leasehold._grants import Extension, Grant, Loss, Notice, ReleaseResult
+from leasehold._grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._loop_thread import LoopThread
 from leasehold._opening import open_session
@@ -67,6 +67,13 @@ class Hold(BaseHold):
             if left <= 0:
                 return
             event.wait(min(left, self.remaining()))
+
+    def info(self) -> HoldInfo:
+        """Ask the sidecar for the hold's validity, limits and state, which changes nothing.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        return self._thread.run(self._in_loop.info())
 
     def report_progress(self) -> None:
         """Say that the job is getting on, which restarts `progress_timeout`.
