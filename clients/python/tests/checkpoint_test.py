@@ -106,6 +106,15 @@ async def a_save_that_is_refused_says_why() -> None:
         assert holder.hold.is_valid()
 
 
+async def s37_a_sidecar_that_does_not_know_checkpoints_is_said() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.sidecar.answer = Refusal(grpc.StatusCode.UNIMPLEMENTED)
+        with pytest.raises(leasehold.UnsupportedError, match="does not know checkpoints"):
+            await holder.hold.save(b"one")
+        assert holder.hold.is_valid()
+
+
 async def s26_a_save_that_a_newer_one_replaced_leaves_the_newer_value() -> None:
     async with bench() as (made, client):
         holder, _call = await granted(made, client)

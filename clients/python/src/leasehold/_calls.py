@@ -11,7 +11,15 @@ import grpc.aio
 from leasehold._boot_clock import Clock
 from leasehold._connect import Connector, Tls
 from leasehold._enums import LossReason
-from leasehold._errors import CheckpointUnknownError, ClosedError, Reason, RefusedError, UnreachableError, refused
+from leasehold._errors import (
+    CheckpointUnknownError,
+    ClosedError,
+    Reason,
+    RefusedError,
+    UnreachableError,
+    UnsupportedError,
+    refused,
+)
 from leasehold._grants import Loss
 from leasehold._listening import Listening
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
@@ -229,6 +237,8 @@ class Calls:
             unanswered = error.reason is None and error.code in _UNANSWERED
             if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
                 raise CheckpointUnknownError(error) from error
+            if error.code is grpc.StatusCode.UNIMPLEMENTED:
+                raise UnsupportedError("checkpoints") from error
             raise
 
     async def report_progress(self, lease_id: str, generation: int) -> Validity:
