@@ -9,6 +9,7 @@ from fake import ELSEWHERE, OURS, Refusal, bench, eventually, grant, granted, he
 from sync_test import during, sync
 
 import leasehold
+from leasehold._saving import Known
 from leasehold.v1 import hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
@@ -254,3 +255,13 @@ async def a_lock_held_without_a_stream_is_saved_and_released_by_its_id() -> None
 
         assert await asyncio.to_thread(work) == 5
         assert made.sidecar.asked == ["release lease-9 of generation 0 with b'x'"]
+
+
+@pytest.mark.parametrize("orders", [(1, 2), (2, 1)])
+def s26_answers_may_come_in_any_order(orders: tuple[int, int]) -> None:
+    known = Known(65_536)
+    assert [known.begin(), known.begin()] == [1, 2]
+    values = {1: b"one", 2: b"two"}
+    for order in orders:
+        known.saved(values[order], 7, order)
+    assert known.newest == leasehold.Checkpoint(b"two", 7, 65_536)

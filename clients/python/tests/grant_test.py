@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from fake import ELSEWHERE, OURS, Bench, Holder, bench, deadline, eventually, grant, granted, renewed, validity
+import grpc
+from fake import ELSEWHERE, OURS, Bench, Holder, Refusal, bench, deadline, eventually, grant, granted, renewed, validity
 
 import leasehold
 from leasehold.v1 import hold_pb2, lock_pb2
@@ -121,3 +122,27 @@ async def a_unary_grant_tells_the_same() -> None:
         assert (got.permit, got.max_hold_ends) == (1, leasehold.Deadline(OURS, 1_600, 600))
         assert got.checkpoint is not None
         assert got.checkpoint.value == b"x"
+
+
+async def s16_a_resume_tells_of_a_new_limit_and_of_a_newer_checkpoint_only() -> None:
+    async with bench() as (made, client):
+        holder = Holder(made, client)
+        call = await made.sidecar.hold()
+        answer = grant(validity(OURS, 1_058, 58))
+        answer.granted.checkpoint.version = 5
+        call.tell(answer)
+        await holder.granted.wait()
+        # Nobody saves but this holder, so what is older here was answered before.
+        for version, known in ((4, 5), (6, 6)):
+            call.fail(Refusal(grpc.StatusCode.UNAVAILABLE))
+            call = await made.sidecar.hold()
+            answer.granted.generation += 1
+            answer.granted.checkpoint.version = version
+            answer.granted.max_hold_ends.CopyFrom(deadline(OURS, 1_300 + version, 300 + version))
+            call.tell(answer)
+            await eventually("it is resumed", lambda: holder.hold._session.generation == answer.granted.generation)
+            assert holder.hold.max_hold_ends == 1_300 + version
+            assert holder.hold.checkpoint is not None
+            assert holder.hold.checkpoint.version == known
+        holder.leave.set()
+        await holder.task

@@ -244,3 +244,21 @@ async def a_thread_waits_for_a_sidecar_that_is_away() -> None:
         await made.start()
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 65_536
+
+
+async def a_term_that_finds_itself_lost_stays_inside_its_block() -> None:
+    async with bench() as (made, client):
+
+        async def lead() -> int:
+            async for term in client.lead("f"):
+                async with term:
+                    if term.fencing_token == 2:
+                        return 2
+                    made.clock.advance(58)
+                    term.check()
+            return 0
+
+        task = asyncio.create_task(lead())
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58), 1))
+        (await made.sidecar.hold()).tell(grant(validity(OURS, 1_116, 58), 2))
+        assert await task == 2
