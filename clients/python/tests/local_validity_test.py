@@ -1,9 +1,9 @@
 """S21: until when a client may act."""
 
-from fake import ELSEWHERE, OURS, validity
+from fake import ELSEWHERE, OURS, deadline, validity
 
 from leasehold._convert import SECOND
-from leasehold._local_validity import LocalValidity
+from leasehold._local_validity import LocalDeadline, LocalValidity
 from leasehold.v1.hold_pb2 import Validity
 
 
@@ -80,3 +80,10 @@ def an_absent_or_negative_validity_ends_at_once() -> None:
     told = Validity()
     told.valid_for.seconds = -5
     assert after(told, 100, 101).until == 100 * SECOND
+
+
+def s21_an_older_word_about_a_deadline_changes_nothing() -> None:
+    local = LocalDeadline().after(deadline(OURS, 500, 300), 199 * SECOND, 201 * SECOND, OURS)
+    assert local == LocalDeadline(500 * SECOND, 200 * SECOND)
+    assert local.after(deadline(OURS, 900, 800), 99 * SECOND, 202 * SECOND, OURS) == local
+    assert local.after(deadline(ELSEWHERE, 900, 800), None, 202 * SECOND, OURS) is None
