@@ -46,7 +46,6 @@ final class ClientContext implements AutoCloseable {
   /** What is to be told that the client was closed. */
   private final Set<Runnable> waiting = new HashSet<>();
 
-  private Duration longestWait = LeaseRequest.LONGEST_WAIT;
   private boolean closed;
 
   ClientContext(
@@ -113,18 +112,6 @@ final class ClientContext implements AutoCloseable {
     } catch (RejectedExecutionException closing) {
       // Who waits is told by close().
       return CompletableFuture.completedFuture(null);
-    }
-  }
-
-  /** The longest wait that the sidecar is known to allow, or may. */
-  synchronized Duration longestWait() {
-    return longestWait;
-  }
-
-  /** The sidecar does not allow a wait of {@code refused}. */
-  synchronized void halveLongestWait(Duration refused) {
-    if (longestWait.equals(refused)) {
-      longestWait = refused.dividedBy(2);
     }
   }
 

@@ -91,16 +91,26 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
 
   @Override
   public LeaseGrant acquire(LeaseRequest request) throws InterruptedException {
-    AcquireLeaseRequest message =
-        AcquireLeaseRequest.newBuilder().setSpec(request.toSpec()).build();
-    Duration patience =
-        Durations.sum(Durations.fromWire(request.toSpec().getWait()), Calls.PATIENCE);
+    LeaseRequest asked = request.forCall();
+    AcquireLeaseRequest message = AcquireLeaseRequest.newBuilder().setSpec(asked.toSpec()).build();
+    Duration patience = Durations.sum(Durations.fromWire(asked.toSpec().getWait()), Calls.PATIENCE);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
         Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
     return switch (answer.getOutcomeCase()) {
-      case GRANTED -> LeaseGrant.of(answer.getGranted(), sent, context.clock());
-      case BUSY -> throw new LockBusyException(answer.getBusy());
+      case GRANTED -> {
+        Optional<RefusedException> missed = asked.missedBy(answer.getGranted().getUnderstood());
+        if (missed.isPresent()) {
+          release(answer.getGranted().getLeaseId());
+          throw missed.get();
+        }
+        yield LeaseGrant.of(answer.getGranted(), sent, context.clock());
+      }
+      case BUSY ->
+          throw asked
+              .missedBy(answer.getBusy().getUnderstood())
+              .<LeaseholdException>map(missed -> missed)
+              .orElseGet(() -> new LockBusyException(answer.getBusy()));
       case OUTCOME_NOT_SET ->
           throw new ProtocolException("an acquire was answered without an outcome");
     };
@@ -109,7 +119,8 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
   @Override
   public ReleaseResult release(String leaseId) throws InterruptedException {
     Duration timeout = context.limits().release();
-    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, timeout));
+    return Calls.await(
+        context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, Optional.empty(), timeout));
   }
 
   @Override
@@ -126,10 +137,7 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
   public BootInstant reportProgress(String leaseId) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
     return LeaseGrant.until(
-        Calls.await(
-            context
-                .calls()
-                .reportProgress(leaseId, Calls.UNKNOWN_GENERATION, false, Calls.PATIENCE)),
+        Calls.await(context.calls().reportProgress(leaseId, Calls.UNKNOWN_GENERATION)),
         sent,
         context.clock());
   }

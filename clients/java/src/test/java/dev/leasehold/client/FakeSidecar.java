@@ -2,8 +2,13 @@ package dev.leasehold.client;
 
 import dev.leasehold.v1.AcquireLeaseRequest;
 import dev.leasehold.v1.AcquireLeaseResponse;
+import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.ExtendLeaseRequest;
 import dev.leasehold.v1.ExtendLeaseResponse;
+import dev.leasehold.v1.GetHoldRequest;
+import dev.leasehold.v1.GetHoldResponse;
+import dev.leasehold.v1.GetServerInfoRequest;
+import dev.leasehold.v1.GetServerInfoResponse;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceImplBase;
@@ -15,6 +20,8 @@ import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ReportProgressRequest;
 import dev.leasehold.v1.ReportProgressResponse;
+import dev.leasehold.v1.SaveCheckpointRequest;
+import dev.leasehold.v1.SaveCheckpointResponse;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLockResponse;
@@ -86,6 +93,16 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   /** What unary calls are answered with. */
   volatile Function<ReportProgressRequest, Validity> report =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+
+  volatile Function<GetHoldRequest, GetHoldResponse> holdInfo =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+
+  volatile Function<SaveCheckpointRequest, SaveCheckpointResponse> save =
       request -> {
         throw new AssertionError("the test does not say what to answer to " + request);
       };
@@ -201,7 +218,8 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   @Override
   public void releaseLease(
       ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
-    note("release " + request.getLeaseId() + " of generation " + request.getGeneration());
+    String with = request.hasCheckpoint() ? " with " + request.getCheckpoint().toStringUtf8() : "";
+    note("release " + request.getLeaseId() + " of generation " + request.getGeneration() + with);
     onRelease.run();
     answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(released).build());
   }
@@ -209,14 +227,32 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   @Override
   public void reportProgress(
       ReportProgressRequest request, StreamObserver<ReportProgressResponse> answer) {
-    note(
-        "report validity_only="
-            + request.getValidityOnly()
-            + " of generation "
-            + request.getGeneration());
+    note("report of generation " + request.getGeneration());
     answer(
         answer,
         () -> ReportProgressResponse.newBuilder().setValidity(report.apply(request)).build());
+  }
+
+  @Override
+  public void getHold(GetHoldRequest request, StreamObserver<GetHoldResponse> answer) {
+    note("get hold of generation " + request.getGeneration());
+    answer(answer, () -> holdInfo.apply(request));
+  }
+
+  @Override
+  public void saveCheckpoint(
+      SaveCheckpointRequest request, StreamObserver<SaveCheckpointResponse> answer) {
+    String text = request.getValue().toStringUtf8();
+    note("save " + text + " of generation " + request.getGeneration());
+    answer(answer, () -> save.apply(request));
+  }
+
+  @Override
+  public void getServerInfo(
+      GetServerInfoRequest request, StreamObserver<GetServerInfoResponse> answer) {
+    GetServerInfoResponse info =
+        GetServerInfoResponse.newBuilder().setVersion("0.2.0").addFeatures("permits").build();
+    answer(answer, () -> info);
   }
 
   @Override
@@ -233,6 +269,10 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
             ExtendLeaseResponse.newBuilder()
                 .setValidity(validity)
                 .setResumeToken("resume-extended")
+                .setMaxHoldEnds(
+                    Deadline.newBuilder()
+                        .setAt(validity.getValidUntil())
+                        .setAfter(validity.getValidFor()))
                 .build());
   }
 
