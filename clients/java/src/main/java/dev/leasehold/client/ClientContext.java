@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -112,6 +113,20 @@ final class ClientContext implements AutoCloseable {
     } catch (RejectedExecutionException closing) {
       // Who waits is told by close().
       return CompletableFuture.completedFuture(null);
+    }
+  }
+
+  /** Waits for so long; fails when the client is closed meanwhile. */
+  void rest(Duration pause) throws InterruptedException {
+    CountDownLatch end = new CountDownLatch(1);
+    Runnable closing = end::countDown;
+    whenClosed(closing);
+    try {
+      if (end.await(pause.toNanos(), TimeUnit.NANOSECONDS)) {
+        throw RefusedException.of(Connection.closed());
+      }
+    } finally {
+      answered(closing);
     }
   }
 

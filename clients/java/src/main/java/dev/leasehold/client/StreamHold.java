@@ -20,6 +20,9 @@ final class StreamHold implements Hold {
   /** The release carries a checkpoint. */
   private boolean withCheckpoint;
 
+  /** The loss that only the release has found. */
+  private volatile Optional<Loss> found = Optional.empty();
+
   /** What {@link #release()} threw last. */
   private volatile LeaseholdException told;
 
@@ -207,7 +210,8 @@ final class StreamHold implements Hold {
 
   /** A new exception each time: it may be suppressed by the one before it. */
   private ReleaseResult unlessLost(ReleaseResult result) {
-    Optional<Loss> loss = state.loss().or(() -> Loss.foundBy(result));
+    found = Loss.foundBy(result);
+    Optional<Loss> loss = state.loss().or(() -> found);
     if (loss.isPresent()) {
       throw new HoldLostException(loss.get(), null, result.getCheckpointOutcome());
     }
@@ -279,6 +283,23 @@ final class StreamHold implements Hold {
         throw new HoldLostException(loss.get(), thrown);
       }
     }
+  }
+
+  /** Runs {@code body} under the lock, and releases it, whatever {@code body} does. */
+  <T, E extends Exception> T run(HoldBody<T, E> body) throws E, InterruptedException {
+    try (StreamHold held = this) {
+      try {
+        return body.run(held);
+      } catch (Exception thrown) {
+        rethrowIfLost(thrown);
+        throw thrown;
+      }
+    }
+  }
+
+  /** Whether {@code told} tells of the loss of this hold, and not of another's. */
+  boolean isLostBy(HoldLostException told) {
+    return state.loss().or(() -> found).filter(loss -> loss.equals(told.loss())).isPresent();
   }
 
   /** Releases the lock without waiting: nobody has used it. */

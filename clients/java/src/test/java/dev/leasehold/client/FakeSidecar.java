@@ -25,6 +25,8 @@ import dev.leasehold.v1.SaveCheckpointResponse;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLockResponse;
+import dev.leasehold.v1.WatchLocksRequest;
+import dev.leasehold.v1.WatchLocksResponse;
 import io.grpc.Attributes;
 import io.grpc.Server;
 import io.grpc.ServerTransportFilter;
@@ -121,6 +123,9 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   /** The WatchLock calls, of which each was sent {@link #records}. */
   final BlockingQueue<StreamObserver<WatchLockResponse>> watches = new LinkedBlockingQueue<>();
 
+  private final BlockingQueue<StreamObserver<WatchLocksResponse>> locksWatches =
+      new LinkedBlockingQueue<>();
+
   volatile ReleaseResult released =
       ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
   volatile Runnable onRelease = () -> {};
@@ -183,6 +188,15 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     HoldCall call = holds.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
     if (call == null) {
       throw new AssertionError("no HoldLease call comes");
+    }
+    return call;
+  }
+
+  /** The next WatchLocks call. */
+  StreamObserver<WatchLocksResponse> locksWatch() throws InterruptedException {
+    StreamObserver<WatchLocksResponse> call = locksWatches.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+    if (call == null) {
+      throw new AssertionError("no WatchLocks call comes");
     }
     return call;
   }
@@ -294,6 +308,11 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
       answer.onCompleted();
     }
     watches.add(answer);
+  }
+
+  @Override
+  public void watchLocks(WatchLocksRequest request, StreamObserver<WatchLocksResponse> answer) {
+    locksWatches.add(answer);
   }
 
   private static <T> void answer(
