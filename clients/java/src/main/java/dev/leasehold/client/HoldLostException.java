@@ -10,6 +10,8 @@ public final class HoldLostException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   private final transient Loss loss;
+
+  /** What became of the checkpoint that the release carried. */
   private final CheckpointOutcome checkpoint;
 
   /**

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Running for as long as the lock can be had, term after term. */
+/** Running for as long as the lock is held, term after term. */
 @Timeout(60)
 class LeaderTest {
   private static final LeaseRequest REQUEST = LeaseRequest.of("f").waitWithoutEnd();
