@@ -1,6 +1,7 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.BootTime;
+import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
@@ -88,6 +89,20 @@ final class KnownValidity {
     if (until.plus(validFor.dividedBy(WORTH_ASKING)).isBefore(now.plus(validFor))) {
       longerHeard = now;
     }
+  }
+
+  /**
+   * The moment that {@code deadline} means on our clock, by the same rules as a validity's; empty
+   * if it cannot be counted.
+   */
+  static Optional<BootInstant> momentOf(
+      Deadline deadline, Optional<BootInstant> sent, BootInstant now, String bootId) {
+    Validity alike =
+        Validity.newBuilder()
+            .setValidUntil(deadline.getAt())
+            .setValidFor(deadline.getAfter())
+            .build();
+    return read(alike, sent, now, bootId).map(Reading::until);
   }
 
   /** What {@code validity} means on our clock; empty if nothing can be counted from it. */
