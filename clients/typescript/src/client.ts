@@ -5,10 +5,11 @@ import type {
   CheckTokenResponse,
   ResolvePathResponse,
 } from "../gen/leasehold/v1/lease_service.js";
-import { BreakMode, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
-import type { BreakOutcome, ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
+import { GetLockRequest, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
+import type { BreakOutcome, GetHoldResponse, ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
 import type { Grant, LeaseSpec, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
-import type { LockRecord } from "../gen/leasehold/v1/lock.js";
+import type { LockRecord, LockState } from "../gen/leasehold/v1/lock.js";
+import { BreakMode } from "../gen/leasehold/v1/lock.js";
 import type { Clock } from "./boot-clock.js";
 import { machineClock } from "./boot-clock.js";
 import { duration, milliseconds } from "./duration.js";
@@ -19,6 +20,7 @@ import { BusyError, HoldLostError, ProtocolError, RefusedError } from "./errors.
 import type { Hold } from "./hold/hold.js";
 import type { HoldOptions } from "./hold/open.js";
 import { openHold } from "./hold/open.js";
+import { ErrorReason } from "./reason.js";
 import type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";
 import { leaseSpec, lockKey, lockSelector } from "./request.js";
 import type { Limits } from "./rpc.js";
@@ -42,8 +44,10 @@ export interface ListOptions extends CallOptions {
   readonly hostId?: string;
   /** Those whose lock path begins with this text, the container and a slash first. */
   readonly prefix?: string;
-  /** Only those that are held or being broken. Default: all. */
-  readonly heldOnly?: boolean;
+  /** Only those in one of these states. Default: all. */
+  readonly states?: readonly LockState[];
+  /** Only those whose record has all of these labels. Default: all. */
+  readonly labels?: Readonly<Record<string, string>>;
   /** How many records a page has at most: 1 to 250. Default: 100. */
   readonly pageSize?: number;
 }
@@ -183,17 +187,26 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Reports progress of the holder, or with `validityOnly` just asks until when it may act.
+   * Reports progress of the holder, and returns until when it may act.
    *
-   * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
+   * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over.
    */
-  async reportProgress(leaseId: string, { validityOnly = false } = {}): Promise<Validity> {
-    return await this.#rpc.reportProgress({ leaseId, generation: 0 }, validityOnly);
+  async reportProgress(leaseId: string): Promise<Validity> {
+    return await this.#rpc.reportProgress({ leaseId, generation: 0 });
+  }
+
+  /**
+   * The validity, the limits and the state of a hold; changes nothing.
+   *
+   * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over.
+   */
+  async getHold(leaseId: string): Promise<GetHoldResponse> {
+    return await this.#rpc.getHold({ leaseId, generation: 0 });
   }
 
   /** The record of one lock. */
   async getLock(lock: LockReference, options: CallOptions = {}): Promise<LockRecord> {
-    const request = { lock: lockSelector(lock) };
+    const request = GetLockRequest.create({ lock: lockSelector(lock) });
     const { record } = await this.#rpc.unary(LeaseServiceService.getLock, request, options);
     if (record === undefined) throw new ProtocolError("a lock was told without its record");
     return record;
@@ -201,13 +214,13 @@ export class Client implements AsyncDisposable {
 
   /** The records of locks in the order of their paths, page after page. */
   async *listLocks(options: ListOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
-    const { hostId, prefix, heldOnly = false, pageSize = 0, signal } = options;
+    const { hostId, prefix, states = [], labels = {}, pageSize = 0, signal } = options;
     let under: ListLocksRequest["under"];
     if (hostId !== undefined) under = { $case: "hostId", value: hostId };
     if (prefix !== undefined) under = { $case: "prefix", value: prefix };
     let pageToken = "";
     do {
-      const request = { under, heldOnly, pageSize, pageToken };
+      const request = { under, states: [...states], labels, pageSize, pageToken };
       const page = await this.#rpc.unary(LeaseServiceService.listLocks, request, { signal });
       yield* page.records;
       pageToken = page.nextPageToken;
@@ -281,6 +294,6 @@ async function withoutEnd<T>(ask: (waitMs: number) => Promise<T>): Promise<T> {
 }
 
 function isWaitTooLong(error: unknown): boolean {
-  if (!(error instanceof RefusedError) || error.reason !== "INVALID_FIELD") return false;
+  if (!(error instanceof RefusedError) || error.reason !== ErrorReason.INVALID_FIELD) return false;
   return error.violations.length > 0 && error.violations.every(({ field }) => field === "spec.wait");
 }

@@ -10,7 +10,7 @@ export type { BreakOptions, BreakResult, CallOptions, HeldWork, ListOptions } fr
 export { Client } from "./client.js";
 export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./endpoint.js";
 export { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "./endpoint.js";
-export type { FieldViolation, Reason, Refusal } from "./errors.js";
+export type { FieldViolation, Refusal } from "./errors.js";
 export {
   BusyError,
   EndpointError,
@@ -19,7 +19,6 @@ export {
   NotReleasedError,
   PlatformError,
   ProtocolError,
-  REASONS,
   RefusedError,
   UnreachableError,
   lossIn,
@@ -31,5 +30,15 @@ export type { Loss } from "./loss.js";
 export { lossReasonName } from "./loss.js";
 export type { CheckTokenResponse, ExtendLeaseResponse, ResolvePathResponse } from "./proto.js";
 export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Validity } from "./proto.js";
-export { BreakOutcome, BusyReason, LockMode, LockState, LossReason, ReleaseOutcome, TokenStatus } from "./proto.js";
+export {
+  BreakMode,
+  BreakOutcome,
+  BusyReason,
+  LockMode,
+  LockState,
+  LossReason,
+  ReleaseOutcome,
+  TokenStatus,
+} from "./proto.js";
+export { ErrorReason } from "./reason.js";
 export type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";

@@ -61,8 +61,8 @@ export function lockKey(name: LockName): LockKey {
 
 /** The selector for the wire. */
 export function lockSelector(lock: LockReference): LockSelector {
-  if ("lockPath" in lock) return { lock: { $case: "lockPath", value: lock.lockPath } };
-  return { lock: { $case: "key", value: lockKey(lock) } };
+  if ("lockPath" in lock) return { lock: { $case: "lockPath", value: lock.lockPath }, permit: 0 };
+  return { lock: { $case: "key", value: lockKey(lock) }, permit: 0 };
 }
 
 /** The spec for the wire, with this wait. */

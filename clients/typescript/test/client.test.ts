@@ -44,13 +44,15 @@ test("every unary call reaches the sidecar", async () => {
   assert.equal((await client.resolvePath({ function: "f" })).lockPath, "f");
   assert.deepEqual((await client.extend("lease-1", 90_000)).validity, validity(OURS, 1_090, 90));
   bench.sidecar.script.report = validity(OURS, 1_060, 60);
-  assert.deepEqual(await client.reportProgress("lease-1", { validityOnly: true }), validity(OURS, 1_060, 60));
+  assert.deepEqual(await client.reportProgress("lease-1"), validity(OURS, 1_060, 60));
+  assert.deepEqual((await client.getHold("lease-1")).validity, validity(OURS, 1_060, 60));
   await client.release("lease-1");
   assert.deepEqual(bench.sidecar.script.asked, [
     "break BREAK_MODE_NOW stuck me",
     "break BREAK_MODE_RUN_OUT stuck ",
     "extend lease-1 of generation 0",
-    "report validity_only=true of generation 0",
+    "report progress of generation 0",
+    "get hold of generation 0",
     "release lease-1 of generation 0",
   ]);
 });
@@ -111,6 +113,8 @@ test("what is asked for reaches the sidecar", async () => {
     requestId: "",
     holder: "me",
     labels: { team: "a" },
+    waitWithoutEnd: false,
+    permits: 0,
   });
   await (await holding).release();
 });
@@ -195,7 +199,7 @@ test("s13 a release does not stand behind holds", { timeout: PATIENCE_MS }, asyn
 
   await first.hold.release();
   assert.deepEqual(bench.sidecar.script.asked, [
-    "report validity_only=false of generation 1",
+    "report progress of generation 1",
     "extend lease-1 of generation 1",
     "release lease-1 of generation 1",
   ]);

@@ -6,9 +6,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 
 import type { ServerOptions, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
-import { Metadata, Server, ServerCredentials, status } from "@grpc/grpc-js";
+import { Server, ServerCredentials, status } from "@grpc/grpc-js";
 
-import { ErrorInfo, RetryInfo, BadRequest, Status } from "../gen/google/rpc/error.js";
 import type { BootReading, Clock } from "../src/boot-clock.js";
 import { Client } from "../src/client.js";
 import { duration } from "../src/duration.js";
@@ -23,22 +22,27 @@ import {
   CheckTokenResponse,
   Grant,
   HoldLeaseResponse,
+  GetHoldResponse,
+  GetServerInfoResponse,
   LeaseServiceService,
   ListLocksResponse,
   LockRecord,
   ReleaseOutcome,
   ReleaseResult,
   ResolvePathResponse,
+  SaveCheckpointResponse,
   TokenStatus,
   Validity,
 } from "../src/proto.js";
-import type { HoldLeaseRequest, LeaseServiceServer, LockSelector } from "../src/proto.js";
+import type { WatchLocksResponse } from "../src/proto.js";
+import type { HoldLeaseRequest, LeaseServiceServer, LockSelector, WatchLocksRequest } from "../src/proto.js";
+import type { Refused } from "./tools.js";
+import { Inbox, eventually, refusal } from "./tools.js";
+
+export * from "./tools.js";
 
 export const OURS = "kernel-a";
 export const ELSEWHERE = "kernel-b";
-
-/** How long a test waits for what must come. */
-export const PATIENCE_MS = 20_000;
 
 /** Stands still until it is moved. Its kernel is {@link OURS}, and it starts at 1,000 s. */
 export class ManualClock implements Clock {
@@ -77,60 +81,6 @@ export function grant(granted: Validity): { $case: "granted"; value: Grant } {
   return { $case: "granted", value };
 }
 
-/** What a call is refused with. */
-export interface Refused {
-  readonly code: status;
-  readonly details: string;
-  readonly metadata: Metadata;
-}
-
-/** An error with the details that a sidecar gives. */
-export function refusal(
-  code: status,
-  details: string,
-  info?: { reason: string; domain?: string; metadata?: Record<string, string> },
-  more: { violations?: { field: string; description: string }[]; retryAfterMs?: number } = {},
-): Refused {
-  const metadata = new Metadata();
-  const parts: Status["details"] = [];
-  const add = (name: string, value: Uint8Array): void => {
-    parts.push({ typeUrl: `type.googleapis.com/google.rpc.${name}`, value: Buffer.from(value) });
-  };
-  if (info !== undefined) {
-    const { reason, domain = "leasehold.dev", metadata: pairs = {} } = info;
-    add("ErrorInfo", ErrorInfo.encode({ reason, domain, metadata: pairs }).finish());
-  }
-  if (more.violations !== undefined)
-    add("BadRequest", BadRequest.encode({ fieldViolations: more.violations }).finish());
-  if (more.retryAfterMs !== undefined) {
-    add("RetryInfo", RetryInfo.encode({ retryDelay: duration("retryAfterMs", more.retryAfterMs) }).finish());
-  }
-  if (parts.length > 0) {
-    const trailer = Status.encode({ code, message: details, details: parts }).finish();
-    metadata.set("grpc-status-details-bin", Buffer.from(trailer));
-  }
-  return { code, details, metadata };
-}
-
-/** Waits until `condition` holds. */
-export async function eventually(what: string, condition: () => boolean): Promise<void> {
-  const end = performance.now() + PATIENCE_MS;
-  while (!condition()) {
-    assert.ok(performance.now() < end, what);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-/** A queue whose next item can be waited for. */
-export class Inbox<T> {
-  readonly items: T[] = [];
-
-  async next(what: string): Promise<T> {
-    await eventually(what, () => this.items.length > 0);
-    return this.items.shift() as T;
-  }
-}
-
 /** A HoldLease call that the test answers. */
 export class HoldCall {
   readonly start: HoldLeaseRequest["start"];
@@ -163,9 +113,36 @@ export class HoldCall {
   }
 }
 
+/** A WatchLocks call that the test answers. */
+export class LocksCall {
+  readonly #stream: ServerWritableStream<WatchLocksRequest, WatchLocksResponse>;
+  readonly request: WatchLocksRequest;
+
+  constructor(stream: ServerWritableStream<WatchLocksRequest, WatchLocksResponse>) {
+    this.#stream = stream;
+    this.request = stream.request;
+  }
+
+  tell(...events: NonNullable<WatchLocksResponse["event"]>[]): void {
+    for (const event of events) this.#stream.write({ event });
+  }
+
+  fail(refused: Refused): void {
+    this.#stream.emit("error", refused);
+  }
+}
+
 /** What the unary calls are answered with, and what was asked. */
 export interface Script {
   report?: Validity | Refused;
+  /** What else is told of a hold. */
+  info?: Partial<GetHoldResponse>;
+  /** What the next saves are answered with. Default: the next version. */
+  readonly saves: (SaveCheckpointResponse | Refused)[];
+  /** The version that was given last, and the validity that goes with it. */
+  version: number;
+  savedValidity?: Validity;
+  server?: GetServerInfoResponse;
   acquire?: AcquireLeaseResponse["outcome"];
   release?: ReleaseResult | Refused;
   /** Answers no release. */
@@ -180,7 +157,8 @@ const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
 
 /** A sidecar on a Unix socket of its own. */
 export class FakeSidecar {
-  readonly script: Script = { asked: [], holders: [""] };
+  readonly script: Script = { asked: [], holders: [""], saves: [], version: 0 };
+  readonly lockWatches = new Inbox<LocksCall>();
   readonly watches = new Inbox<{ emit(event: "error", error: Refused): boolean }>();
   readonly holds = new Inbox<HoldCall>();
   readonly #server: Server;
@@ -238,13 +216,16 @@ export class FakeSidecar {
         const seconds = request.maxHold?.seconds ?? 0;
         script.asked.push(`extend ${request.leaseId} of generation ${String(request.generation)}`);
         const told = validity(OURS, 1_000 + seconds, seconds);
-        answer(null, { validity: told, maxHoldEndsAt: undefined, resumeToken: "resume-extended" });
+        const maxHoldEnds = { at: told.validUntil, after: told.validFor };
+        answer(null, { validity: told, maxHoldEndsAt: undefined, resumeToken: "resume-extended", maxHoldEnds });
       },
       reportProgress: ({ request }, answer) => {
-        script.asked.push(
-          `report validity_only=${String(request.validityOnly)} of generation ${String(request.generation)}`,
-        );
+        script.asked.push(`report progress of generation ${String(request.generation)}`);
         reply(answer, script.report ?? NOT_NOW, (told) => ({ validity: told }));
+      },
+      getHold: ({ request }, answer) => {
+        script.asked.push(`get hold of generation ${String(request.generation)}`);
+        reply(answer, script.report ?? NOT_NOW, (told) => GetHoldResponse.create({ validity: told, ...script.info }));
       },
       getLock: ({ request }, answer) => {
         answer(null, { record: record(request.lock) });
@@ -261,6 +242,18 @@ export class FakeSidecar {
         for (const holder of script.holders) call.write({ record: { ...record(call.request.lock), holder } });
         if (call.request.lock?.lock?.$case === "key") call.end();
         call.on("cancelled", () => script.asked.push("watch cancelled"));
+      },
+      watchLocks: (call) => {
+        this.lockWatches.items.push(new LocksCall(call));
+      },
+      saveCheckpoint: ({ request }, answer) => {
+        script.asked.push(`save ${request.value.toString()} of generation ${String(request.generation)}`);
+        script.version += 1;
+        const saved = SaveCheckpointResponse.create({ version: script.version, validity: script.savedValidity });
+        reply(answer, script.saves.shift() ?? saved, (told) => told);
+      },
+      getServerInfo: (_call, answer) => {
+        answer(null, script.server ?? GetServerInfoResponse.create());
       },
       checkToken: ({ request }, answer) => {
         const newestFencingToken = request.fencingToken + 1;

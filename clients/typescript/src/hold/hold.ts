@@ -109,7 +109,7 @@ export class Hold implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async reportProgress(): Promise<void> {
-    await this.#hear(() => this.#rpc.reportProgress(this.#keeper.id, false));
+    await this.#hear(() => this.#rpc.reportProgress(this.#keeper.id));
   }
 
   /**

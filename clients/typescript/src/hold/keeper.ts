@@ -11,6 +11,7 @@ import { milliseconds } from "../duration.js";
 import { RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { alreadyLost, lossOf } from "../loss.js";
+import { ErrorReason, reasonNamed } from "../reason.js";
 import { ownRefusal, toldLost } from "../refusal.js";
 import type { HoldId, MessageStream, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
@@ -132,7 +133,8 @@ export class Keeper {
     this.#asking = true;
     const sent = state.now();
     try {
-      state.takeIn(await rpc.reportProgress(this.id, true, ANSWER_TIMEOUT_MS), sent);
+      const { validity } = await rpc.getHold(this.id, ANSWER_TIMEOUT_MS);
+      state.takeIn(validity, sent);
       this.#asking = false;
       // What was heard meanwhile is another question.
       this.#watchClockNow();
@@ -190,7 +192,7 @@ export class Keeper {
       case "atRisk": {
         const { validity, cause, detail } = event.value;
         this.#heard(validity, (remainingMs) => {
-          tell(listener, { type: "atRisk", remainingMs, cause, detail });
+          tell(listener, { type: "atRisk", remainingMs, cause: reasonNamed(cause), detail });
         });
         return undefined;
       }
@@ -207,6 +209,7 @@ export class Keeper {
           }
         );
       // Said before a grant only.
+      case "revoked":
       case "waiting":
       case "granted":
       case "busy":
@@ -326,7 +329,7 @@ const HOPELESS: ReadonlySet<status> = new Set([
 
 /** The loss, where an error says that no try to resume will ever work; anything else may pass (S16). */
 export function finalRefusal(error: RefusedError): Loss | undefined {
-  if (!HOPELESS.has(error.code) || error.reason === "STREAM_BEHIND") return undefined;
+  if (!HOPELESS.has(error.code) || error.reason === ErrorReason.STREAM_BEHIND) return undefined;
   const detail = `the sidecar will not resume it: ${error.message}`;
   return toldLost(error) ?? { reason: LossReason.UNSPECIFIED, detail };
 }

@@ -9,6 +9,7 @@ import { BusyError, HoldLostError, ProtocolError } from "../errors.js";
 import { lossOf } from "../loss.js";
 import { isBreak } from "../refusal.js";
 import type { MessageStream, Rpc } from "../rpc.js";
+import { idOf } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import { Hold } from "./hold.js";
@@ -118,6 +119,7 @@ async function readGrant(stream: MessageStream<HoldLeaseResponse>, { onEvent, on
       case "recovered":
       case "draining":
       case "released":
+      case "revoked":
       case undefined:
     }
   }
@@ -133,5 +135,5 @@ async function askFirst(rpc: Rpc, grant: Grant, state: HoldState): Promise<HoldS
   if (due === undefined) return state;
   const asked = state.now();
   if (asked.latest < due) return state;
-  return new HoldState(rpc.clock, await rpc.reportProgress(grant, true), asked);
+  return new HoldState(rpc.clock, (await rpc.getHold(idOf(grant))).validity, asked);
 }
