@@ -33,6 +33,10 @@ interface Command {
   readonly token?: number;
   readonly reason?: string;
   readonly now?: boolean;
+  readonly permits?: number | null;
+  readonly wait_forever?: boolean;
+  readonly value?: string;
+  readonly checkpoint?: string;
   readonly times?: number;
   readonly file?: string;
   /** `scope`: the hold is left by the end of an `await using` block. */
@@ -78,7 +82,8 @@ function holdRequest(command: Command): HoldRequest {
   const set = (name: keyof HoldRequest, value: unknown): void => {
     if (value !== undefined && value !== null) request[name] = value;
   };
-  set("waitMs", command.wait_ms === -1 ? Infinity : command.wait_ms);
+  set("waitMs", command.wait_ms === -1 || command.wait_forever === true ? Infinity : command.wait_ms);
+  set("permits", command.permits);
   set("leaseDurationMs", command.lease_ms);
   set("maxHoldMs", command.max_hold_ms);
   set("minHoldMs", command.min_hold_ms);
@@ -108,6 +113,9 @@ function sayEvent(id: string, event: HoldEvent): void {
     case "interrupted":
     case "resumed":
       say(id, event.type);
+      break;
+    case "revoked":
+      say(id, "revoked", { reason: event.notice.reason });
       break;
     // Said where the block begins and ends, or not at all.
     case "granted":

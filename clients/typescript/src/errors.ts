@@ -2,7 +2,7 @@
 
 import type { status } from "@grpc/grpc-js";
 
-import type { Busy, BusyReason } from "../gen/leasehold/v1/hold.js";
+import type { Busy, BusyReason, ReleaseResult } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import { milliseconds } from "./duration.js";
 import type { Loss } from "./loss.js";
@@ -58,6 +58,8 @@ export class BusyError extends LeaseholdError {
   readonly record: LockRecord | undefined;
   /** When to ask again. */
   readonly retryAfterMs: number;
+  /** How many of the lock's permits were found held, as far as the sidecar knows. */
+  readonly heldPermits: number;
 
   constructor(busy: Busy) {
     const { holder, lockPath } = { holder: "", lockPath: "", ...busy.record };
@@ -68,6 +70,7 @@ export class BusyError extends LeaseholdError {
     this.reason = busy.reason;
     this.record = busy.record;
     this.retryAfterMs = milliseconds(busy.retryAfter);
+    this.heldPermits = busy.heldPermits;
   }
 
   /** Who has the lock, or had it last (see `record.holderIsLastRecorded`); empty if unknown. */
@@ -78,13 +81,17 @@ export class BusyError extends LeaseholdError {
 
 /** The hold was lost: stop. The reason of the signal that a hold aborts. */
 export class HoldLostError extends LeaseholdError {
+  /** The answer to the release that found the loss, which says what became of a checkpoint; `undefined` otherwise. */
+  readonly released: ReleaseResult | undefined;
+
   constructor(
     /** Why. */
     readonly loss: Loss,
-    options?: ErrorOptions,
+    options?: ErrorOptions & { readonly released?: ReleaseResult },
   ) {
     const name = lossReasonName(loss.reason);
     super(`the hold was lost: ${name}${loss.detail === "" ? "" : `: ${loss.detail}`}`, options);
+    this.released = options?.released;
   }
 }
 

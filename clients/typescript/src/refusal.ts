@@ -31,9 +31,9 @@ export function isBreak(error: unknown): error is RefusedError {
 const BREAKS: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
 
 /** An error that this client found out by itself. */
-export function ownRefusal(code: status, details: string): RefusedError {
-  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined };
-  return new RefusedError({ ...nothing, code, details, violations: [] });
+export function ownRefusal(code: status, details: string, more: Partial<Refusal> = {}): RefusedError {
+  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined, violations: [] };
+  return new RefusedError({ ...nothing, ...more, code, details });
 }
 
 function readRefusal(error: ServiceError): Refusal {

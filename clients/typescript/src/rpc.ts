@@ -4,8 +4,13 @@ import type { ClientReadableStream, MethodDefinition, ServiceError } from "@grpc
 import { status } from "@grpc/grpc-js";
 
 import type { ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
-import type { GetHoldResponse, HoldLeaseRequest, HoldLeaseResponse } from "../gen/leasehold/v1/lease_service.js";
-import { LeaseServiceService, ReleaseLeaseRequest } from "../gen/leasehold/v1/lease_service.js";
+import type {
+  GetHoldResponse,
+  HoldLeaseRequest,
+  HoldLeaseResponse,
+  SaveCheckpointResponse,
+} from "../gen/leasehold/v1/lease_service.js";
+import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { Clock } from "./boot-clock.js";
 import type { Connections, Place } from "./connections.js";
 import type { RefusedError } from "./errors.js";
@@ -122,8 +127,8 @@ export class Rpc {
   }
 
   /** Releases a lock. */
-  async release(hold: HoldId, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
-    const request = ReleaseLeaseRequest.create(hold);
+  async release(hold: HoldId, checkpoint?: Buffer, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
+    const request = { ...hold, checkpoint };
     const { result } = await this.unary(LeaseServiceService.releaseLease, request, { timeoutMs });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
@@ -142,6 +147,17 @@ export class Rpc {
     const { validity } = answer;
     if (validity === undefined) throw new ProtocolError("a hold was told without its validity");
     return { ...answer, validity };
+  }
+
+  /** Replaces the lock's checkpoint (S24). */
+  async saveCheckpoint(hold: HoldId, value: Buffer, timeoutMs?: number): Promise<SaveCheckpointResponse> {
+    const options = timeoutMs === undefined ? {} : { timeoutMs };
+    return await this.unary(LeaseServiceService.saveCheckpoint, { ...hold, value }, options);
+  }
+
+  /** Whether the client was closed, so that no further call can be made. */
+  get isClosed(): boolean {
+    return this.#closed;
   }
 
   /** Ends the connections, and what still waits for an answer by a stream. Holds have ended before (S13). */

@@ -68,7 +68,7 @@ export function validity(bootId: string, until: number, validFor: number): Valid
 
 export type Event = NonNullable<HoldLeaseResponse["event"]>;
 
-export function grant(granted: Validity): { $case: "granted"; value: Grant } {
+export function grant(granted: Validity, more: Partial<Grant> = {}): { $case: "granted"; value: Grant } {
   const value = Grant.create({
     leaseId: "lease-1",
     resumeToken: "resume-1",
@@ -77,6 +77,7 @@ export function grant(granted: Validity): { $case: "granted"; value: Grant } {
     fencingToken: 65_536,
     generation: 1,
     validity: granted,
+    ...more,
   });
   return { $case: "granted", value };
 }
@@ -144,6 +145,9 @@ export interface Script {
   savedValidity?: Validity;
   server?: GetServerInfoResponse;
   acquire?: AcquireLeaseResponse["outcome"];
+  /** What the next acquires are answered with, before `acquire`; and their waits in seconds. */
+  readonly acquires: (NonNullable<AcquireLeaseResponse["outcome"]> | Refused)[];
+  readonly waits: (number | undefined)[];
   release?: ReleaseResult | Refused;
   /** Answers no release. */
   mute?: boolean;
@@ -157,7 +161,7 @@ const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
 
 /** A sidecar on a Unix socket of its own. */
 export class FakeSidecar {
-  readonly script: Script = { asked: [], holders: [""], saves: [], version: 0 };
+  readonly script: Script = { asked: [], holders: [""], saves: [], version: 0, acquires: [], waits: [] };
   readonly lockWatches = new Inbox<LocksCall>();
   readonly watches = new Inbox<{ emit(event: "error", error: Refused): boolean }>();
   readonly holds = new Inbox<HoldCall>();
@@ -203,10 +207,14 @@ export class FakeSidecar {
       acquireLease: ({ metadata, request }, answer) => {
         const [token, kernel] = ["authorization", "leasehold-boot-id"].map((name) => String(metadata.get(name)[0]));
         script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(token)} ${String(kernel)}`);
-        answer(null, AcquireLeaseResponse.create({ outcome: script.acquire }));
+        script.waits.push(request.spec?.wait?.seconds);
+        const outcome = script.acquires.shift() ?? script.acquire;
+        if (outcome !== undefined && "details" in outcome) answer(outcome);
+        else answer(null, AcquireLeaseResponse.create({ outcome }));
       },
       releaseLease: ({ request }, answer) => {
-        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}`);
+        const saved = request.checkpoint === undefined ? "" : ` with ${request.checkpoint.toString()}`;
+        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}${saved}`);
         script.onRelease?.();
         if (script.mute === true) return;
         const result = script.release ?? ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });
@@ -231,6 +239,8 @@ export class FakeSidecar {
         answer(null, { record: record(request.lock) });
       },
       listLocks: ({ request }, answer) => {
+        const labels = Object.entries(request.labels).map((pair) => pair.join("="));
+        script.asked.push(`list ${request.states.join()} ${labels.join()}`);
         const lockPath = `${request.under?.value ?? ""}/${request.pageToken}`;
         const nextPageToken = request.pageToken === "" ? "second" : request.pageToken === "second" ? "third" : "";
         // The second page has no records, and is not the last.
@@ -331,14 +341,14 @@ export class Bench implements AsyncDisposable {
   }
 
   /** A hold of `f/s` that is granted by this. */
-  async held(granted: Validity = validity(OURS, 1_058, 58)): Promise<Held> {
+  async held(granted: Validity = validity(OURS, 1_058, 58), more: Partial<Grant> = {}): Promise<Held> {
     const events = new Inbox<HoldEvent>();
     const onEvent = (event: HoldEvent): void => {
       events.items.push(event);
     };
     const holding = this.client.hold({ function: "f", scope: "s" }, { onEvent });
     const call = await this.sidecar.hold();
-    call.tell(grant(granted));
+    call.tell(grant(granted, more));
     const hold = await holding;
     assert.equal((await events.next("the grant is told")).type, "granted");
     return { hold, call, events };

@@ -2,6 +2,7 @@
 
 import type { LockRecord } from "../../gen/leasehold/v1/lock.js";
 import type { Loss } from "../loss.js";
+import type { Notice } from "../notice.js";
 import type { ErrorReason } from "../reason.js";
 
 /** What happens to a hold. Durations are milliseconds, counted from when the event is told. */
@@ -18,6 +19,8 @@ export type HoldEvent =
   | { readonly type: "recovered"; readonly remainingMs: number }
   /** The sidecar is shutting down: finish and release. It still waits for so long. */
   | { readonly type: "draining"; readonly timeLeftMs: number }
+  /** The lock was broken, and its lease runs out: the hold ends after this. Finish, save the checkpoint, release (S22). */
+  | { readonly type: "revoked"; readonly remainingMs: number; readonly notice: Notice }
   /** The stream to the sidecar broke; the hold goes on until its validity ends, and is being resumed. */
   | { readonly type: "interrupted"; readonly detail: string }
   /** The hold was resumed at the sidecar. */
