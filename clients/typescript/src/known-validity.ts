@@ -1,6 +1,6 @@
 // Until when a client may act (S21). Pure: readings of the clock are arguments.
 
-import type { BootTime, Validity } from "../gen/leasehold/v1/hold.js";
+import type { BootTime, Deadline, Validity } from "../gen/leasehold/v1/hold.js";
 import type { BootReading } from "./boot-clock.js";
 import { milliseconds } from "./duration.js";
 
@@ -62,6 +62,19 @@ export class KnownValidity {
       this.#told = validity.validUntil;
     }
   }
+}
+
+/**
+ * A deadline on our clock, read at `now` in an answer to a request sent at `sent` if there was one; `undefined` if
+ * nothing can be counted from it.
+ */
+export function momentOf(
+  deadline: Deadline,
+  sent: BootReading | undefined,
+  now: BootReading,
+  bootId: string,
+): number | undefined {
+  return understand({ validUntil: deadline.at, validFor: deadline.after }, sent, now, bootId)?.until;
 }
 
 /** What `validity` means on our clock; `undefined` if nothing can be counted from it. */
