@@ -2366,7 +2366,7 @@ type GetServerInfoResponse struct {
 	HostType string `protobuf:"bytes,6,opt,name=host_type,json=hostType,proto3" json:"host_type,omitempty"`
 	// How lock names are made from keys: `readable`, `webjobs` or `hashed`.
 	Layout string `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`
-	// The kind of store: `azure`, `sqlite` or `memory`.
+	// The kind of store, as the configuration names it: `azure`, `embedded` or `memory`.
 	Store         string `protobuf:"bytes,8,opt,name=store,proto3" json:"store,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2475,7 +2475,7 @@ type ServerLimits struct {
 	Holds uint32 `protobuf:"varint,5,opt,name=holds,proto3" json:"holds,omitempty"`
 	// The greatest number of callers that wait at a time.
 	Waiters uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
-	// The greatest number of streams of one connection.
+	// The greatest number of streams of one connection; 0 where nothing limits it.
 	StreamsPerConnection uint32 `protobuf:"varint,7,opt,name=streams_per_connection,json=streamsPerConnection,proto3" json:"streams_per_connection,omitempty"`
 	// The greatest number of permits of a lock; 1 where the layout allows no more.
 	Permits uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`

@@ -373,8 +373,9 @@ class Validity(google.protobuf.message.Message):
 
     A client on the sidecar's kernel (same boot id, as in the containers of one pod) compares its own boot clock with
     `valid_until`. A client on another kernel counts `valid_for` from BEFORE it sent the request that this message
-    answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress, GetHold, SaveCheckpoint). It must ignore `valid_for` in messages that
-    answer no request (Renewed, AtRisk, Recovered), because these may have waited in a socket. Rule S21.
+    answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress, GetHold, SaveCheckpoint). It must ignore
+    `valid_for` in messages that answer no request (Renewed, AtRisk, Recovered, Revoked), because these may have waited
+    in a socket. Rule S21.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor

@@ -1076,7 +1076,7 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     layout: builtins.str
     """How lock names are made from keys: `readable`, `webjobs` or `hashed`."""
     store: builtins.str
-    """The kind of store: `azure`, `sqlite` or `memory`."""
+    """The kind of store, as the configuration names it: `azure`, `embedded` or `memory`."""
     @property
     def limits(self) -> Global___ServerLimits:
         """The configured limits."""
@@ -1127,7 +1127,7 @@ class ServerLimits(google.protobuf.message.Message):
     waiters: builtins.int
     """The greatest number of callers that wait at a time."""
     streams_per_connection: builtins.int
-    """The greatest number of streams of one connection."""
+    """The greatest number of streams of one connection; 0 where nothing limits it."""
     permits: builtins.int
     """The greatest number of permits of a lock; 1 where the layout allows no more."""
     checkpoint_bytes: builtins.int

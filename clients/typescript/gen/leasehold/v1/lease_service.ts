@@ -654,7 +654,7 @@ export interface GetServerInfoResponse {
   hostType: string;
   /** How lock names are made from keys: `readable`, `webjobs` or `hashed`. */
   layout: string;
-  /** The kind of store: `azure`, `sqlite` or `memory`. */
+  /** The kind of store, as the configuration names it: `azure`, `embedded` or `memory`. */
   store: string;
 }
 
@@ -684,7 +684,7 @@ export interface ServerLimits {
   holds: number;
   /** The greatest number of callers that wait at a time. */
   waiters: number;
-  /** The greatest number of streams of one connection. */
+  /** The greatest number of streams of one connection; 0 where nothing limits it. */
   streamsPerConnection: number;
   /** The greatest number of permits of a lock; 1 where the layout allows no more. */
   permits: number;
