@@ -99,7 +99,7 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
         _ => {
             let token = FencingToken::from_u64(4_096 * request.0);
             let note = request.0.is_multiple_of(2).then_some(NoteSeen { token, runs_out: true });
-            let look = Look { stored: stored(), breaking: outcome % 2 == 0, note };
+            let look = Look { stored: stored(), breaking: outcome.is_multiple_of(2), note };
             Event::LookAnswered { request, answer: answer(refused, look) }
         }
     }

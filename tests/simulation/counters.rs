@@ -112,10 +112,10 @@ impl Counters {
                 self.asked.insert(save.id, Asked { sidecar, lease_id, event });
                 self.came.insert(number(save.id), event);
             }
-            Event::WriteAnswered { request, .. } => {
-                if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) {
-                    self.writing.remove(&sidecar);
-                }
+            Event::WriteAnswered { request, .. }
+                if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) =>
+            {
+                self.writing.remove(&sidecar);
             }
             _ => {}
         }

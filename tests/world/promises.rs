@@ -6,7 +6,6 @@ use leasehold::coordinator::{HoldRequest, LockRecord, LockState};
 use leasehold::lock::{FencingToken, Layout, LockPath};
 use leasehold::store::BreakNote;
 
-use crate::hand_over::TICK;
 use crate::justice::{Stream, lease_of};
 use crate::world::State;
 
