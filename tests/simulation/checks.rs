@@ -119,7 +119,7 @@ impl Checks {
         let judged = self.idle.reached(done, sent, look.now);
         self.judge(judged);
         self.notices.reached(look, done);
-        let saves = self.counters.is_save(action);
+        let saves = self.counters.reached(action);
         if let (Action::SendWrite { fields, .. }, Event::WriteAnswered { answer: Ok(_), .. }) = done
         {
             let judged = self.counters.wrote(fields);
