@@ -345,7 +345,7 @@ impl Hold {
                 if self.has_moved(caller, generation, output) {
                     output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
                 } else {
-                    self.save(caller, save, output);
+                    self.save((caller, generation), save, output);
                 }
             }
             Event::ExtendAsked { caller, generation, max_hold } => {

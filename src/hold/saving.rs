@@ -114,10 +114,8 @@ impl Saving {
 pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
     let Some(saving) = saving else { return };
     if let Some(writing) = &saving.under_way {
-        let outcome = match saving.may_be_done() {
-            true => SaveOutcome::Unknown,
-            false => SaveOutcome::Ended,
-        };
+        let unknown = saving.may_be_done();
+        let outcome = if unknown { SaveOutcome::Unknown } else { SaveOutcome::Ended };
         tell_saved(&writing.ids, &outcome, output);
     }
     if let Some(next) = &saving.next {
@@ -168,10 +166,17 @@ impl Held {
 }
 
 impl Hold {
-    /// A holder saves its checkpoint.
-    pub(super) fn save(&mut self, caller: CallerId, save: SaveAsked, output: &mut Output) {
+    /// A holder saves its checkpoint. Who carries an older generation does not know that it goes on here, and may release it
+    /// where it was: the save could come after the next grant (S16, S27).
+    pub(super) fn save(
+        &mut self,
+        (caller, generation): (CallerId, Option<u64>),
+        save: SaveAsked,
+        output: &mut Output,
+    ) {
         if let State::Held(held) = &mut self.state
             && held.may_save(caller)
+            && generation.is_none_or(|generation| generation >= held.generation)
         {
             return held.saving.get_or_insert_default().queue(save, output.now);
         }

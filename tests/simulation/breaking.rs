@@ -56,6 +56,9 @@ impl World {
     /// S17. Only a break that was asked to end the lease early may let two believe.
     pub(crate) fn break_lock(&mut self, asked: Break) {
         let Break { by, noted, through } = asked;
+        // One that was to come later has its record read then.
+        let is_now = by == Breaker::Ours(BreakPeriod::Now);
+        let noted = if is_now { self.storage.token(self.now) } else { noted };
         let by_bug = self.bug == Some(Bug::BreakNowByDefault);
         let period = match by {
             Breaker::Ours(BreakPeriod::RunOut) if by_bug => Breaker::Ours(BreakPeriod::Now),

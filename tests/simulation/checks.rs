@@ -119,7 +119,7 @@ impl Checks {
         let judged = self.idle.reached(done, sent, look.now);
         self.judge(judged);
         self.notices.reached(look, done);
-        let saves = self.counters.is_save(action);
+        let saves = self.counters.reached(action);
         if let (Action::SendWrite { fields, .. }, Event::WriteAnswered { answer: Ok(_), .. }) = done
         {
             let judged = self.counters.wrote(fields);
@@ -254,8 +254,15 @@ impl Checks {
         self.judge(judged);
         let judged = self.notices.told(look, action);
         self.judge(judged);
-        let broken = &self.broken;
-        let judged = self.counters.told(sidecar, action, |lease| broken.contains(&lease));
+        // A resume that is answered late may have been followed by another (S16).
+        let outdated = match action {
+            Action::TellGranted { grant, .. } if grant.resumed => {
+                !self.promises.goes_on(grant.lease_id, grant.generation)
+            }
+            _ => false,
+        };
+        let is_excused = |lease| outdated || self.broken.contains(&lease);
+        let judged = self.counters.told(sidecar, action, is_excused);
         self.judge(judged);
         if let Action::TellGranted { grant, .. } = action
             && grant.token.hand_offs() > 0

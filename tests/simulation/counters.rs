@@ -65,6 +65,8 @@ pub(crate) struct Counters {
     /// Which save each version is of, and the event by which each save came in.
     saves: BTreeMap<u64, u32>,
     came: BTreeMap<u32, u64>,
+    /// How often each write that has a save as its last has reached the store.
+    reached: BTreeMap<(u32, String), u32>,
     /// Those that were told as stored, and when, as saves go by.
     acknowledged: BTreeMap<u32, u32>,
     /// Those that went with a deletion, or for an older copy: they may be told as stored yet.
@@ -112,10 +114,10 @@ impl Counters {
                 self.asked.insert(save.id, Asked { sidecar, lease_id, event });
                 self.came.insert(number(save.id), event);
             }
-            Event::WriteAnswered { request, .. } => {
-                if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) {
-                    self.writing.remove(&sidecar);
-                }
+            Event::WriteAnswered { request, .. }
+                if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) =>
+            {
+                self.writing.remove(&sidecar);
             }
             _ => {}
         }
@@ -160,12 +162,20 @@ impl Counters {
         }
     }
 
-    /// Whether a write changes the checkpoint.
-    pub(crate) fn is_save(&self, action: &Action) -> bool {
-        match action {
-            Action::SendWrite { fields, .. } => checkpoint_of(fields) != self.newest,
-            _ => false,
+    /// A request has reached the store: whether it is a write that changes the checkpoint.
+    pub(crate) fn reached(&mut self, action: &Action) -> bool {
+        let Action::SendWrite { fields, .. } = action else { return false };
+        let checkpoint = checkpoint_of(fields);
+        if let Some(save) = log_of(checkpoint.as_ref()).last() {
+            *self.reached.entry((*save, name_of(fields))).or_default() += 1;
         }
+        checkpoint != self.newest
+    }
+
+    /// Whether the network has repeated the write of a save: what its only answer says may be true of the second one.
+    fn was_repeated(&self, save: u32) -> bool {
+        let tries = self.reached.range((save, String::new())..(save + 1, String::new()));
+        tries.map(|(_, times)| *times).max().is_some_and(|times| times > 1)
     }
 
     /// The store has written the record.
@@ -284,7 +294,7 @@ impl Counters {
                 let ended = *outcome == SaveOutcome::Ended;
                 self.count(if ended { "saves: ended" } else { "saves: refused" });
                 self.refused.insert(save);
-                if self.own.contains(&save) {
+                if self.own.contains(&save) && !self.was_repeated(save) {
                     return Err(format!("S27: save {save} is told as {outcome:?}, and is stored"));
                 }
             }

@@ -149,14 +149,11 @@ impl Machine {
             (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
                 Event::HandOverStarted { ends: now }
             }
-            (bug, event) => {
-                let event = self.spoilt.before(bug, misread(bug, event));
-                self.of_a_repeat(bug, event, now, told)
-            }
+            (bug, event) => self.of_a_repeat(bug, event, now, told),
         }
     }
 
-    /// What the bug makes of calls that are repeated with their request id.
+    /// What the bug makes of answers and saves, and of calls that are repeated with their request id.
     fn of_a_repeat(
         &mut self,
         bug: Bug,
@@ -164,6 +161,7 @@ impl Machine {
         now: Instant,
         told: &mut Vec<Action>,
     ) -> Event {
+        let event = self.spoilt.before(bug, misread(bug, event));
         match (bug, event) {
             (Bug::RepeatIsAnother, Event::CallerArrived { caller, terms }) => {
                 let request_id = String::new();

@@ -41,6 +41,8 @@ pub(crate) struct Notices {
     promised: BTreeMap<u64, Duration>,
     /// Notices after which the lease was made to end at once, and was looked at.
     pub(crate) learned: u64,
+    /// Notices that came of the break of another's lease, with a note about this grant.
+    pub(crate) by_another: u64,
 }
 
 /// What a clock elsewhere may be off by, of the longest validity.
@@ -162,7 +164,13 @@ impl Notices {
         let runs_out =
             self.run_out.get(&lease_id).is_some_and(|noted| noted.contains(&token.epoch()));
         let ended = self.ends.get(&lease_id).is_some_and(|ends| *ends <= looked);
-        if !runs_out || ended {
+        // Its lease had ended, and another's was broken before its token was written: the next look shows that.
+        let noted = |other: &LeaseId, epochs: &BTreeSet<u64>| {
+            *other != lease_id && epochs.contains(&token.epoch())
+        };
+        if self.run_out.iter().any(|(other, epochs)| noted(other, epochs)) {
+            self.by_another += 1;
+        } else if !runs_out || ended {
             return Err(format!(
                 "S22: {caller:?} is told a notice of a lease that does not run out"
             ));

@@ -161,6 +161,13 @@ impl Rig {
         self.on(Event::SaveAsked { caller, generation: None, save });
     }
 
+    /// The same by a call that carries the generation of `grant` (S16).
+    pub(super) fn save_of(&mut self, caller: CallerId, id: u64, grant: &Granted) {
+        let value = CheckpointValue::new(b"saved").unwrap();
+        let (save, generation) = (SaveAsked { id: SaveId(id), value }, Some(grant.generation));
+        self.on(Event::SaveAsked { caller, generation, save });
+    }
+
     /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
     pub(super) fn break_softly(&self, grant: &Granted) {
         let note = NoteSeen { token: Some(grant.token), runs_out: true };

@@ -374,3 +374,20 @@ fn s13_a_release_after_an_unsettled_save_is_not_told_as_a_loss() {
     let told = rig.told();
     assert_eq!((loss(&told, ANN), released(&told, ANN)), (None, Some(None)), "{told:?}");
 }
+
+#[test]
+fn s27_a_save_from_before_a_resume_is_not_written() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.silent(ANN);
+    rig.resume(BOB, &grant, terms(), secs(13));
+    rig.serve();
+    let resumed = rig.granted(BOB);
+    assert_eq!(resumed.generation, grant.generation + 1);
+    // The client has not read that, and releases what it had.
+    rig.save_of(BOB, 1, &grant);
+    assert!(rig.sent.is_empty(), "{:?}", rig.sent);
+    assert_eq!(saved(&rig.told(), 1), Some(SaveOutcome::Ended));
+    rig.save_of(BOB, 2, &resumed);
+    rig.serve();
+    assert!(is_saved(saved(&rig.told(), 2)));
+}
