@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::encoding::{cut, decode, encode};
-use super::{FencingToken, LeaseFingerprint, LockKey};
+use super::labels::Labels;
+use super::{FencingToken, LeaseFingerprint, LockKey, Permits};
 use crate::time::UnixMillis;
 
 /// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of others
@@ -14,73 +15,6 @@ pub type Fields = BTreeMap<String, String>;
 /// The version of a lock's record in its store: changes with every write, compares for equality only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ETag(pub String);
-
-/// Free key/value pairs that a caller gives to its hold, for people and tools to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(BTreeMap<String, String>);
-
-/// Why labels are refused (S19).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LabelsError {
-    /// More labels than allowed.
-    #[error("{count} labels were given; at most 16 are allowed")]
-    TooMany {
-        /// How many.
-        count: usize,
-    },
-    /// Keys and values together are over the limit.
-    #[error("labels have {length} bytes in all; at most 1,024 are allowed")]
-    TooLong {
-        /// Bytes of all keys and values.
-        length: usize,
-    },
-    /// A key breaks the rule.
-    #[error("label key {key:?} must have 1 to 63 characters of A-Z a-z 0-9 . _ - /")]
-    Key {
-        /// The key.
-        key: String,
-    },
-    /// A value has a control character.
-    #[error("the value of label {key:?} has a control character")]
-    Value {
-        /// Its key.
-        key: String,
-    },
-}
-
-impl Labels {
-    /// Checks `labels`: at most 16, keys of 1 to 63 characters `A-Z a-z 0-9 . _ - /`, values without control
-    /// characters, 1,024 bytes in all.
-    ///
-    /// # Errors
-    /// Names the label and the limit.
-    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, LabelsError> {
-        if labels.len() > 16 {
-            return Err(LabelsError::TooMany { count: labels.len() });
-        }
-        let length = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
-        if length > 1_024 {
-            return Err(LabelsError::TooLong { length });
-        }
-        let key_byte =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/');
-        for (key, value) in &labels {
-            if !(1..=63).contains(&key.len()) || !key.bytes().all(key_byte) {
-                return Err(LabelsError::Key { key: key.clone() });
-            }
-            if value.chars().any(char::is_control) {
-                return Err(LabelsError::Value { key: key.clone() });
-            }
-        }
-        Ok(Self(labels))
-    }
-
-    /// The pairs.
-    #[must_use]
-    pub const fn as_map(&self) -> &BTreeMap<String, String> {
-        &self.0
-    }
-}
 
 /// What a grant writes with its lock, in the domain's words (S5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,6 +47,8 @@ pub struct Record {
     pub generation: u64,
     /// Which try to resume wrote the generation: the same one may be repeated (S16). Empty for none.
     pub attempt: String,
+    /// How many permits the lock has in the holder's eyes (S29); none where nothing says so: a plain lock.
+    pub permits: Option<Permits>,
     /// The holder's labels.
     pub labels: Labels,
 }
@@ -131,10 +67,11 @@ const HANDED_ON: &str = "leasehold_handed_on";
 const LEASE: &str = "leasehold_lease";
 const GENERATION: &str = "leasehold_generation";
 const ATTEMPT: &str = "leasehold_attempt";
+const PERMITS: &str = "leasehold_permits";
 const LABELS: &str = "leasehold_labels";
 
 /// Every field that is ours: replaced as a whole at each grant, while fields of others stay.
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,
@@ -148,6 +85,7 @@ const OURS: [&str; 14] = [
     LEASE,
     GENERATION,
     ATTEMPT,
+    PERMITS,
     LABELS,
 ];
 
@@ -197,7 +135,8 @@ impl Record {
             lease: field(LEASE).map(str::to_owned),
             generation: of_grant(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
-            labels: Labels(field(LABELS).map(labels_from).unwrap_or_default()),
+            permits: of_grant(PERMITS).and_then(|value| Permits::new(value.parse().ok()?).ok()),
+            labels: field(LABELS).map(Labels::from_field).unwrap_or_default(),
         }
     }
 
@@ -228,9 +167,12 @@ impl Record {
             if !self.attempt.is_empty() {
                 put(ATTEMPT, format!("{lease}.{}", encode(&self.attempt)));
             }
+            if let Some(permits) = self.permits {
+                put(PERMITS, format!("{lease}.{permits}"));
+            }
             put(LEASE, lease);
         }
-        put(LABELS, labels_to(&self.labels.0));
+        put(LABELS, self.labels.to_field());
         fields
     }
 }
@@ -251,19 +193,6 @@ fn stored_name(name: &str) -> String {
         return encoded;
     }
     format!("{}~", cut(&encoded, MAX_STORED_NAME))
-}
-
-fn labels_to(labels: &BTreeMap<String, String>) -> String {
-    let pairs: Vec<String> =
-        labels.iter().map(|(key, value)| format!("{}={}", encode(key), encode(value))).collect();
-    pairs.join("&")
-}
-
-fn labels_from(text: &str) -> BTreeMap<String, String> {
-    text.split('&')
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(key, value)| (decode(key), decode(value)))
-        .collect()
 }
 
 #[cfg(test)]
@@ -289,6 +218,7 @@ mod tests {
             lease: Some("0123456789abcdef".to_owned()),
             generation: u64::MAX,
             attempt: "%".repeat(64),
+            permits: Some(Permits::MAX),
             labels: Labels::new(labels).unwrap(),
         }
     }
@@ -355,24 +285,6 @@ mod tests {
         let record = Record { lease: Some("aa".to_owned()), ..Record::default() };
         let fields = record.into_fields(Fields::new());
         assert_eq!(fields, Fields::from([(LEASE.to_owned(), "aa".to_owned())]));
-    }
-
-    #[test]
-    fn s19_labels_have_limits() {
-        let one = |key: &str, value: &str| {
-            Labels::new(BTreeMap::from([(key.to_owned(), value.to_owned())]))
-        };
-        let name = "app.kubernetes.io/name";
-        let labels = one(name, "Zürich 日本").unwrap();
-        assert_eq!(labels.as_map().get(name).map(String::as_str), Some("Zürich 日本"));
-        assert_eq!(labels.as_map().len(), 1);
-        assert!(matches!(one("", "v"), Err(LabelsError::Key { .. })));
-        assert!(matches!(one("a b", "v"), Err(LabelsError::Key { .. })));
-        assert!(matches!(one(&"k".repeat(64), "v"), Err(LabelsError::Key { .. })));
-        assert!(matches!(one("k", "a\nb"), Err(LabelsError::Value { .. })));
-        assert!(matches!(one("k", &"v".repeat(1_024)), Err(LabelsError::TooLong { .. })));
-        let many = (0..17).map(|n| (n.to_string(), String::new())).collect();
-        assert_eq!(Labels::new(many), Err(LabelsError::TooMany { count: 17 }));
     }
 
     proptest! {

@@ -1,0 +1,111 @@
+//! Labels of a hold, and how they stand in a record.
+
+use std::collections::BTreeMap;
+
+use super::encoding::{decode, encode};
+
+/// Free key/value pairs that a caller gives to its hold, for people and tools to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels(BTreeMap<String, String>);
+
+/// Why labels are refused (S19).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LabelsError {
+    /// More labels than allowed.
+    #[error("{count} labels were given; at most 16 are allowed")]
+    TooMany {
+        /// How many.
+        count: usize,
+    },
+    /// Keys and values together are over the limit.
+    #[error("labels have {length} bytes in all; at most 1,024 are allowed")]
+    TooLong {
+        /// Bytes of all keys and values.
+        length: usize,
+    },
+    /// A key breaks the rule.
+    #[error("label key {key:?} must have 1 to 63 characters of A-Z a-z 0-9 . _ - /")]
+    Key {
+        /// The key.
+        key: String,
+    },
+    /// A value has a control character.
+    #[error("the value of label {key:?} has a control character")]
+    Value {
+        /// Its key.
+        key: String,
+    },
+}
+
+impl Labels {
+    /// Checks `labels`: at most 16, keys of 1 to 63 characters `A-Z a-z 0-9 . _ - /`, values without control
+    /// characters, 1,024 bytes in all.
+    ///
+    /// # Errors
+    /// Names the label and the limit.
+    pub fn new(labels: BTreeMap<String, String>) -> Result<Self, LabelsError> {
+        if labels.len() > 16 {
+            return Err(LabelsError::TooMany { count: labels.len() });
+        }
+        let length = labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if length > 1_024 {
+            return Err(LabelsError::TooLong { length });
+        }
+        let key_byte =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'/');
+        for (key, value) in &labels {
+            if !(1..=63).contains(&key.len()) || !key.bytes().all(key_byte) {
+                return Err(LabelsError::Key { key: key.clone() });
+            }
+            if value.chars().any(char::is_control) {
+                return Err(LabelsError::Value { key: key.clone() });
+            }
+        }
+        Ok(Self(labels))
+    }
+
+    /// The pairs.
+    #[must_use]
+    pub const fn as_map(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
+    /// The pairs in one field of a record.
+    pub(super) fn to_field(&self) -> String {
+        let pairs: Vec<String> = self
+            .0
+            .iter()
+            .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
+            .collect();
+        pairs.join("&")
+    }
+
+    /// What [`Labels::to_field`] has written; of anything else, what can be read.
+    pub(super) fn from_field(text: &str) -> Self {
+        let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+        Self(pairs.map(|(key, value)| (decode(key), decode(value))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s19_labels_have_limits() {
+        let one = |key: &str, value: &str| {
+            Labels::new(BTreeMap::from([(key.to_owned(), value.to_owned())]))
+        };
+        let name = "app.kubernetes.io/name";
+        let labels = one(name, "Zürich 日本").unwrap();
+        assert_eq!(labels.as_map().get(name).map(String::as_str), Some("Zürich 日本"));
+        assert_eq!(labels.as_map().len(), 1);
+        assert!(matches!(one("", "v"), Err(LabelsError::Key { .. })));
+        assert!(matches!(one("a b", "v"), Err(LabelsError::Key { .. })));
+        assert!(matches!(one(&"k".repeat(64), "v"), Err(LabelsError::Key { .. })));
+        assert!(matches!(one("k", "a\nb"), Err(LabelsError::Value { .. })));
+        assert!(matches!(one("k", &"v".repeat(1_024)), Err(LabelsError::TooLong { .. })));
+        let many = (0..17).map(|n| (n.to_string(), String::new())).collect();
+        assert_eq!(Labels::new(many), Err(LabelsError::TooMany { count: 17 }));
+    }
+}
