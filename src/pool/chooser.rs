@@ -25,6 +25,8 @@ pub(super) struct Chooser {
     jitter: Jitter,
     /// From which permit on the circle goes: random at first (S30).
     next: u8,
+    /// The same for those that are handed on, which must hide no other (S31).
+    next_handed_on: u8,
     /// Tried since somebody waits here, and not had here since.
     tried: u32,
     /// Seen free last.
@@ -49,6 +51,7 @@ impl Chooser {
         Self {
             jitter,
             next: u8::try_from(start.as_micros()).unwrap_or_default(),
+            next_handed_on: 0,
             tried: 0,
             free: 0,
             taken: 0,
@@ -113,7 +116,7 @@ impl Chooser {
             .copied()
             .filter(|candidate| !self.is_tried(candidate.permit))
             .collect();
-        self.in_order(&untried, of)
+        self.in_order(&untried, self.next, of)
     }
 
     /// Chooses one of all: every second try is one of a permit that is handed on, if there is any (S31).
@@ -123,18 +126,18 @@ impl Chooser {
         let eager = !self.was_handed_on && !handed_on.is_empty();
         self.was_handed_on = eager;
         if eager {
-            return self.in_order(&handed_on, of);
+            return self.in_order(&handed_on, self.next_handed_on, of);
         }
         let others: Vec<Candidate> =
             candidates.iter().copied().filter(|candidate| !candidate.handed_on).collect();
-        self.in_order(&others, of).or_else(|| self.in_order(candidates, of))
+        self.in_order(&others, self.next, of).or_else(|| self.in_order(candidates, self.next, of))
     }
 
-    fn in_order(&self, candidates: &[Candidate], of: Permits) -> Option<Permit> {
+    fn in_order(&self, candidates: &[Candidate], next: u8, of: Permits) -> Option<Permit> {
         let key = |candidate: &Candidate| {
             let permit = candidate.permit;
             let is_free = self.free & bit(permit) != 0;
-            let place = (permit.number() + of.get() - self.next % of.get()) % of.get();
+            let place = (permit.number() + of.get() - next % of.get()) % of.get();
             (!is_free, place)
         };
         candidates.iter().min_by_key(|candidate| key(candidate)).map(|candidate| candidate.permit)
@@ -148,7 +151,8 @@ impl Chooser {
         cap: Duration,
         now: Instant,
     ) {
-        self.next = permit.number() + 1;
+        let next = if self.was_handed_on { &mut self.next_handed_on } else { &mut self.next };
+        *next = permit.number() + 1;
         let least = if any_handed_on { FLOOR } else { FLOOR.max(cap / SHARE_OF_CAP) };
         // Sidecars that keep step would always come in the same order.
         self.not_before = now + self.jitter.between(least, least * 6 / 5);
