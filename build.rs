@@ -9,13 +9,27 @@ use prost::Message as _;
 /// A message, and those of its fields that `Debug` may show.
 type Shown = (&'static str, &'static [&'static str]);
 
-/// Messages that carry a lease id or a resume token: their `Debug` is made here and hides it (S20).
-const SECRET: [Shown; 5] = [
-    ("Grant", &["lock_path", "host_id", "fencing_token", "validity", "acquired_at", "expires_at"]),
+/// Messages that carry a lease id, a resume token or a checkpoint: their `Debug` is made here and hides it (S20).
+const SECRET: [Shown; 8] = [
+    (
+        "Grant",
+        &[
+            "lock_path",
+            "host_id",
+            "fencing_token",
+            "validity",
+            "acquired_at",
+            "expires_at",
+            "permit",
+        ],
+    ),
     ("Resume", &["told_valid_until"]),
     ("ReleaseLeaseRequest", &[]),
     ("ExtendLeaseRequest", &["max_hold"]),
-    ("ReportProgressRequest", &["validity_only"]),
+    ("ReportProgressRequest", &[]),
+    ("GetHoldRequest", &[]),
+    ("SaveCheckpointRequest", &[]),
+    ("Checkpoint", &["version", "fencing_token", "saved_at"]),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -112,7 +112,7 @@ impl fmt::Display for CertificateName {
 /// The host ids whose locks a rule is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostIds {
-    /// The sidecar's own: a request may not name another one.
+    /// The sidecar's own: a request may name neither another host id nor another host type.
     Own,
     /// Each.
     Any,
@@ -121,11 +121,20 @@ pub enum HostIds {
 }
 
 impl HostIds {
-    fn contain(&self, host_id: Option<&HostId>, own: &HostId) -> bool {
-        match self {
-            Self::Own => host_id == Some(own),
-            Self::Any => true,
-            Self::Listed(listed) => host_id.is_some_and(|host_id| listed.contains(host_id)),
+    fn contain(&self, host: Host<'_>, own: &HostId) -> bool {
+        match (self, host) {
+            (Self::Any, _) => true,
+            (Self::Own, Host::Id(host_id)) => host_id == own,
+            (Self::Own, Host::Beginning(text)) => own.as_str().starts_with(text),
+            (Self::Listed(listed), Host::Id(host_id) | Host::OfAnotherType(host_id)) => {
+                listed.contains(host_id)
+            }
+            (Self::Listed(listed), Host::Beginning(text)) => {
+                listed.iter().any(|host_id| host_id.as_str().starts_with(text))
+            }
+            (Self::Own, Host::OfAnotherType(_)) | (Self::Own | Self::Listed(_), Host::Hidden) => {
+                false
+            }
         }
     }
 }
@@ -163,10 +172,36 @@ impl FunctionPattern {
 /// Which locks a call is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Locks<'a> {
-    /// Their host id; none where a lock path shows none, which only a rule for each host id covers.
-    pub host_id: Option<&'a HostId>,
+    /// Their host.
+    pub host: Host<'a>,
     /// Their function.
     pub function: Functions<'a>,
+}
+
+/// Which host a call is about.
+#[derive(Clone, Copy, Debug)]
+pub enum Host<'a> {
+    /// The one with this host id.
+    Id(&'a HostId),
+    /// The one with this host id, and with a host type that the request names and that is not the sidecar's. Names in the
+    /// layout `hashed` are made of it, so it is another deployment's lock.
+    OfAnotherType(&'a HostId),
+    /// One that its lock path does not show: only who may do it with every host id may do it.
+    Hidden,
+    /// Those whose host id begins with this, of a listing.
+    Beginning(&'a str),
+}
+
+impl Host<'_> {
+    /// The host id, or what is known of it; empty for nothing.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Id(host_id) | Self::OfAnotherType(host_id) => host_id.as_str(),
+            Self::Beginning(text) => text,
+            Self::Hidden => "",
+        }
+    }
 }
 
 /// Which functions a call is about.
@@ -223,8 +258,7 @@ pub fn check<'a>(
     if with_right.clone().next().is_none() {
         return Err(Refusal::Right);
     }
-    let mut of_host =
-        with_right.filter(|rule| rule.host_ids.contain(locks.host_id, own)).peekable();
+    let mut of_host = with_right.filter(|rule| rule.host_ids.contain(locks.host, own)).peekable();
     if of_host.peek().is_none() {
         return Err(Refusal::HostId);
     }
@@ -276,7 +310,7 @@ mod tests {
             rule(listed, &[], &[Right::Read]),
         ];
         let ask = |right, host_id, function| {
-            check(rules.iter(), right, Locks { host_id: Some(host_id), function }, &own)
+            check(rules.iter(), right, Locks { host: Host::Id(host_id), function }, &own)
         };
         let of = Functions::One;
         let table = [
@@ -293,11 +327,34 @@ mod tests {
         for (right, host_id, function, expected) in table {
             assert_eq!(ask(right, host_id, function), expected, "{right:?} {host_id} {function:?}");
         }
-        let locks = Locks { host_id: Some(&own), function: of("nightly") };
+        let locks = Locks { host: Host::Id(&own), function: of("nightly") };
         assert_eq!(check([].iter(), Right::Read, locks, &own), Err(Refusal::NoRule));
         assert_eq!(check_somewhere(rules.iter(), Right::Acquire), Ok(()));
         assert_eq!(check_somewhere(rules.iter(), Right::Break), Err(Refusal::Right));
         assert_eq!(check_somewhere([].iter(), Right::Break), Err(Refusal::NoRule));
+    }
+
+    #[test]
+    fn a_rule_covers_the_hosts_that_it_names() {
+        let ids = ["own", "other", "third"].map(|text| HostId::parse(text).unwrap());
+        let [own, other, third] = &ids;
+        let (of_own, any) = (HostIds::Own, HostIds::Any);
+        let listed = HostIds::Listed(vec![own.clone(), other.clone()]);
+        for (host, by_own, by_listed) in [
+            (Host::Id(own), true, true),
+            (Host::Id(other), false, true),
+            (Host::Id(third), false, false),
+            (Host::OfAnotherType(own), false, true),
+            (Host::OfAnotherType(third), false, false),
+            (Host::Hidden, false, false),
+            (Host::Beginning(""), true, true),
+            (Host::Beginning("ow"), true, true),
+            (Host::Beginning("ot"), false, true),
+            (Host::Beginning("owner"), false, false),
+        ] {
+            let covered = [&of_own, &listed, &any].map(|host_ids| host_ids.contain(host, own));
+            assert_eq!(covered, [by_own, by_listed, true], "{host:?}");
+        }
     }
 
     #[test]

@@ -205,7 +205,7 @@ async fn a_request_that_is_too_large_or_none_at_all_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_say_nothing_are_let_go_and_keep_nobody_out() {
+async fn clients_that_say_nothing_are_disconnected_and_keep_nobody_out() {
     let server = Server::start(SimClock::following_tokio()).await;
     let mut silent = Vec::new();
     for _ in 0..MAX_CONNECTIONS + 8 {

@@ -27,9 +27,9 @@ sidecar=$!
 
 say '2. The first replica acquires the lock and works.'
 "$leasehold" run --function nightly-report --lease-duration 15s --holder replica-1 -- \
-    sh -c 'echo "replica-1: I have the lock, fencing token $LEASEHOLD_FENCING_TOKEN"; sleep 12; echo "replica-1: done"' &
+    sh -c 'echo "replica-1: I hold the lock, fencing token $LEASEHOLD_FENCING_TOKEN"; sleep 12; echo "replica-1: done"' &
 first=$!
-until [ "$("$leasehold" ls --held --output json | grep -c replica-1)" -gt 0 ]; do sleep 0.1; done
+until [ "$("$leasehold" ls --state held --output json | grep -c replica-1)" -gt 0 ]; do sleep 0.1; done
 "$leasehold" ls
 
 say '3. A second replica does not wait, and is refused.'
@@ -42,7 +42,7 @@ fi
 
 say '4. A third one waits. Meanwhile the lease of 15 s is renewed every 5 s.'
 "$leasehold" run --function nightly-report --lease-duration 15s --wait 1m --holder replica-3 -- \
-    sh -c 'echo "replica-3: now I have the lock, fencing token $LEASEHOLD_FENCING_TOKEN, greater than before"'
+    sh -c 'echo "replica-3: now I hold the lock, fencing token $LEASEHOLD_FENCING_TOKEN, greater than before"'
 wait "$first"
 first=
 

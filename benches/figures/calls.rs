@@ -51,13 +51,15 @@ impl Call {
             Self::Echo(channel) => echo(channel).await,
             Self::GetLock(client) => {
                 let key = LockKey { function: "held".to_owned(), ..LockKey::default() };
-                let lock = LockSelector { lock: Some(lock_selector::Lock::Key(key)) };
-                client.get_lock(GetLockRequest { lock: Some(lock) }).await.unwrap();
+                let lock = LockSelector { lock: Some(lock_selector::Lock::Key(key)), permit: 0 };
+                client
+                    .get_lock(GetLockRequest { lock: Some(lock), ..GetLockRequest::default() })
+                    .await
+                    .unwrap();
             }
             Self::ReportProgress(client, lease_id) => {
                 let lease_id = lease_id.clone();
-                let request =
-                    ReportProgressRequest { lease_id, validity_only: false, generation: 0 };
+                let request = ReportProgressRequest { lease_id, generation: 0 };
                 client.report_progress(request).await.unwrap();
             }
         }

@@ -96,7 +96,13 @@ pub(crate) async fn serve(
     };
     let server = Server::bind(settings).await.unwrap();
     ready();
-    let limits = Limits { max_hold_ceiling: DAY, max_hold_default: DAY, wait_ceiling: DAY };
+    let limits = Limits {
+        max_hold_ceiling: DAY,
+        max_hold_default: DAY,
+        wait_ceiling: DAY,
+        store: "memory",
+        hand_over: false,
+    };
     server.run(coordinator(store, observer), limits, CancellationToken::new()).await.unwrap();
 }
 
@@ -131,5 +137,8 @@ pub(crate) async fn acquire(client: &mut Client, function: &str, wait: i64) -> G
 }
 
 pub(crate) async fn release(client: &mut Client, lease_id: String) {
-    client.release_lease(ReleaseLeaseRequest { lease_id, generation: 0 }).await.unwrap();
+    client
+        .release_lease(ReleaseLeaseRequest { lease_id, ..ReleaseLeaseRequest::default() })
+        .await
+        .unwrap();
 }

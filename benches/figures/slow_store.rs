@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, LeaseId, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, Renewed, StoreError,
+    StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::{BootClock, Clock as _};
 
@@ -89,8 +89,8 @@ impl LeaseStore for SlowStore {
     async fn break_lease(
         &self,
         _path: &LockPath,
-        _period: BreakPeriod,
         _note: BreakNote,
+        _if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
         unused()
     }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -25,8 +24,7 @@ type Client struct {
 	pool           *pool
 	clock          clock
 	releaseTimeout time.Duration
-	// ceiling is the longest wait that the sidecar was found to allow, in nanoseconds.
-	ceiling atomic.Int64
+	pacing         pacing
 
 	mutex  sync.Mutex
 	closed bool
@@ -34,11 +32,9 @@ type Client struct {
 }
 
 func newClient(pool *pool, clock clock, releaseTimeout time.Duration) *Client {
-	client := &Client{
-		pool: pool, clock: clock, releaseTimeout: releaseTimeout, holds: map[*Hold]struct{}{},
+	return &Client{
+		pool: pool, clock: clock, releaseTimeout: releaseTimeout, pacing: newPacing(), holds: map[*Hold]struct{}{},
 	}
-	client.ceiling.Store(int64(longestWait))
-	return client
 }
 
 // Close releases the holds that were not released, for which it waits as long as [WithReleaseTimeout] says, and closes
@@ -91,72 +87,75 @@ func (c *Client) releaseContext(ctx context.Context) (context.Context, context.C
 // Acquire takes the lock by a unary call: the sidecar renews it until [Client.Release], MaxHold or shutdown, whether
 // or not this process lives. Prefer [Client.WithLock].
 //
-// Errors: [*BusyError], [*RefusedError], [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
+// Errors: [*BusyError], [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked;
+// [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (Grant, error) {
-	return untilGranted(c, spec.Wait, func(wait time.Duration) (Grant, error) {
-		request := &leaseholdv1.AcquireLeaseRequest{Spec: spec.wire(wait)}
-		answer, err := callLasting(ctx, c.pool, min(wait, longestWait)+callTimeout, rpc.AcquireLease, request)
+	if spec.Wait != Forever {
+		return c.acquire(ctx, spec.wire(spec.Wait))
+	}
+	for {
+		info, err := c.GetServerInfo(ctx)
 		if err != nil {
 			return Grant{}, err
 		}
-		switch outcome := answer.GetOutcome().(type) {
-		case *leaseholdv1.AcquireLeaseResponse_Granted:
-			return grantFrom(outcome.Granted), nil
-		case *leaseholdv1.AcquireLeaseResponse_Busy:
-			return Grant{}, &BusyError{busyFrom(outcome.Busy)}
-		default:
-			return Grant{}, &ProtocolError{"an acquire was answered without an outcome"}
-		}
-	})
-}
-
-// untilGranted asks for a lock with a wait, or, to wait without end, with the longest wait again and again.
-func untilGranted[T any](c *Client, wait time.Duration, ask func(time.Duration) (T, error)) (T, error) {
-	if wait != Forever {
-		return ask(wait)
-	}
-	for {
-		longest := time.Duration(c.ceiling.Load())
-		granted, err := ask(longest)
+		grant, err := c.acquire(ctx, spec.wire(max(info.Limits.Wait, time.Second)))
 		var busy *BusyError
-		var refused *RefusedError
-		switch {
-		case errors.As(err, &busy):
-		case errors.As(err, &refused) && refused.onlyWait() && longest > time.Second:
-			// The operator has set a lower ceiling, which is not told in a form for programs.
-			c.ceiling.CompareAndSwap(int64(longest), int64(longest/2))
-		default:
-			return granted, err
+		if !errors.As(err, &busy) {
+			return grant, err
 		}
 	}
 }
 
-// onlyWait is whether the wait was too long, and all else was right.
-func (e *RefusedError) onlyWait() bool {
-	return e.Reason == ReasonInvalidField && len(e.Violations) == 1 && e.Violations[0].Field == "spec.wait"
+func (c *Client) acquire(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Grant, error) {
+	patience := min(spec.GetWait().AsDuration(), longestWait) + callTimeout
+	request := &leaseholdv1.AcquireLeaseRequest{Spec: spec}
+	answer, err := callLasting(ctx, c.pool, patience, rpc.AcquireLease, request)
+	if err != nil {
+		return Grant{}, err
+	}
+	switch outcome := answer.GetOutcome().(type) {
+	case *leaseholdv1.AcquireLeaseResponse_Granted:
+		if err := c.checkGrant(ctx, spec, outcome.Granted); err != nil {
+			return Grant{}, err
+		}
+		return grantFrom(outcome.Granted), nil
+	case *leaseholdv1.AcquireLeaseResponse_Busy:
+		if err := unsupported(spec, outcome.Busy.GetUnderstood()); err != nil {
+			return Grant{}, err
+		}
+		return Grant{}, &BusyError{busyFrom(outcome.Busy)}
+	default:
+		return Grant{}, &ProtocolError{"an acquire was answered without an outcome"}
+	}
 }
 
 // Release releases a lock that [Client.Acquire] took, and waits until the store has it, for as long as
 // [WithReleaseTimeout] says. Stop acting on the lock before calling this. It may be repeated. The outcome ALREADY_LOST
-// says that somebody else may have held the lock before.
+// says that somebody else may have held the lock before. With [WithCheckpoint] the result says what became of that.
 //
 // Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx,
-// or of the time that is over.
-func (c *Client) Release(ctx context.Context, leaseID string) (ReleaseResult, error) {
-	within, cancel := c.releaseContext(ctx)
-	defer cancel()
-	result, err := c.release(within, leaseID, 0)
+// or of the time that is over. [*CheckpointError] beside a result: it was released, and the checkpoint was not saved.
+func (c *Client) Release(ctx context.Context, leaseID string, options ...ReleaseOption) (ReleaseResult, error) {
+	checkpoint, err := checkpointOf(options)
 	if err != nil {
 		return ReleaseResult{}, err
 	}
-	return resultFrom(result), nil
+	within, cancel := c.releaseContext(ctx)
+	defer cancel()
+	wire, err := c.release(within, leaseID, 0, checkpoint)
+	if err != nil {
+		return ReleaseResult{}, err
+	}
+	result := resultFrom(wire, checkpoint)
+	return result, result.checkpointError()
 }
 
-// release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none.
+// release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none. A nil
+// checkpoint is none.
 func (c *Client) release(
-	ctx context.Context, leaseID string, generation uint64,
+	ctx context.Context, leaseID string, generation uint64, checkpoint []byte,
 ) (*leaseholdv1.ReleaseResult, error) {
-	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID, Generation: generation}
+	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID, Generation: generation, Checkpoint: checkpoint}
 	answer, err := call(ctx, c.pool, c.releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err
@@ -169,13 +168,16 @@ func (c *Client) release(
 
 // Extend sets a new bound of the hold, counted from now.
 //
-// Errors: [*RefusedError], with [ReasonHoldLost] if the hold is over; [*UnreachableError]; that of ctx.
+// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
+// of ctx.
 func (c *Client) Extend(ctx context.Context, leaseID string, maxHold time.Duration) (Extension, error) {
 	answer, err := c.extend(ctx, leaseID, 0, maxHold)
 	if err != nil {
 		return Extension{}, err
 	}
-	return Extension{validityFrom(answer.GetValidity()), moment(answer.GetMaxHoldEndsAt())}, nil
+	return Extension{
+		validityFrom(answer.GetValidity()), moment(answer.GetMaxHoldEndsAt()), deadlineFrom(answer.GetMaxHoldEnds()),
+	}, nil
 }
 
 func (c *Client) extend(
@@ -187,11 +189,12 @@ func (c *Client) extend(
 	return call(ctx, c.pool, callTimeout, rpc.ExtendLease, request)
 }
 
-// ReportProgress says that the holder is getting on, or with validityOnly just asks until when it may act.
+// ReportProgress says that the holder makes progress, which restarts ProgressTimeout (S11).
 //
-// Errors: [*RefusedError], with [ReasonHoldLost] if the hold is over; [*UnreachableError]; that of ctx.
-func (c *Client) ReportProgress(ctx context.Context, leaseID string, validityOnly bool) (Validity, error) {
-	validity, err := c.reportProgress(ctx, leaseID, 0, validityOnly)
+// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*UnreachableError]; that
+// of ctx.
+func (c *Client) ReportProgress(ctx context.Context, leaseID string) (Validity, error) {
+	validity, err := c.reportProgress(ctx, leaseID, 0)
 	if err != nil {
 		return Validity{}, err
 	}
@@ -199,11 +202,9 @@ func (c *Client) ReportProgress(ctx context.Context, leaseID string, validityOnl
 }
 
 func (c *Client) reportProgress(
-	ctx context.Context, leaseID string, generation uint64, validityOnly bool,
+	ctx context.Context, leaseID string, generation uint64,
 ) (*leaseholdv1.Validity, error) {
-	request := &leaseholdv1.ReportProgressRequest{
-		LeaseId: leaseID, ValidityOnly: validityOnly, Generation: generation,
-	}
+	request := &leaseholdv1.ReportProgressRequest{LeaseId: leaseID, Generation: generation}
 	answer, err := call(ctx, c.pool, callTimeout, rpc.ReportProgress, request)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -56,6 +55,7 @@ func TestAllThatIsAskedForIsSent(t *testing.T) {
 		},
 		LeaseDuration: 15 * time.Second, Wait: 2 * time.Second, MaxHold: 3 * time.Second, MinHold: 4 * time.Second,
 		ProgressTimeout: 5 * time.Second, NoRenewal: true, RequestID: "r", Holder: "me", Labels: map[string]string{"k": "v"},
+		Permits: 3,
 	}
 	_, _ = b.client.Acquire(t.Context(), spec)
 	key := sent.GetKey()
@@ -64,41 +64,36 @@ func TestAllThatIsAskedForIsSent(t *testing.T) {
 		sent.GetWait().AsDuration() != spec.Wait || sent.GetMaxHold().AsDuration() != spec.MaxHold ||
 		sent.GetMinHold().AsDuration() != spec.MinHold || sent.GetProgressTimeout().AsDuration() != spec.ProgressTimeout ||
 		sent.GetAutoRenew() || sent.AutoRenew == nil || sent.GetRequestId() != "r" || sent.GetHolder() != "me" ||
-		sent.GetLabels()["k"] != "v" {
+		sent.GetLabels()["k"] != "v" || sent.GetPermits() != 3 {
 		t.Error(sent)
 	}
 	_, _ = b.client.Acquire(t.Context(), LeaseSpec{})
-	if sent.LeaseDuration != nil || sent.Wait != nil || sent.MaxHold != nil || sent.AutoRenew != nil || sent.Key.HostId != nil {
+	if sent.WaitWithoutEnd || sent.Permits != 0 || sent.LeaseDuration != nil || sent.Wait != nil || sent.MaxHold != nil || sent.AutoRenew != nil || sent.Key.HostId != nil {
 		t.Error("defaults are the sidecar's:", sent)
 	}
 }
 
-func TestForeverRepeatsTheLongestWaitThatIsAllowed(t *testing.T) {
+func TestAcquireWithoutEndRepeatsTheLongestWaitThatTheSidecarTells(t *testing.T) {
 	b := newBench(t)
-	tooLong := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "spec.wait"}}}
-	info := &errdetails.ErrorInfo{Domain: reasonDomain, Reason: "INVALID_FIELD"}
-	refused, err := status.New(codes.InvalidArgument, "too long").WithDetails(tooLong, info)
-	if err != nil {
-		t.Fatal(err)
+	b.sidecar.info = &leaseholdv1.GetServerInfoResponse{
+		Limits: &leaseholdv1.ServerLimits{Wait: wireDuration(6 * time.Hour)},
 	}
 	var waits []time.Duration
 	b.sidecar.acquire = func(spec *leaseholdv1.LeaseSpec) (*leaseholdv1.AcquireLeaseResponse, error) {
-		waits = append(waits, spec.GetWait().AsDuration())
-		switch {
-		case spec.GetWait().AsDuration() > 10*time.Hour:
-			return nil, refused.Err()
-		case len(waits) < 5:
-			return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Busy{}}, nil
-		default:
-			grant := &leaseholdv1.AcquireLeaseResponse_Granted{Granted: &leaseholdv1.Grant{}}
-			return &leaseholdv1.AcquireLeaseResponse{Outcome: grant}, nil
+		if spec.GetWaitWithoutEnd() {
+			t.Error("it is only for holds by stream")
 		}
+		waits = append(waits, spec.GetWait().AsDuration())
+		if len(waits) < 3 {
+			return &leaseholdv1.AcquireLeaseResponse{Outcome: &leaseholdv1.AcquireLeaseResponse_Busy{}}, nil
+		}
+		grant := &leaseholdv1.AcquireLeaseResponse_Granted{Granted: &leaseholdv1.Grant{}}
+		return &leaseholdv1.AcquireLeaseResponse{Outcome: grant}, nil
 	}
 	if _, err := b.client.Acquire(t.Context(), LeaseSpec{Wait: Forever}); err != nil {
 		t.Error(err)
 	}
-	wanted := []time.Duration{24 * time.Hour, 12 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour}
-	if !slices.Equal(waits, wanted) {
+	if !slices.Equal(waits, []time.Duration{6 * time.Hour, 6 * time.Hour, 6 * time.Hour}) {
 		t.Error(waits)
 	}
 }
@@ -106,8 +101,9 @@ func TestForeverRepeatsTheLongestWaitThatIsAllowed(t *testing.T) {
 func TestForeverDoesNotHideOtherErrors(t *testing.T) {
 	b := newBench(t)
 	answer := b.ask(t.Context(), LeaseSpec{Wait: Forever})
-	b.call().tell(busyWith("somebody"))
-	b.call().fail(status.Error(codes.PermissionDenied, "no"))
+	call := b.call()
+	call.tell(waitingAt(1))
+	call.fail(status.Error(codes.PermissionDenied, "no"))
 	var refused *RefusedError
 	if err := receive(t, "the answer", answer).err; !errors.As(err, &refused) || refused.Code != CodePermissionDenied {
 		t.Error(err)

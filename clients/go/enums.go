@@ -161,6 +161,36 @@ const (
 	BreakOutcomeNotHeld BreakOutcome = "NOT_HELD"
 )
 
+// BreakMode is how a break ends a lease.
+type BreakMode string
+
+// The modes.
+const (
+	// BreakModeUnspecified says that the note does not tell, or that this version of the client does not know the mode.
+	BreakModeUnspecified BreakMode = "UNSPECIFIED"
+	// BreakModeRunOut says that the lease is not renewed any more and expires.
+	BreakModeRunOut BreakMode = "RUN_OUT"
+	// BreakModeNow says that the lease ends at once.
+	BreakModeNow BreakMode = "NOW"
+)
+
+// HoldState is the state of a hold that is not over.
+type HoldState string
+
+// The states.
+const (
+	// HoldStateUnspecified is a state that this version of the client does not know: go by the validity.
+	HoldStateUnspecified HoldState = "UNSPECIFIED"
+	// HoldStateHeld says that it is held and renewed.
+	HoldStateHeld HoldState = "HELD"
+	// HoldStateAtRisk says that renewals fail.
+	HoldStateAtRisk HoldState = "AT_RISK"
+	// HoldStateRevoked says that the lock was broken, and the hold ends with its validity.
+	HoldStateRevoked HoldState = "REVOKED"
+	// HoldStateDisconnected says that its stream broke, and was not resumed yet.
+	HoldStateDisconnected HoldState = "DISCONNECTED"
+)
+
 // nameOf gives the name of an enum's value on the wire without the enum's prefix; otherwise where it is unspecified, or
 // a number that this version does not know.
 func nameOf[E ~string](wire fmt.Stringer, prefix string, otherwise E) E {

@@ -152,8 +152,8 @@ type RefusedError struct {
 	Violations []FieldViolation
 	// RetryAfter is when to try again, counted from now; zero if that was not said.
 	RetryAfter time.Duration
-	// LossReason is why the hold is over, with ReasonHoldLost: EXPIRED and so on, or RELEASED.
-	LossReason string
+	// LossReason is why the hold is lost; with ReasonHoldLost only, empty otherwise.
+	LossReason LossReason
 
 	err error
 }
@@ -192,7 +192,9 @@ func refusal(err error) *RefusedError {
 		case *errdetails.ErrorInfo:
 			if detail.GetDomain() == reasonDomain {
 				refused.Reason = Reason(detail.GetReason())
-				refused.LossReason = detail.GetMetadata()["loss_reason"]
+				if refused.Reason == ReasonHoldLost {
+					refused.LossReason = lossReasonNamed(detail.GetMetadata()["loss_reason"])
+				}
 			}
 		case *errdetails.BadRequest:
 			for _, violation := range detail.GetFieldViolations() {
@@ -206,14 +208,26 @@ func refusal(err error) *RefusedError {
 	return refused
 }
 
-// toldLost is the loss that an answer tells of, if it does.
+// toldLost is the loss that an answer tells of, if it does. To be released by somebody else who knows the lease id is to
+// lose the lock.
 func toldLost(err error) *LostError {
 	var refused *RefusedError
-	if !errors.As(err, &refused) || refused.Reason != ReasonHoldLost {
+	if !errors.As(err, &refused) {
 		return nil
 	}
-	number := leaseholdv1.LossReason(leaseholdv1.LossReason_value["LOSS_REASON_"+refused.LossReason])
-	return &LostError{Reason: lossReasonFrom(number), Detail: refused.Message}
+	switch refused.Reason {
+	case ReasonHoldLost:
+		return &LostError{Reason: refused.LossReason, Detail: refused.Message}
+	case ReasonHoldReleased:
+		return &LostError{Reason: LossReasonUnspecified, Detail: refused.Message}
+	default:
+		return nil
+	}
+}
+
+// lossReasonNamed is the reason with a name of the API.
+func lossReasonNamed(name string) LossReason {
+	return lossReasonFrom(leaseholdv1.LossReason(leaseholdv1.LossReason_value["LOSS_REASON_"+name]))
 }
 
 // finalRefusal is the loss where an error says that no try to resume will ever work; anything else may pass (S16).

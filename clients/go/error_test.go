@@ -1,8 +1,6 @@
 package leasehold
 
 import (
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -53,34 +51,5 @@ func TestAReasonOfAnotherDomainIsNone(t *testing.T) {
 func TestALossForAnUnknownReasonIsALoss(t *testing.T) {
 	if loss := toldLost(refusal(holdLost(t, "NEW_ONE"))); loss == nil || loss.Detail != "it is over" {
 		t.Error(loss)
-	}
-}
-
-func TestEveryDocumentedReasonIsKnown(t *testing.T) {
-	proto, err := os.ReadFile("../../proto/leasehold/v1/lease_service.proto")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known, err := os.ReadFile("reason.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := 0
-	for line := range strings.Lines(string(proto)) {
-		line, isReason := strings.CutPrefix(line, "// - ")
-		if !isReason {
-			continue
-		}
-		head, _, _ := strings.Cut(line, ": ")
-		_, reasons, _ := strings.Cut(head, " ")
-		for reason := range strings.SplitSeq(reasons, ", ") {
-			seen++
-			if !strings.Contains(string(known), `"`+reason+`"`) {
-				t.Error(reason)
-			}
-		}
-	}
-	if seen != 21 {
-		t.Error(seen)
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Event is what happens to a hold: one of [Waiting], [Granted], [Renewed], [AtRisk], [Recovered], [Draining],
-// [Interrupted], [Resumed], [Lost]. Later versions may have more.
+// [Interrupted], [Resumed], [Revoked], [Lost]. Later versions may have more.
 type Event interface{ event() }
 
 // Waiting says that the lock is busy, and the caller waits for it.
@@ -68,6 +68,12 @@ type Resumed struct {
 	ValidUntil BootInstant
 }
 
+// Revoked says that the lock was broken, and when the hold ends by that: see [Notice].
+type Revoked struct {
+	// Notice is what was told.
+	Notice Notice
+}
+
 // Lost says that the hold is over. Nothing comes after this.
 type Lost struct {
 	// Loss is why.
@@ -82,6 +88,7 @@ func (Recovered) event()   {}
 func (Draining) event()    {}
 func (Interrupted) event() {}
 func (Resumed) event()     {}
+func (Revoked) event()     {}
 func (Lost) event()        {}
 
 // eventQueue calls a handler with one event after the other, however slow it is, without keeping the hold waiting.

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -60,8 +58,13 @@ func validity(bootID string, until, validFor int) *leaseholdv1.Validity {
 func granted(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Granted{Granted: &leaseholdv1.Grant{
 		LeaseId: "lease-1", ResumeToken: "resume-1", LockPath: "locks/p/h/f/s/FUNCTION", HostId: "h",
-		FencingToken: 65_536, Generation: 1, Validity: validity,
+		FencingToken: 65_536, Generation: 1, Validity: validity, Understood: understood(1),
 	}}}
+}
+
+// understood is what a sidecar says that knows all that can be asked for.
+func understood(permits uint32) *leaseholdv1.Understood {
+	return &leaseholdv1.Understood{WaitWithoutEnd: true, Permits: permits}
 }
 
 func renewed(validity *leaseholdv1.Validity) *leaseholdv1.HoldLeaseResponse {
@@ -78,7 +81,9 @@ func waitingAt(position uint32) *leaseholdv1.HoldLeaseResponse {
 
 func busyWith(holder string) *leaseholdv1.HoldLeaseResponse {
 	return &leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Busy{
-		Busy: &leaseholdv1.Busy{Record: &leaseholdv1.LockRecord{LockPath: "l", Holder: holder}},
+		Busy: &leaseholdv1.Busy{
+			Record: &leaseholdv1.LockRecord{LockPath: "l", Holder: holder}, Understood: understood(1),
+		},
 	}}
 }
 
@@ -148,6 +153,14 @@ type fakeSidecar struct {
 	onRelease func() error
 	released  *leaseholdv1.ReleaseResult
 	pages     [][]string
+	holdState leaseholdv1.HoldState
+	limit     *leaseholdv1.Deadline
+	breakNote *leaseholdv1.BreakNote
+	info      *leaseholdv1.GetServerInfoResponse
+	save      func(value []byte) (*leaseholdv1.SaveCheckpointResponse, error)
+	record    *leaseholdv1.LockRecord
+	// follows are the WatchLocks calls.
+	follows chan *followCall
 }
 
 func (s *fakeSidecar) note(format string, values ...any) {
@@ -198,7 +211,11 @@ func (s *fakeSidecar) AcquireLease(
 func (s *fakeSidecar) ReleaseLease(
 	_ context.Context, request *leaseholdv1.ReleaseLeaseRequest,
 ) (*leaseholdv1.ReleaseLeaseResponse, error) {
-	s.note("release %s of generation %d", request.GetLeaseId(), request.GetGeneration())
+	with := ""
+	if request.Checkpoint != nil {
+		with = fmt.Sprintf(" saving %q", request.GetCheckpoint())
+	}
+	s.note("release %s of generation %d%s", request.GetLeaseId(), request.GetGeneration(), with)
 	if s.onRelease != nil {
 		if err := s.onRelease(); err != nil {
 			return nil, err
@@ -223,33 +240,9 @@ func (s *fakeSidecar) ExtendLease(
 func (s *fakeSidecar) ReportProgress(
 	_ context.Context, request *leaseholdv1.ReportProgressRequest,
 ) (*leaseholdv1.ReportProgressResponse, error) {
-	s.note("report validity_only=%v of generation %d", request.GetValidityOnly(), request.GetGeneration())
-	s.mutex.Lock()
-	report := s.report
-	s.mutex.Unlock()
-	if report == nil {
-		return nil, status.Error(codes.Unavailable, "not now")
-	}
-	validity, err := report()
+	s.note("report of generation %d", request.GetGeneration())
+	validity, err := s.validity()
 	return &leaseholdv1.ReportProgressResponse{Validity: validity}, err
-}
-
-func (s *fakeSidecar) ListLocks(
-	_ context.Context, request *leaseholdv1.ListLocksRequest,
-) (*leaseholdv1.ListLocksResponse, error) {
-	s.note("list %q", request.GetPageToken())
-	page := 0
-	if token := request.GetPageToken(); token != "" {
-		page = int(token[0] - '0')
-	}
-	answer := &leaseholdv1.ListLocksResponse{}
-	for _, path := range s.pages[page] {
-		answer.Records = append(answer.Records, &leaseholdv1.LockRecord{LockPath: path})
-	}
-	if page+1 < len(s.pages) {
-		answer.NextPageToken = string(rune('1' + page))
-	}
-	return answer, nil
 }
 
 // bench is a fake sidecar, a clock, and a client between them.
@@ -311,7 +304,7 @@ func (b *bench) start() {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.sidecar = &fakeSidecar{server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8)}
+	b.sidecar = &fakeSidecar{server: grpc.NewServer(b.options...), holds: make(chan *holdCall, 8), follows: make(chan *followCall, 8)}
 	if b.watched {
 		b.sidecar.watches = make(chan *watchCall, streamsPerConnection+1)
 	}

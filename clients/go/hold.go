@@ -17,8 +17,9 @@ import (
 // must end soon then: past the end of validity somebody else may hold the lock.
 //
 // Errors: [*BusyError] if the lock was not acquired, and what [Client.Hold] gives; then work was not run. After that
-// the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, or a
-// [*ReleaseError] if the release was not confirmed.
+// the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, a
+// [*ReleaseError] if the release was not confirmed, or a [*CheckpointError] if work released with a checkpoint that was
+// not saved.
 func (c *Client) WithLock(
 	ctx context.Context, spec LeaseSpec, work func(ctx context.Context, hold *Hold) error,
 ) (err error) {
@@ -45,13 +46,10 @@ func (c *Client) WithLock(
 // Cancelling ctx ends the wait. After the grant it ends the hold's context, and the lock is still to be released.
 //
 // Errors: [*BusyError] if the lock was not acquired within the wait, [*LostError] if the grant was over before it
-// could be used, [*RefusedError], [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
+// could be used, [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked,
+// [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Hold(ctx context.Context, spec LeaseSpec) (*Hold, error) {
-	events := &eventQueue{handler: spec.OnEvent}
-	waiting := &waiting{endless: spec.Wait == Forever}
-	return untilGranted(c, spec.Wait, func(wait time.Duration) (*Hold, error) {
-		return open(ctx, c, spec.wire(wait), events, waiting)
-	})
+	return open(ctx, c, spec.wire(spec.Wait), &eventQueue{handler: spec.OnEvent})
 }
 
 // Hold is a lock that is held. It is safe for use by several goroutines.
@@ -63,12 +61,16 @@ type Hold struct {
 	client *Client
 	grant  *leaseholdv1.Grant
 	state  *holdState
-	ctx    context.Context
+	// ctx ends with the hold, and noticeCtx by a notice already.
+	ctx       context.Context
+	noticeCtx context.Context
 	// endStream ends the stream and waits for its goroutine; called after the hold has ended here (S13).
 	endStream func()
 
 	releasing sync.Mutex
 	released  *ReleaseResult
+	// releasedErr is the error that came with that.
+	releasedErr error
 }
 
 // Context is cancelled when the hold is over: with the [*LostError] as its cause when it is lost (at the end of its
@@ -92,6 +94,13 @@ func (h *Hold) LeaseID() string { return h.grant.GetLeaseId() }
 // ValidUntil is the end of validity on this machine's boot clock, unless renewed. Past it the hold is lost, whether
 // or not anything said so.
 func (h *Hold) ValidUntil() BootInstant { return h.state.validUntil() }
+
+// MaxHoldEnds is when MaxHold ends on this machine's boot clock; false if there is no limit. The hold is lost then, unless
+// it is extended before.
+func (h *Hold) MaxHoldEnds() (BootInstant, bool) { return h.state.maxHoldEnds() }
+
+// Permit is which permit of the lock is held, from 0: see LeaseSpec.Permits.
+func (h *Hold) Permit() uint32 { return h.grant.GetPermit() }
 
 // Remaining is the time left now; zero when the hold is over.
 func (h *Hold) Remaining() time.Duration { return h.state.remaining() }
@@ -121,7 +130,7 @@ func (h *Hold) GoString() string { return h.String() }
 // Errors: [*RefusedError]; with [ReasonHoldLost] the hold is lost, too. [*UnreachableError]; that of ctx.
 func (h *Hold) ReportProgress(ctx context.Context) error {
 	sent := h.state.clock.now()
-	validity, err := h.client.reportProgress(ctx, h.LeaseID(), h.state.answered(), false)
+	validity, err := h.client.reportProgress(ctx, h.LeaseID(), h.state.answered())
 	return h.heard(validity, err, sent)
 }
 
@@ -135,6 +144,7 @@ func (h *Hold) Extend(ctx context.Context, maxHold time.Duration) error {
 		err = &ProtocolError{"an extension was answered without a validity"}
 	}
 	h.state.replaceResumeToken(answer.GetResumeToken())
+	h.state.takeInLimit(answer.GetMaxHoldEnds(), &sent)
 	return h.heard(answer.GetValidity(), err, sent)
 }
 
@@ -171,55 +181,67 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 
 // Release releases the lock and waits until the store has it, for as long as [WithReleaseTimeout] says. The hold is not
 // valid from the first moment of this call on (S13), so stop acting before. A repeated release gives the first one's
-// result.
+// result. With [WithCheckpoint] the checkpoint is saved before.
 //
 // Errors: [*LostError] if the hold was lost before, so that somebody else may have held the lock, also where the release
-// is the first to find it; the result says ALREADY_LOST then. [*ReleaseError] if the release was not confirmed: nobody
-// answered in time, or ctx ended, or [ErrNotReleased]. The lock becomes available when its lease expires, if not before.
-func (h *Hold) Release(ctx context.Context) (ReleaseResult, error) {
+// is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] if the lock was released, and the
+// checkpoint not saved. [*ReleaseError] if the release was not confirmed: nobody answered in time, or ctx ended, or
+// [ErrNotReleased]. The lock becomes available when its lease expires, if not before. [*RefusedError] with
+// [ReasonInvalidField] for too large a checkpoint: then nothing was done.
+func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseResult, error) {
+	checkpoint, err := checkpointOf(options)
+	if err != nil {
+		return ReleaseResult{}, err
+	}
 	loss := h.state.end()
 	h.releasing.Lock()
 	defer h.releasing.Unlock()
 	if h.released != nil {
-		return *h.released, h.lostError()
+		return *h.released, h.releasedErr
 	}
 	defer h.endStream()
-	result, err := ReleaseResult{}, error(nil)
+	wire := notHeld()
 	if loss == nil {
-		result, loss, err = h.release(ctx)
+		wire, loss, err = h.release(ctx, checkpoint)
 	}
 	if err != nil {
 		return ReleaseResult{}, &ReleaseError{err}
 	}
+	result := resultFrom(wire, checkpoint)
+	if result.CheckpointOutcome == CheckpointOutcomeSaved {
+		h.savedAs(h.state.beginSave(), checkpoint, result.CheckpointVersion)
+	}
+	h.releasedErr = result.checkpointError()
 	if loss != nil {
 		loss = h.state.foundLost(loss)
-		result = ReleaseResult{Outcome: ReleaseOutcomeAlreadyLost, LossReason: loss.Reason}
+		result.Outcome, result.LossReason = ReleaseOutcomeAlreadyLost, loss.Reason
+		h.releasedErr = loss
 	}
 	h.released = &result
-	return result, h.lostError()
+	return result, h.releasedErr
 }
 
-// lostError is the loss as an error, if there was one before the release.
-func (h *Hold) lostError() error {
-	if h.released.Outcome != ReleaseOutcomeAlreadyLost {
-		return nil
-	}
-	return h.Loss()
+// notHeld is the result of a release that nobody need be asked for.
+func notHeld() *leaseholdv1.ReleaseResult {
+	return &leaseholdv1.ReleaseResult{Outcome: leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_ALREADY_LOST}
 }
 
 // release asks the sidecar to release the lock; the loss, if the hold was lost before.
-func (h *Hold) release(ctx context.Context) (ReleaseResult, *LostError, error) {
+func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.ReleaseResult, *LostError, error) {
 	within, cancel := h.client.releaseContext(ctx)
 	defer cancel()
 	generation, refused, err := h.releasable(within)
-	if refused != nil || err != nil {
-		return ReleaseResult{}, refused, err
-	}
-	wire, err := h.client.release(within, h.LeaseID(), generation)
 	if err != nil {
-		return ReleaseResult{}, nil, err
+		return nil, nil, err
 	}
-	return resultFrom(wire), alreadyLost(wire), nil
+	if refused != nil {
+		return notHeld(), refused, nil
+	}
+	wire, err := h.client.release(within, h.LeaseID(), generation, checkpoint)
+	if err != nil {
+		return nil, nil, err
+	}
+	return wire, alreadyLost(wire), nil
 }
 
 // abandon is what closing the client does to a hold: it is lost here first (S13), then released.
@@ -228,7 +250,7 @@ func (h *Hold) abandon(ctx context.Context) error {
 		return nil
 	}
 	h.state.lose(clientClosed())
-	_, loss, err := h.release(ctx)
+	_, loss, err := h.release(ctx, nil)
 	if err != nil {
 		return &ReleaseError{err}
 	}

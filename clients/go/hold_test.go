@@ -97,7 +97,7 @@ func TestEventsComeInTheirOrder(t *testing.T) {
 	b.clock.advance(3)
 	call.tell(renewed(validity(ours, 1_059, 58)))
 	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_AtRisk{AtRisk: &leaseholdv1.AtRisk{
-		Validity: validity(ours, 1_059, 57), Cause: "STORE_UNAVAILABLE", Detail: "no route",
+		Validity: validity(ours, 1_059, 57), Cause: leaseholdv1.ErrorReason_ERROR_REASON_STORE_UNAVAILABLE, Detail: "no route",
 	}}})
 	call.tell(&leaseholdv1.HoldLeaseResponse{Event: &leaseholdv1.HoldLeaseResponse_Recovered{
 		Recovered: &leaseholdv1.Recovered{Validity: validity(ours, 1_060, 57)},
@@ -191,6 +191,21 @@ func TestS21ARenewalMovesTheEndOfValidity(t *testing.T) {
 	}
 }
 
+func TestS21ElsewhereTheSidecarIsAskedOnceAboutEachRenewal(t *testing.T) {
+	b := newBench(t)
+	hold, call, _ := b.held(validity(elsewhere, 70, 58))
+	// The last is the one with which a sidecar hands over (S15).
+	for count, passed := range []int{20, 20, 20, 7} {
+		b.clock.advance(passed)
+		b.answerReports(validity(elsewhere, 90, 58), nil)
+		call.tell(renewed(validity(elsewhere, 90, 58)))
+		eventually(t, "the answer counts", func() bool { return hold.Remaining() == 58*time.Second })
+		if calls := b.sidecar.calls(); len(calls) != count+1 {
+			t.Error(calls)
+		}
+	}
+}
+
 func TestS21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing(t *testing.T) {
 	b := newBench(t)
 	hold, call, events := b.held(validity(elsewhere, 70, 58))
@@ -203,10 +218,10 @@ func TestS21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing(t *test
 		t.Error("asked too early:", calls)
 	}
 	b.answerReports(validity(elsewhere, 95, 50), nil)
-	b.clock.advance(20)
+	b.clock.advance(30)
 	eventually(t, "the answer counts from the question", func() bool { return hold.Remaining() == 50*time.Second })
 	for _, call := range b.sidecar.calls() {
-		if call != "report validity_only=true of generation 1" {
+		if call != "get hold of generation 1" {
 			t.Error(call)
 		}
 	}
@@ -216,7 +231,7 @@ func TestS21ElsewhereTheAnswerThatItIsLostIsTakenIn(t *testing.T) {
 	b := newBench(t)
 	hold, _, _ := b.held(validity(elsewhere, 70, 58))
 	b.answerReports(nil, holdLost(t, "TAKEN"))
-	b.clock.advance(20)
+	b.clock.advance(30)
 	if loss := lossOf(t, hold); loss.Reason != LossReasonTaken {
 		t.Error(loss)
 	}
@@ -258,7 +273,7 @@ func TestS11ProgressIsReportedAndItsAnswerCounts(t *testing.T) {
 	if err := hold.Extend(t.Context(), 90*time.Second); err != nil || hold.Remaining() != 90*time.Second {
 		t.Error(err, hold.Remaining())
 	}
-	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "report validity_only=false of generation 1; extend lease-1 of generation 1" {
+	if calls := strings.Join(b.sidecar.calls(), "; "); calls != "report of generation 1; extend lease-1 of generation 1" {
 		t.Error(calls)
 	}
 }

@@ -49,14 +49,12 @@ type keeper struct {
 }
 
 // open starts the keeper of a hold that was granted to ask.
-func open(
-	ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue, waiting *waiting,
-) (*Hold, error) {
+func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue) (*Hold, error) {
 	// What cancels the caller must not cut the stream of a hold that is valid, only the wait for one.
 	streamCtx, cancelStream := context.WithCancel(context.WithoutCancel(ctx))
 	stillWaiting := context.AfterFunc(ctx, cancelStream)
 	keeper := &keeper{client: c, events: events, ctx: streamCtx, cancel: cancelStream}
-	err := keeper.ask(spec, waiting)
+	err := keeper.ask(spec)
 	if !stillWaiting() {
 		err = gaveUp(ctx)
 	}
@@ -65,8 +63,11 @@ func open(
 		return nil, err
 	}
 	holdCtx, cancel := context.WithCancelCause(ctx)
-	keeper.state.cancel = cancel
-	hold := &Hold{client: c, grant: keeper.grant, state: keeper.state, ctx: holdCtx, endStream: keeper.end}
+	noticeCtx, cancelNotice := context.WithCancelCause(holdCtx)
+	keeper.state.cancel, keeper.state.cancelNotice = cancel, cancelNotice
+	hold := &Hold{
+		client: c, grant: keeper.grant, state: keeper.state, ctx: holdCtx, noticeCtx: noticeCtx, endStream: keeper.end,
+	}
 	if !c.remember(hold) {
 		keeper.state.lose(clientClosed())
 	}
@@ -91,9 +92,9 @@ func (k *keeper) askFirst() error {
 	if due, mustAsk := k.state.nextQuestion(); !mustAsk || asked < due {
 		return nil
 	}
-	validity, err := k.client.reportProgress(k.ctx, k.grant.GetLeaseId(), k.grant.GetGeneration(), true)
+	answer, err := k.client.getHold(k.ctx, k.grant.GetLeaseId(), k.grant.GetGeneration())
 	if err == nil {
-		k.state = newHoldState(k.client.clock, k.grant, validity, asked)
+		k.state = newHoldState(k.client.clock, k.grant, answer, asked)
 	}
 	return err
 }
@@ -112,6 +113,7 @@ func (k *keeper) watchClock() {
 		timer.Reset(min(left, nap, k.question()))
 		select {
 		case <-k.state.over:
+		case <-k.state.heard:
 		case <-timer.C:
 		}
 	}
@@ -138,9 +140,13 @@ func (k *keeper) question() time.Duration {
 			defer k.asking.Store(false)
 			within, cancel := context.WithTimeout(k.ctx, answerTimeout)
 			defer cancel()
-			validity, err := k.client.reportProgress(within, k.grant.GetLeaseId(), k.state.answered(), true)
+			answer, err := k.client.getHold(within, k.grant.GetLeaseId(), k.state.answered())
 			if err == nil {
-				k.state.takeIn(validity, &now)
+				k.state.takeInLimit(answer.GetMaxHoldEnds(), &now)
+				k.state.takeIn(answer.GetValidity(), &now)
+				if answer.GetState() == leaseholdv1.HoldState_HOLD_STATE_REVOKED {
+					k.revoked(answer.GetBreakNote())
+				}
 			} else if loss := toldLost(err); loss != nil {
 				k.state.lose(loss)
 			}
@@ -184,12 +190,13 @@ func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 	switch event := answer.GetEvent().(type) {
 	case *leaseholdv1.HoldLeaseResponse_Renewed:
 		k.state.replaceResumeToken(event.Renewed.GetResumeToken())
+		k.state.takeInLimit(event.Renewed.GetMaxHoldEnds(), nil)
 		if k.heard(event.Renewed.GetValidity()) {
 			k.events.tell(Renewed{k.state.validUntil()})
 		}
 	case *leaseholdv1.HoldLeaseResponse_AtRisk:
 		if k.heard(event.AtRisk.GetValidity()) {
-			k.events.tell(AtRisk{k.state.validUntil(), Reason(event.AtRisk.GetCause()), event.AtRisk.GetDetail()})
+			k.events.tell(AtRisk{k.state.validUntil(), reasonFrom(event.AtRisk.GetCause()), event.AtRisk.GetDetail()})
 		}
 	case *leaseholdv1.HoldLeaseResponse_Recovered:
 		if k.heard(event.Recovered.GetValidity()) {
@@ -197,6 +204,10 @@ func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 		}
 	case *leaseholdv1.HoldLeaseResponse_Draining:
 		k.events.tell(Draining{duration(event.Draining.GetTimeLeft())})
+	case *leaseholdv1.HoldLeaseResponse_Revoked:
+		if k.heard(event.Revoked.GetValidity()) {
+			k.revoked(event.Revoked.GetBreakNote())
+		}
 	case *leaseholdv1.HoldLeaseResponse_Lost:
 		return lossFrom(event.Lost)
 	case *leaseholdv1.HoldLeaseResponse_Released:
@@ -206,6 +217,13 @@ func (k *keeper) takeIn(answer *leaseholdv1.HoldLeaseResponse) *LostError {
 		return &LostError{Reason: LossReasonUnspecified, Detail: "it was released by its lease id"}
 	}
 	return nil
+}
+
+// revoked takes in that the lock was broken, and tells it.
+func (k *keeper) revoked(note *leaseholdv1.BreakNote) {
+	if notice := k.state.revoke(noteFrom(note)); notice != nil {
+		k.events.tell(Revoked{*notice})
+	}
 }
 
 // heard takes in a validity that answers no request of ours. It says whether the hold goes on.
@@ -282,6 +300,8 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 		}, nil
 	}
 	k.state.resumed(grant)
+	k.state.takeInLimit(grant.GetMaxHoldEnds(), &sent)
+	k.state.newerCheckpoint(checkpointFrom(grant.GetCheckpoint()))
 	if !k.state.takeIn(grant.GetValidity(), &sent) {
 		if k.state.lost() == nil {
 			// The holder has ended the hold, and its release waits for this.

@@ -4,6 +4,9 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
+// worthAsking is how much of a promised validity is worth a question: a tenth.
+const worthAsking = 10
+
 // localValidity is the validity as this client counts it on its own clock, and from which message (S21). Pure: readings
 // of the clock are arguments. The zero value ended long ago.
 type localValidity struct {
@@ -15,6 +18,19 @@ type localValidity struct {
 	told *leaseholdv1.BootTime
 	// sameKernel is whether the sidecar's boot clock is ours. If it is not, the sidecar must be asked from time to time.
 	sameKernel bool
+	// longerHeard is when the sidecar last told of a validity that is noticeably longer, and cannot be counted before it
+	// is asked; nil if it did not.
+	longerHeard *BootInstant
+}
+
+// nextQuestion is when the sidecar should be asked next for the validity: at once when it has told of one that cannot
+// be counted here, which it does at each renewal, and else when half of this one is over. It is false where the
+// sidecar's words are enough.
+func (v *localValidity) nextQuestion() (BootInstant, bool) {
+	if v.longerHeard != nil {
+		return *v.longerHeard, !v.sameKernel
+	}
+	return v.asOf.add(v.until.since(v.asOf) / 2), !v.sameKernel
 }
 
 // takeIn takes in a validity that was read at now, in an answer to a request sent at sent if there was one. Whether
@@ -24,10 +40,40 @@ func (v *localValidity) takeIn(validity *leaseholdv1.Validity, sent *BootInstant
 	if !counts {
 		// Said, though it cannot be counted here: the sidecar keeps to it.
 		v.told = validity.GetValidUntil()
+		validFor := duration(validity.GetValidFor())
+		if now.add(validFor) > v.until.add(validFor/worthAsking) {
+			v.longerHeard = &now
+		}
 		return
 	}
-	if asOf >= v.asOf {
-		*v = localValidity{until: until, asOf: asOf, told: validity.GetValidUntil(), sameKernel: sameKernel}
+	if asOf < v.asOf {
+		return
+	}
+	longerHeard := v.longerHeard
+	// An answer to a question from before says nothing of what was told since.
+	if longerHeard != nil && (sameKernel || asOf >= *longerHeard) {
+		longerHeard = nil
+	}
+	*v = localValidity{until, asOf, validity.GetValidUntil(), sameKernel, longerHeard}
+}
+
+// localDeadline is a moment that the sidecar told, as this client counts it on its own clock (S21). The zero value: none
+// was told.
+type localDeadline struct {
+	at    BootInstant
+	asOf  BootInstant
+	known bool
+}
+
+// takeIn takes in a moment, as localValidity takes in an end of validity. An absent one changes nothing.
+func (d *localDeadline) takeIn(deadline *leaseholdv1.Deadline, sent *BootInstant, now BootInstant, bootID string) {
+	if deadline == nil {
+		return
+	}
+	as := &leaseholdv1.Validity{ValidUntil: deadline.GetAt(), ValidFor: deadline.GetAfter()}
+	at, asOf, _, counts := readValidity(as, sent, now, bootID)
+	if counts && asOf >= d.asOf {
+		*d = localDeadline{at, asOf, true}
 	}
 }
 

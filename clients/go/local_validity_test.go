@@ -31,7 +31,7 @@ func wantUntil(t *testing.T, b *localValidity, seconds int) {
 func TestS21SameKernelComparesClocksHoweverLateTheMessageIsRead(t *testing.T) {
 	b := after(validity(ours, 158, 58), instant(99), 140)
 	wantUntil(t, b, 158)
-	if !b.sameKernel {
+	if _, mustAsk := b.nextQuestion(); mustAsk {
 		t.Error("the sidecar need not be asked")
 	}
 }
@@ -39,9 +39,34 @@ func TestS21SameKernelComparesClocksHoweverLateTheMessageIsRead(t *testing.T) {
 func TestS21ElsewhereTheDurationCountsFromBeforeTheRequest(t *testing.T) {
 	b := after(validity(elsewhere, 9_158, 58), instant(99), 140)
 	wantUntil(t, b, 99+58)
-	if b.sameKernel {
-		t.Error("the sidecar must be asked")
+	wantQuestion(t, b, 99+29)
+}
+
+func wantQuestion(t *testing.T, b *localValidity, seconds int) {
+	t.Helper()
+	if due, mustAsk := b.nextQuestion(); !mustAsk || due != at(seconds) {
+		t.Errorf("asked at %v (%v), not at %d s", due.SinceBoot(), mustAsk, seconds)
 	}
+}
+
+func TestS21ElsewhereARenewalIsAskedAboutAtOnceAndOnce(t *testing.T) {
+	b := after(validity(elsewhere, 9_158, 58), instant(99), 100)
+	// A question that crosses with the renewal may have been answered before it.
+	b.takeIn(validity(elsewhere, 9_178, 58), nil, at(120), ours)
+	wantQuestion(t, b, 120)
+	b.takeIn(validity(elsewhere, 9_158, 38), instant(119), at(121), ours)
+	wantQuestion(t, b, 120)
+	b.takeIn(validity(elsewhere, 9_178, 56), instant(122), at(123), ours)
+	wantUntil(t, b, 178)
+	wantQuestion(t, b, 122+28)
+}
+
+func TestS21ElsewhereWhatPromisesHardlyMoreIsNotAskedAbout(t *testing.T) {
+	b := after(validity(elsewhere, 9_160, 60), instant(100), 100)
+	b.takeIn(validity(elsewhere, 9_166, 60), nil, at(106), ours)
+	wantQuestion(t, b, 130)
+	b.takeIn(validity(elsewhere, 9_167, 60), nil, at(107), ours)
+	wantQuestion(t, b, 107)
 }
 
 func TestS21ElsewhereAMessageThatAnswersNothingExtendsNothing(t *testing.T) {
@@ -56,7 +81,7 @@ func TestS21ElsewhereAMessageThatAnswersNothingExtendsNothing(t *testing.T) {
 func TestS21AnUnknownBootIDIsNotOurs(t *testing.T) {
 	b := &localValidity{}
 	b.takeIn(validity("", 158, 58), instant(99), at(100), "")
-	if b.sameKernel {
+	if _, mustAsk := b.nextQuestion(); !mustAsk {
 		t.Error("nobody's clock was taken for ours")
 	}
 }

@@ -3,6 +3,7 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -26,8 +27,10 @@ type Listing struct {
 	HostID string
 	// Prefix lists those whose lock path begins with this text. HostID must be empty then.
 	Prefix string
-	// HeldOnly lists only those that somebody holds.
-	HeldOnly bool
+	// States lists only those in one of these states. Default: all.
+	States []LockState
+	// Labels lists only those whose record has all of these labels, with these values. Default: all.
+	Labels map[string]string
 	// PageSize is how many locks a call fetches at most: up to 250. Default: 100.
 	PageSize uint32
 }
@@ -36,7 +39,15 @@ type Listing struct {
 // yields.
 func (c *Client) ListLocks(ctx context.Context, listing Listing) iter.Seq2[LockRecord, error] {
 	return func(yield func(LockRecord, error) bool) {
-		request := &leaseholdv1.ListLocksRequest{HeldOnly: listing.HeldOnly, PageSize: listing.PageSize}
+		request := &leaseholdv1.ListLocksRequest{PageSize: listing.PageSize, Labels: listing.Labels}
+		for _, state := range listing.States {
+			number, known := leaseholdv1.LockState_value["LOCK_STATE_"+string(state)]
+			if !known {
+				yield(LockRecord{}, fmt.Errorf("locks are listed by their states, and %q is none", state))
+				return
+			}
+			request.States = append(request.States, leaseholdv1.LockState(number))
+		}
 		switch {
 		case listing.HostID != "" && listing.Prefix != "":
 			yield(LockRecord{}, errors.New("locks are listed by host id or by prefix, not by both"))

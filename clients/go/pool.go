@@ -130,10 +130,19 @@ func (c *connection) wake(ctx context.Context) {
 	c.conn.WaitForStateChange(within, connectivity.TransientFailure)
 }
 
+// over is whether a context is over. The sidecar knows its deadline, and may end the call before this side's timer does:
+// then this waits for the timer.
+func over(ctx context.Context) bool {
+	if deadline, has := ctx.Deadline(); has && !time.Now().Before(deadline) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
+}
+
 // failure gives an error of gRPC its type.
 func (c *connection) failure(ctx context.Context, err error) error {
 	code := status.Code(err)
-	if ctx.Err() != nil && (code == codes.Canceled || code == codes.DeadlineExceeded) {
+	if (code == codes.Canceled || code == codes.DeadlineExceeded) && over(ctx) {
 		return gaveUp(ctx)
 	}
 	refused := refusal(err)

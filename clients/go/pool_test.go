@@ -3,13 +3,16 @@ package leasehold
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
 )
 
 func TestS13AReleaseDoesNotStandBehindHolds(t *testing.T) {
@@ -146,4 +149,29 @@ func TestALockIsHeldThoughAHoldHadFailedBeforeAShortCallWentThrough(t *testing.T
 		t.Fatal(err)
 	}
 	b.heldHere()
+}
+
+// lateTimer is a context whose deadline has passed, though its timer fires only when somebody waits for it.
+type lateTimer struct {
+	context.Context
+	fire func()
+}
+
+func (lateTimer) Deadline() (time.Time, bool) { return time.Now(), true }
+
+func (l lateTimer) Done() <-chan struct{} {
+	l.fire()
+	return l.Context.Done()
+}
+
+func TestACallThatTheSidecarEndsAtTheDeadlineIsOverdueThoughTheTimerIsLate(t *testing.T) {
+	b := newBench(t)
+	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		late := lateTimer{ctx, func() { cancel(errors.New("nobody answered within 50ms")) }}
+		err := b.client.pool.short.failure(late, status.Error(code, "RST_STREAM"))
+		if err == nil || !strings.Contains(err.Error(), "nobody answered within 50ms") {
+			t.Error(code, err)
+		}
+	}
 }

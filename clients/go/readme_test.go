@@ -14,7 +14,7 @@ func TestTheCodeOfTheReadmeIsThatOfTheSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, err := filepath.Glob("samples/*/main.go")
-	if err != nil || len(paths) != 3 {
+	if err != nil || len(paths) != 6 {
 		t.Fatal(paths, err)
 	}
 	var samples []string

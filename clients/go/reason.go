@@ -1,7 +1,9 @@
 package leasehold
 
-// Reason is why the sidecar refused: stable names, listed at LeaseService in the proto. A reason that this version of
-// the client does not know keeps its name.
+import leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+
+// Reason is why a call fails: the name of an ErrorReason of the API. A reason that this version of the client does not
+// know is kept as it came.
 type Reason string
 
 // The reasons.
@@ -12,8 +14,10 @@ const (
 	ReasonUnknownLease Reason = "UNKNOWN_LEASE"
 	// ReasonUnknownLock says that the lock to be broken does not exist in the store.
 	ReasonUnknownLock Reason = "UNKNOWN_LOCK"
-	// ReasonHoldLost says that the hold is over: see RefusedError.LossReason.
+	// ReasonHoldLost says that the hold is lost: see RefusedError.LossReason.
 	ReasonHoldLost Reason = "HOLD_LOST"
+	// ReasonHoldReleased says that the hold was released.
+	ReasonHoldReleased Reason = "HOLD_RELEASED"
 	// ReasonBreakNotEnabled says that the operator has not enabled breaking.
 	ReasonBreakNotEnabled Reason = "BREAK_NOT_ENABLED"
 	// ReasonContainerMissing says that the container does not exist and the sidecar may not make it.
@@ -48,4 +52,16 @@ const (
 	ReasonSuperseded Reason = "SUPERSEDED"
 	// ReasonStreamBehind says that this client did not read its events in time; the hold may be resumed.
 	ReasonStreamBehind Reason = "STREAM_BEHIND"
+	// ReasonUnsupported says that the sidecar does not know a part of the request. This client finds it out (S37).
+	ReasonUnsupported Reason = "UNSUPPORTED"
+	// ReasonCheckpointUnknown says that the validity ended before the store answered a save: see [CheckpointError].
+	ReasonCheckpointUnknown Reason = "CHECKPOINT_UNKNOWN"
 )
+
+// reasonFrom gives the name of a reason; its number where this version does not know it, and empty where there is none.
+func reasonFrom(wire leaseholdv1.ErrorReason) Reason {
+	if _, known := leaseholdv1.ErrorReason_name[int32(wire)]; !known {
+		return Reason(wire.String())
+	}
+	return nameOf(wire, "ERROR_REASON_", Reason(""))
+}

@@ -45,6 +45,18 @@ type LockRecord struct {
 	HolderIsLastRecorded bool
 	// BreakNote is the newest break of the lock; nil if it was never broken.
 	BreakNote *BreakNote
+	// LeaseDuration is the duration of the lease that the holder asked for; zero unless the lock is held here.
+	LeaseDuration time.Duration
+	// RenewedAt is when the lease was renewed last, by the store's clock; zero unless the lock is held here.
+	RenewedAt time.Time
+	// Permits is how many permits the holder of the newest grant asked for; 0 if the record does not say.
+	Permits uint32
+	// Permit is which permit this is: 0 for the lock's own path.
+	Permit uint32
+	// CheckpointVersion is the version of the lock's checkpoint; 0 if there is none. [Client.GetCheckpoint] reads it.
+	CheckpointVersion uint64
+	// CheckpointSize is the size of the checkpoint in bytes; 0 if there is none, or if it is empty.
+	CheckpointSize uint32
 }
 
 func recordFrom(wire *leaseholdv1.LockRecord) LockRecord {
@@ -56,6 +68,9 @@ func recordFrom(wire *leaseholdv1.LockRecord) LockRecord {
 		RestingUntil: moment(wire.GetRestingUntil()), WrittenAt: moment(wire.GetWrittenAt()),
 		WaitersHere: wire.GetWaitersHere(), HeldHere: wire.GetHeldHere(),
 		HolderIsLastRecorded: wire.GetHolderIsLastRecorded(), BreakNote: noteFrom(wire.GetBreakNote()),
+		LeaseDuration: duration(wire.GetLeaseDuration()), RenewedAt: moment(wire.GetRenewedAt()),
+		Permits: wire.GetPermits(), Permit: wire.GetPermit(),
+		CheckpointVersion: wire.GetCheckpointVersion(), CheckpointSize: wire.GetCheckpointSize(),
 	}
 }
 
@@ -69,6 +84,8 @@ type BreakNote struct {
 	BrokenAt time.Time
 	// FencingToken is the token of the hold that was broken; 0 if it was not known.
 	FencingToken uint64
+	// Mode is how the lease was broken.
+	Mode BreakMode
 }
 
 func noteFrom(wire *leaseholdv1.BreakNote) *BreakNote {
@@ -77,7 +94,7 @@ func noteFrom(wire *leaseholdv1.BreakNote) *BreakNote {
 	}
 	return &BreakNote{
 		Reason: wire.GetReason(), BrokenBy: wire.GetBrokenBy(), BrokenAt: moment(wire.GetBrokenAt()),
-		FencingToken: wire.GetFencingToken(),
+		FencingToken: wire.GetFencingToken(), Mode: nameOf(wire.GetMode(), "BREAK_MODE_", BreakModeUnspecified),
 	}
 }
 
@@ -112,6 +129,12 @@ type Grant struct {
 	FencingToken uint64
 	// Validity is until when the holder may act, unless renewed, as it was at the grant.
 	Validity Validity
+	// MaxHoldEnds is when MaxHold ends; nil if there is no limit.
+	MaxHoldEnds *Deadline
+	// Permit is which permit of the lock was granted, from 0: see LeaseSpec.Permits.
+	Permit uint32
+	// Checkpoint is the lock's checkpoint as the last holder left it; nil if there is none (S25).
+	Checkpoint *Checkpoint
 	// AcquiredAt is when the grant was made, by the wall clock; for people.
 	AcquiredAt time.Time
 	// ExpiresAt is when the validity ends unless renewed, by the wall clock; for people, and never to be counted on.
@@ -122,6 +145,8 @@ func grantFrom(wire *leaseholdv1.Grant) Grant {
 	return Grant{
 		LeaseID: wire.GetLeaseId(), LockPath: wire.GetLockPath(), HostID: wire.GetHostId(),
 		FencingToken: wire.GetFencingToken(), Validity: validityFrom(wire.GetValidity()),
+		MaxHoldEnds: deadlineFrom(wire.GetMaxHoldEnds()), Permit: wire.GetPermit(),
+		Checkpoint: checkpointFrom(wire.GetCheckpoint()),
 		AcquiredAt: moment(wire.GetAcquiredAt()), ExpiresAt: moment(wire.GetExpiresAt()),
 	}
 }
@@ -142,12 +167,14 @@ type Busy struct {
 	RetryAfter time.Duration
 	// Reason is why the lock is not available.
 	Reason BusyReason
+	// HeldPermits is how many of the permits were found held, as far as the sidecar knows: see LeaseSpec.Permits.
+	HeldPermits uint32
 }
 
 func busyFrom(wire *leaseholdv1.Busy) Busy {
 	return Busy{
 		Record: recordFrom(wire.GetRecord()), RetryAfter: duration(wire.GetRetryAfter()),
-		Reason: nameOf(wire.GetReason(), "BUSY_REASON_", BusyReasonHeld),
+		Reason: nameOf(wire.GetReason(), "BUSY_REASON_", BusyReasonHeld), HeldPermits: wire.GetHeldPermits(),
 	}
 }
 
@@ -159,9 +186,26 @@ type ReleaseResult struct {
 	LossReason LossReason
 	// RestingUntil is until when nobody gets the lock, by the store's clock; with RESTING only.
 	RestingUntil time.Time
+	// CheckpointOutcome is what became of the checkpoint that came with the release.
+	CheckpointOutcome CheckpointOutcome
+	// CheckpointVersion is the version of the checkpoint; with SAVED only.
+	CheckpointVersion uint64
+	// CheckpointDetail is why it was not saved, for people; with NOT_SAVED and UNKNOWN only.
+	CheckpointDetail string
 }
 
-func resultFrom(wire *leaseholdv1.ReleaseResult) ReleaseResult {
+// checkpointError is an error if the checkpoint was not saved, or perhaps not.
+func (r ReleaseResult) checkpointError() error {
+	switch r.CheckpointOutcome {
+	case CheckpointOutcomeNotSaved, CheckpointOutcomeUnknown:
+		return &CheckpointError{Outcome: r.CheckpointOutcome, Detail: r.CheckpointDetail}
+	default:
+		return nil
+	}
+}
+
+// resultFrom is what a release did that was to save a checkpoint; a nil one is none.
+func resultFrom(wire *leaseholdv1.ReleaseResult, checkpoint []byte) ReleaseResult {
 	result := ReleaseResult{
 		Outcome:      nameOf(wire.GetOutcome(), "RELEASE_OUTCOME_", ReleaseOutcomeUnspecified),
 		RestingUntil: moment(wire.GetRestingUntil()),
@@ -169,7 +213,26 @@ func resultFrom(wire *leaseholdv1.ReleaseResult) ReleaseResult {
 	if result.Outcome == ReleaseOutcomeAlreadyLost {
 		result.LossReason = lossReasonFrom(wire.GetLossReason())
 	}
+	if checkpoint != nil {
+		result.CheckpointVersion, result.CheckpointDetail = wire.GetCheckpointVersion(), wire.GetCheckpointDetail()
+		result.CheckpointOutcome = nameOf(wire.GetCheckpointOutcome(), "CHECKPOINT_OUTCOME_", CheckpointOutcomeUnspecified)
+		if result.CheckpointOutcome == CheckpointOutcomeUnspecified {
+			result.CheckpointOutcome, result.CheckpointDetail = unsaid(result.Outcome)
+		}
+	}
 	return result
+}
+
+// unsaid is what became of a checkpoint of which a release says nothing (S37).
+func unsaid(outcome ReleaseOutcome) (CheckpointOutcome, string) {
+	switch outcome {
+	case ReleaseOutcomeReleased, ReleaseOutcomeResting:
+		return CheckpointOutcomeNotSaved, "the sidecar does not know checkpoints, because it is older than this request"
+	case ReleaseOutcomeAlreadyLost:
+		return CheckpointOutcomeNotSaved, "the hold had been lost before"
+	default:
+		return CheckpointOutcomeUnknown, "the hold had been released before"
+	}
 }
 
 func lossReasonFrom(wire leaseholdv1.LossReason) LossReason {
@@ -182,6 +245,8 @@ type Extension struct {
 	Validity Validity
 	// MaxHoldEndsAt is when the new MaxHold ends, by the wall clock; for people.
 	MaxHoldEndsAt time.Time
+	// MaxHoldEnds is the same moment for programs.
+	MaxHoldEnds *Deadline
 }
 
 // TokenCheck is what a fencing token is, compared with the newest of its lock.

@@ -98,11 +98,17 @@ func TestAWaiterSurvivesARestartOfTheSidecar(t *testing.T) {
 	}
 }
 
-func TestAWaitWithoutEndGoesOnWhereItsConnectionBreaksBetweenTwoRounds(t *testing.T) {
+func TestAWaitWithoutEndGoesOnWhereItsConnectionBreaksAgainAndAgain(t *testing.T) {
 	b := newBench(t)
 	answer := b.ask(t.Context(), LeaseSpec{Wait: Forever})
-	b.call().tell(busyWith("somebody"))
-	b.call().fail(errGone)
+	for range 3 {
+		call := b.call()
+		if spec := call.request.GetSpec(); !spec.GetWaitWithoutEnd() || spec.Wait != nil {
+			t.Error(spec)
+		}
+		call.tell(waitingAt(1))
+		call.fail(errGone)
+	}
 	b.call().tell(grantedHere())
 	if err := receive(t, "the hold", answer).err; err != nil {
 		t.Error(err)

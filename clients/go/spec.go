@@ -9,14 +9,18 @@ import (
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
 
-// Forever as [LeaseSpec.Wait] waits without end: the longest wait that the sidecar allows, again and again. Each time
-// the caller goes to the end of the sidecar's queue. It survives restarts of the sidecar.
+// Forever as [LeaseSpec.Wait] waits without end, until the context is cancelled. The wait of a hold survives broken
+// connections and restarts of the sidecar. [Client.Acquire] asks for the longest wait that the sidecar allows, again and
+// again, and goes to the end of the queue each time.
 const Forever time.Duration = -1
 
-// longestWait is the longest wait of the API.
-const longestWait = 24 * time.Hour
+const (
+	// longestWait is the longest wait of the API, and longestLease the longest duration of a lease.
+	longestWait  = 24 * time.Hour
+	longestLease = time.Minute
+)
 
-// Selector says which lock is meant: a [LockKey] or a [LockPath].
+// Selector says which lock is meant: a [LockKey], a [LockPath] or a [LockPermit].
 type Selector interface {
 	selector() *leaseholdv1.LockSelector
 }
@@ -67,6 +71,20 @@ func (p LockPath) selector() *leaseholdv1.LockSelector {
 	return &leaseholdv1.LockSelector{Lock: &leaseholdv1.LockSelector_LockPath{LockPath: string(p)}}
 }
 
+// LockPermit is one permit of a lock whose holders ask for several (LeaseSpec.Permits).
+type LockPermit struct {
+	// Key is the lock.
+	Key LockKey
+	// Permit is which of its permits: 0 to 31. 0 is the lock's own path.
+	Permit uint32
+}
+
+func (p LockPermit) selector() *leaseholdv1.LockSelector {
+	selector := p.Key.selector()
+	selector.Permit = p.Permit
+	return selector
+}
+
 // LeaseSpec is what a caller asks for. The zero value of each field but Key is its default. The sidecar refuses what
 // is out of its range, naming the field (S19).
 type LeaseSpec struct {
@@ -96,6 +114,10 @@ type LeaseSpec struct {
 	Holder string
 	// Labels are free key-value pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
 	Labels map[string]string
+	// Permits is how many callers may hold the lock at the same time: 1 to 32. Each permit has a path, a fencing token and
+	// a checkpoint of its own, so let the resource compare tokens permit by permit ([Hold.Permit]). Give the same number
+	// everywhere. Default: 1.
+	Permits uint32
 	// OnEvent, if it is not nil, is told what happens to the hold, one event after the other, on a goroutine of its
 	// own. Hold and WithLock only.
 	OnEvent func(Event)
@@ -103,7 +125,13 @@ type LeaseSpec struct {
 
 // wire gives the message for one call that waits so long.
 func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
+	withoutEnd := wait == Forever
+	if withoutEnd {
+		wait = 0
+	}
 	spec := &leaseholdv1.LeaseSpec{
+		WaitWithoutEnd:  withoutEnd,
+		Permits:         s.Permits,
 		Key:             s.Key.wire(),
 		LeaseDuration:   wireDuration(s.LeaseDuration),
 		Wait:            wireDuration(wait),

@@ -15,11 +15,24 @@ type holdState struct {
 	cancel context.CancelCauseFunc
 	// over is closed when the hold is over: it was ended by its holder, or lost.
 	over chan struct{}
+	// revoked is closed, and cancelNotice called, when the lock was broken and the hold goes on until its deadline (S22).
+	revoked      chan struct{}
+	cancelNotice context.CancelCauseFunc
+	// heard has room for one word that the sidecar has told of a validity without being asked.
+	heard chan struct{}
 
 	mutex sync.Mutex
 	local localValidity
+	// limit is when MaxHold ends.
+	limit localDeadline
 	ended bool
 	loss  *LostError
+	// notice and breakNote are what was told when the lock was broken; nil if it was not.
+	notice    *Notice
+	breakNote *BreakNote
+	// checkpoint is the lock's; saves is how many saves were begun, and saved which of them checkpoint is of.
+	checkpoint   *Checkpoint
+	saves, saved uint64
 	// generation is the newest that was answered, resumeToken the newest, and resuming whether a resume was sent of
 	// which it is not known whether it has made a newer generation (S16).
 	generation  uint64
@@ -30,15 +43,21 @@ type holdState struct {
 	released bool
 }
 
-// newHoldState is the hold of a grant, as validity says, in answer to a request sent at sent.
-func newHoldState(
-	clock clock, grant *leaseholdv1.Grant, validity *leaseholdv1.Validity, sent BootInstant,
-) *holdState {
+// limits are what the sidecar says of the end of a hold.
+type limits interface {
+	GetValidity() *leaseholdv1.Validity
+	GetMaxHoldEnds() *leaseholdv1.Deadline
+}
+
+// newHoldState is the hold of a grant, with the limits that were told in answer to a request sent at sent.
+func newHoldState(clock clock, grant *leaseholdv1.Grant, told limits, sent BootInstant) *holdState {
 	state := &holdState{
-		clock: clock, cancel: func(error) {}, over: make(chan struct{}),
+		clock: clock, cancel: func(error) {}, cancelNotice: func(error) {}, over: make(chan struct{}),
+		revoked: make(chan struct{}), heard: make(chan struct{}, 1), checkpoint: checkpointFrom(grant.GetCheckpoint()),
 		generation: grant.GetGeneration(), resumeToken: grant.GetResumeToken(),
 	}
-	state.local.takeIn(validity, &sent, clock.now(), clock.bootID())
+	state.local.takeIn(told.GetValidity(), &sent, clock.now(), clock.bootID())
+	state.limit.takeIn(told.GetMaxHoldEnds(), &sent, clock.now(), clock.bootID())
 	return state
 }
 
@@ -119,10 +138,7 @@ func (s *holdState) remainingLocked() time.Duration {
 	}
 	left := s.local.until.since(s.clock.now())
 	if left == 0 {
-		s.endLocked(&LostError{
-			Reason: LossReasonExpired,
-			Detail: "its validity ended without word of a renewal",
-		})
+		s.endLocked(s.expiredLocked())
 	}
 	return left
 }
@@ -137,16 +153,33 @@ func (s *holdState) takeIn(validity *leaseholdv1.Validity, sent *BootInstant) bo
 		return false
 	}
 	s.local.takeIn(validity, sent, s.clock.now(), s.clock.bootID())
+	if sent == nil {
+		select {
+		case s.heard <- struct{}{}:
+		default:
+		}
+	}
 	return s.remainingLocked() > 0
 }
 
-// nextQuestion is when the sidecar should be asked next for the validity: when a third of it is over. It is false
-// where the sidecar's words are enough (S21).
+// takeInLimit takes in when MaxHold ends.
+func (s *holdState) takeInLimit(deadline *leaseholdv1.Deadline, sent *BootInstant) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.limit.takeIn(deadline, sent, s.clock.now(), s.clock.bootID())
+}
+
+func (s *holdState) maxHoldEnds() (BootInstant, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.limit.at, s.limit.known
+}
+
+// nextQuestion is when the sidecar should be asked next for the validity. It is false where its words are enough (S21).
 func (s *holdState) nextQuestion() (BootInstant, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	third := s.local.until.since(s.local.asOf) / 3
-	return s.local.asOf.add(third), !s.local.sameKernel
+	return s.local.nextQuestion()
 }
 
 // lose says that the hold is lost, unless it is over already.

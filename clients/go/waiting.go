@@ -13,22 +13,23 @@ import (
 
 // ask waits for the grant. Where the connection breaks while it waits, or nothing is heard over it for long, it asks
 // again for what is left of the wait.
-func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, w *waiting) error {
-	w.keeper, w.spec, w.until = k, spec, time.Now().Add(spec.GetWait().AsDuration())
+func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
+	w := &waiting{keeper: k, spec: spec, until: time.Now().Add(spec.GetWait().AsDuration())}
 	for pause := firstPause; ; pause = min(2*pause, nap) {
 		sent := k.client.clock.now()
 		stream, err := w.ask()
 		if err == nil {
 			k.stream = stream
-			k.state = newHoldState(k.client.clock, k.grant, k.grant.GetValidity(), sent)
+			k.state = newHoldState(k.client.clock, k.grant, k.grant, sent)
 			return k.askFirst()
 		}
 		left := time.Until(w.until)
-		goesOn := comesBack(err) && (w.heard || errors.Is(err, errSilent)) && (w.endless || left > 0)
+		withoutEnd := spec.GetWaitWithoutEnd()
+		goesOn := comesBack(err) && (w.heard || errors.Is(err, errSilent)) && (withoutEnd || left > 0)
 		if !goesOn {
 			return w.failure(err)
 		}
-		if !w.endless {
+		if !withoutEnd {
 			pause = min(pause, left)
 			spec.Wait = wireDuration(max(left-pause, time.Millisecond))
 		}
@@ -43,10 +44,9 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec, w *waiting) error {
 type waiting struct {
 	keeper *keeper
 	spec   *leaseholdv1.LeaseSpec
-	// endless is whether it has no end, and until when it ends otherwise.
-	endless bool
-	until   time.Time
-	stream  *holdStream
+	// until is when it ends, unless it has no end.
+	until  time.Time
+	stream *holdStream
 	// heard is whether a sidecar has said that the caller waits, and last what it said.
 	heard bool
 	last  *leaseholdv1.Waiting
@@ -76,9 +76,11 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 		switch event := answer.GetEvent().(type) {
 		case *leaseholdv1.HoldLeaseResponse_Granted:
 			k.grant = event.Granted
-			return w.stream, nil
+			return w.stream, k.client.checkGrant(k.ctx, w.spec, event.Granted)
 		case *leaseholdv1.HoldLeaseResponse_Busy:
-			w.heard = true
+			if err := unsupported(w.spec, event.Busy.GetUnderstood()); err != nil {
+				return nil, err
+			}
 			return nil, &BusyError{busyFrom(event.Busy)}
 		case *leaseholdv1.HoldLeaseResponse_Lost:
 			return nil, lossFrom(event.Lost)
@@ -95,7 +97,8 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 
 // failure gives an error of gRPC its type.
 func (w *waiting) failure(err error) error {
-	if _, isStatus := status.FromError(err); !isStatus || w.stream == nil {
+	var refused *RefusedError
+	if _, isStatus := status.FromError(err); !isStatus || errors.As(err, &refused) || w.stream == nil {
 		return err
 	}
 	return w.stream.connection.failure(w.keeper.ctx, err)

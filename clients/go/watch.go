@@ -7,6 +7,7 @@ import (
 	"iter"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
@@ -17,72 +18,84 @@ import (
 // yields: none could be opened, or none again for 90 s.
 func (c *Client) WatchLock(ctx context.Context, lock Selector) iter.Seq2[LockRecord, error] {
 	return func(yield func(LockRecord, error) bool) {
-		watch := &watch{pool: c.pool, request: &leaseholdv1.WatchLockRequest{Lock: lock.selector()}}
-		for pause := firstPause; ; pause = min(2*pause, nap) {
-			heard, err := watch.follow(ctx, func(record *leaseholdv1.LockRecord) bool {
+		var last *leaseholdv1.LockRecord
+		watch := &watch[leaseholdv1.WatchLockRequest, leaseholdv1.WatchLockResponse]{
+			pool: c.pool, method: rpc.WatchLock, request: &leaseholdv1.WatchLockRequest{Lock: lock.selector()},
+			begin: func() {},
+			tell: func(answer *leaseholdv1.WatchLockResponse) bool {
+				record := answer.GetRecord()
+				// The sidecar repeats the last record, so that a dead connection is noticed.
+				if record == nil || proto.Equal(record, last) {
+					return true
+				}
+				last = record
 				return yield(recordFrom(record), nil)
-			})
-			if heard {
-				pause = firstPause
-				watch.broke = time.Now()
-			}
-			switch {
-			case err == nil || errors.Is(err, io.EOF):
-				return
-			case ctx.Err() != nil:
-				yield(LockRecord{}, gaveUp(ctx))
-				return
-			case !comesBack(err) || watch.last == nil || time.Since(watch.broke) > c.pool.silence:
-				yield(LockRecord{}, watch.failure(ctx, err))
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+			},
+		}
+		if err := watch.run(ctx); err != nil {
+			yield(LockRecord{}, err)
 		}
 	}
 }
 
 // watch is a watch over one stream after the other.
-type watch struct {
+type watch[Q, A any] struct {
 	pool    *pool
-	request *leaseholdv1.WatchLockRequest
-	stream  *listening[leaseholdv1.WatchLockResponse]
-	// last is the record that was told last; nil if none was.
-	last *leaseholdv1.LockRecord
-	// broke is when the last stream ended over which something was heard.
+	method  func(rpc, context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error)
+	request *Q
+	// begin is called before the first answer of each stream, and tell with each answer; false leaves the watch.
+	begin func()
+	tell  func(*A) bool
+
+	stream *listening[A]
+	// heard is whether anything was ever heard, and broke when the last stream ended over which something was.
+	heard bool
 	broke time.Time
 }
 
-// follow tells the records of one stream, and says whether it heard any. The error is nil if nobody listens any more.
-func (w *watch) follow(
-	ctx context.Context, tell func(*leaseholdv1.LockRecord) bool,
-) (heard bool, err error) {
-	w.stream, err = listen(ctx, w.pool, w.last != nil, rpc.WatchLock, w.request)
+// run watches until it is left, and gives nil then, or the error that ended it.
+func (w *watch[Q, A]) run(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, nap) {
+		heard, err := w.follow(ctx)
+		if heard {
+			pause, w.broke = firstPause, time.Now()
+		}
+		switch {
+		case err == nil || errors.Is(err, io.EOF):
+			return nil
+		case ctx.Err() != nil:
+			return gaveUp(ctx)
+		case !comesBack(err) || !w.heard || time.Since(w.broke) > w.pool.silence:
+			return w.failure(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// follow tells the answers of one stream, and says whether it heard any. The error is nil if nobody listens any more.
+func (w *watch[Q, A]) follow(ctx context.Context) (heard bool, err error) {
+	w.stream, err = listen(ctx, w.pool, w.heard, w.method, w.request)
 	if err != nil {
 		return false, err
 	}
 	defer w.stream.cancel()
+	w.begin()
 	for {
 		answer, err := w.stream.next()
 		if err != nil {
 			return heard, err
 		}
-		heard = true
-		record := answer.GetRecord()
-		// The sidecar repeats the last record, so that a dead connection is noticed.
-		if record == nil || proto.Equal(record, w.last) {
-			continue
-		}
-		w.last = record
-		if !tell(record) {
+		heard, w.heard = true, true
+		if !w.tell(answer) {
 			return heard, nil
 		}
 	}
 }
 
-func (w *watch) failure(ctx context.Context, err error) error {
+func (w *watch[Q, A]) failure(ctx context.Context, err error) error {
 	if w.stream == nil {
 		return err
 	}

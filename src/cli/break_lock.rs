@@ -11,8 +11,8 @@ use super::output::{self, OutputArgs};
 use super::record::{self, LockView};
 use super::spec::SelectorArgs;
 
-/// Breaks the lease of a lock that somebody else has. The lease is renewed no more, and nobody gets the lock before it
-/// has run out; the holder is told at its next renewal at the latest. The sidecar must allow it (admin.allow_break).
+/// Breaks the lease of a lock that somebody else holds. The lease is not renewed any more, and nobody is granted the lock
+/// before it has expired; the holder is told at its next renewal at the latest. The sidecar must allow it (admin.allow_break).
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -20,10 +20,10 @@ pub(super) struct Args {
     /// Why: stored with the lock, and told to the holder.
     #[arg(long, value_name = "TEXT")]
     reason: String,
-    /// Who breaks it, for people. Default: the name of the sidecar's pod or host.
+    /// Who breaks it, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     by: Option<String>,
-    /// Free the lock at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
+    /// Make the lock available at once. TWO HOLDERS ARE POSSIBLE until the old one notices, up to one lease duration: only for a
     /// holder that is known to be dead, or where resources check fencing tokens.
     #[arg(long)]
     now: bool,
@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             let free_in = humantime::format_duration(free_in);
             format!("broken: the lock is available in {free_in}")
         }
-        BreakOutcome::NotHeld => "nobody had the lock, so nothing was broken".to_owned(),
+        BreakOutcome::NotHeld => "nobody held the lock, so nothing was broken".to_owned(),
         _ => "broken: the lock is available".to_owned(),
     };
     let broken = Broken {

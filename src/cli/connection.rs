@@ -19,7 +19,7 @@ pub(crate) struct ConfigArgs {
     /// The store that keeps the locks: embedded, azure or memory; short for `--set store.kind=KIND`.
     #[arg(long, value_name = "KIND")]
     store: Option<String>,
-    /// The file of settings (TOML). Default: what LEASEHOLD_CONFIG names, if it is set.
+    /// The file of settings (TOML). Default: the file that the variable LEASEHOLD_CONFIG names, if it is set.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Sets one setting, such as locks.lease_duration=30s; may be repeated. Secrets are refused here.
@@ -73,10 +73,10 @@ pub(crate) struct EndpointArgs {
     /// The certificate authorities to trust (PEM), for https.
     #[arg(long, value_name = "FILE", help_heading = SIDECAR)]
     ca_file: Option<PathBuf>,
-    /// The certificate to show (PEM), for https.
+    /// The client certificate (PEM), for https.
     #[arg(long, value_name = "FILE", requires = "key_file", help_heading = SIDECAR)]
     certificate_file: Option<PathBuf>,
-    /// The private key of the certificate to show (PEM).
+    /// The private key of the client certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "certificate_file", help_heading = SIDECAR)]
     key_file: Option<PathBuf>,
     /// The name that the sidecar's certificate must have. Default: the host of the endpoint.

@@ -63,6 +63,8 @@ impl Engine {
             max_hold_ceiling: config.locks.max_hold_ceiling,
             max_hold_default: config.locks.max_hold_default,
             wait_ceiling: config.locks.wait_ceiling,
+            store: config.store.kind(),
+            hand_over: config.drain.hand_over,
         };
         Self { coordinator: Coordinator::new(store, clock, observer, settings), limits }
     }

@@ -137,7 +137,7 @@ fn of_refusal(refusal: &Refusal) -> Exit {
         // What is not there was named wrongly.
         Reason::InvalidField | Reason::UnknownLock => Exit::Usage,
         // A lease that is not known any more is not held any more.
-        Reason::UnknownLease | Reason::HoldLost => Exit::Lost,
+        Reason::UnknownLease | Reason::HoldLost | Reason::HoldReleased => Exit::Lost,
         Reason::BreakNotEnabled
         | Reason::OverrideForbidden
         | Reason::StoreDenied

@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::output::{self, OutputArgs};
 use super::record::{self, ValidityView};
 use super::release::LeaseArgs;
-use super::spec::span;
+use super::spec::duration;
 
 /// Sets a new bound of a hold that `acquire` acquired, counted from now.
 #[derive(Debug, clap::Args)]
@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[command(flatten)]
     lease: LeaseArgs,
     /// How long the hold may still last.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     max_hold: Duration,
     #[command(flatten)]
     endpoint: EndpointArgs,

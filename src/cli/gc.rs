@@ -9,17 +9,18 @@ use super::connection::{ConfigArgs, init_quiet_logs};
 use super::engine;
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
-use super::spec::span;
+use super::spec::duration;
 use crate::config::Config;
 use crate::lock::{FencingToken, HostId, LockPath, Record};
 use crate::store::{LeaseStore, List, StoreError, StoredLock};
 
-/// Deletes locks whose record was not written for long and that nobody has, for names without end, such as one lock
-/// an order. Works on the store itself. Fencing tokens go on growing when such a lock is made again (S5).
+/// Deletes locks that nobody holds and whose record has not been written for a long time: for names that are not used
+/// again, such as one lock for each order. Works on the store itself. Fencing tokens continue to grow when such a lock
+/// is created again (S5).
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// How long a lock must have been idle, such as 30d: at least 1h.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     idle: Duration,
     /// Only list what would be deleted.
     #[arg(long)]
@@ -36,7 +37,7 @@ pub(super) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// A lock that was in use this lately is none to collect.
+/// A lock that was used more recently is not collected.
 const SHORTEST_IDLE: Duration = Duration::from_secs(3_600);
 /// Locks a page.
 const PAGE: usize = 1_000;
@@ -45,15 +46,14 @@ const PAGE: usize = 1_000;
 struct Collected {
     dry_run: bool,
     deleted: Vec<String>,
-    /// Locks that are in use again, or were when they were to be deleted.
+    /// Locks that were in use, or whose record was too new.
     kept: usize,
 }
 
 /// Runs the command.
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.idle < SHORTEST_IDLE {
-        let problem =
-            "--idle must be at least 1h: a lock that was in use lately is none to collect";
+        let problem = "--idle must be at least 1h: a lock that was used recently may be used again";
         return Err(UsageError(problem.to_owned()).into());
     }
     let config = args.config.load()?;
@@ -63,8 +63,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let list = List { container: config.paths.container, prefix, continuation: None, limit: PAGE };
     let collected = collect(store.as_ref(), list, args.idle, args.dry_run).await?;
     let text = || {
-        let verb = if collected.dry_run { "would delete" } else { "deleted" };
-        let total = format!("{verb} {} locks, keeps {}", collected.deleted.len(), collected.kept);
+        let (verb, kept) =
+            if collected.dry_run { ("would delete", "keep") } else { ("deleted", "kept") };
+        let total = format!("{verb} {} locks, {kept} {}", collected.deleted.len(), collected.kept);
         collected.deleted.iter().cloned().chain([total]).collect::<Vec<_>>().join("\n")
     };
     output::result(args.output.output, text, &collected)?;

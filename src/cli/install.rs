@@ -12,7 +12,7 @@ use super::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 it is there; 78 the folder is missing or cannot be written.")]
 pub(super) struct Args {
-    /// The folder; it has to exist.
+    /// The folder. It must exist.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

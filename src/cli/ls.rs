@@ -1,11 +1,16 @@
 //! `leasehold ls`: locks as a table.
 
-use leasehold_client::{Client, ListLocks, LockRecord, LocksUnder};
+use clap::ValueEnum;
+use leasehold_client::{
+    Client, ListLocks, LockRecord, LockState, LocksEvent, LocksUnder, WatchLocks,
+};
+use serde::Serialize;
 
 use super::connection::ConnectionArgs;
-use super::exit::Exit;
-use super::output::{self, OutputArgs};
+use super::exit::{Exit, UnavailableError};
+use super::output::{self, Format, OutputArgs};
 use super::record::{self, LockView};
+use super::spec::label;
 
 /// Lists the locks under the sidecar's host id, another one, or a prefix.
 #[derive(Debug, clap::Args)]
@@ -16,13 +21,43 @@ pub(super) struct Args {
     /// The locks whose paths begin with this text: container and slash first.
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
-    /// Only those that somebody has.
-    #[arg(long)]
-    held: bool,
+    /// Only those in this state; may be repeated.
+    #[arg(long = "state", value_enum, value_name = "STATE")]
+    states: Vec<State>,
+    /// Only those with this label; may be repeated, and then all of them.
+    #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
+    labels: Vec<(String, String)>,
+    /// Goes on, with a line for each lock now and at each change, until it is interrupted.
+    #[arg(long, conflicts_with = "states")]
+    watch: bool,
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+}
+
+/// The state of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum State {
+    /// Nobody holds it.
+    Available,
+    /// Somebody holds it.
+    Held,
+    /// It was broken, and the old lease has not expired yet.
+    Breaking,
+    /// It was released, and rests because of `min_hold`.
+    Resting,
+}
+
+impl State {
+    const fn of_api(self) -> LockState {
+        match self {
+            Self::Available => LockState::Available,
+            Self::Held => LockState::Held,
+            Self::Breaking => LockState::Breaking,
+            Self::Resting => LockState::Resting,
+        }
+    }
 }
 
 /// Runs the command.
@@ -32,13 +67,49 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         (None, Some(prefix)) => LocksUnder::Prefix(prefix),
         (None, None) => LocksUnder::OwnHostId,
     };
-    let request = ListLocks::under(under).held_only(args.held);
+    if args.watch {
+        let mut request = WatchLocks::under(under);
+        request.labels = args.labels.into_iter().collect();
+        let link = args.connection.link().await?;
+        return watch(&link.client, request, args.output.output).await;
+    }
+    let mut request = ListLocks::under(under).in_states(args.states.into_iter().map(State::of_api));
+    request.labels = args.labels.into_iter().collect();
     let link = args.connection.link().await?;
     let records = all_pages(&link.client, request).await?;
     link.close().await;
     let views: Vec<LockView> = records.iter().map(LockView::from).collect();
     output::result(args.output.output, || record::locks_table(&records), &views)?;
     Ok(Exit::Success)
+}
+
+/// What `--watch` tells of a lock.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum WatchView {
+    Changed(Box<LockView>),
+    Gone(String),
+}
+
+/// A line for each lock and each change.
+async fn watch(client: &Client, request: WatchLocks, format: Format) -> anyhow::Result<Exit> {
+    let mut watch = client.watch_locks(request).await?;
+    while let Some(event) = watch.next().await? {
+        match event {
+            LocksEvent::Changed(record) => {
+                let view = WatchView::Changed(Box::new(LockView::from(record.as_ref())));
+                let text = || format!("{}  {}", record.lock_path, record::doing_text(&record));
+                output::next_result(format, text, &view)?;
+            }
+            LocksEvent::Gone(path) => {
+                let text = format!("{path}  gone");
+                output::next_result(format, || text, &WatchView::Gone(path.clone()))?;
+            }
+            // That all was told, or what a later version tells.
+            LocksEvent::Listed { .. } | _ => {}
+        }
+    }
+    Err(UnavailableError("the sidecar has ended the watch: watch again".to_owned()).into())
 }
 
 async fn all_pages(client: &Client, mut request: ListLocks) -> anyhow::Result<Vec<LockRecord>> {

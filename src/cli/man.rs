@@ -10,7 +10,7 @@ use super::output;
 /// Writes manual pages, one for each command, such as `leasehold man /usr/local/share/man/man1`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The directory that they are written to. It must exist.
+    /// The directory to which they are written. It must exist.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }

@@ -16,6 +16,7 @@ mod engine;
 mod exit;
 mod extend;
 mod gc;
+mod info;
 mod install;
 mod ls;
 mod man;
@@ -76,17 +77,19 @@ pub enum Command {
     Show(show::Args),
     /// Show one lock now and at each change.
     Watch(watch::Args),
-    /// Break the lease of a lock that somebody else has.
+    /// Break the lease of a lock that somebody else holds.
     Break(break_lock::Args),
-    /// Show the lock path of a name and how it comes about.
+    /// Show the lock path of a name and how it is built.
     Path(path::Args),
+    /// Show what a sidecar is: its version, limits and features.
+    Info(info::Args),
     /// Compare a fencing token with the newest of its lock.
     CheckToken(check_token::Args),
     /// Ask a sidecar whether it is ready: for container probes.
     Probe(probe::Args),
     /// Check configuration, store, permissions and clocks, and say what to do.
     Doctor(doctor::Args),
-    /// Delete locks in the store that nobody has held for long.
+    /// Delete locks in the store that have not been used for a long time.
     Gc(gc::Args),
     /// Put load on a sidecar of its own, and report the result.
     Bench(bench::Args),
@@ -150,6 +153,7 @@ impl Command {
             Self::Watch(args) => args.output.output,
             Self::Break(args) => args.output.output,
             Self::Path(args) => args.output.output,
+            Self::Info(args) => args.output.output,
             Self::CheckToken(args) => args.output.output,
             Self::Doctor(args) => args.output.output,
             Self::Gc(args) => args.output.output,
@@ -177,6 +181,7 @@ impl Command {
             Self::Watch(args) => watch::run(args).await,
             Self::Break(args) => break_lock::run(args).await,
             Self::Path(args) => path::run(args).await,
+            Self::Info(args) => info::run(args).await,
             Self::CheckToken(args) => check_token::run(args).await,
             Self::Probe(args) => probe::run(args).await,
             Self::Doctor(args) => doctor::run(args).await,
@@ -203,6 +208,23 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command_line().debug_assert();
+    }
+
+    #[test]
+    fn every_command_with_json_output_has_a_kept_shape() {
+        let shapes = include_str!("../../tests/cli/json_shapes.json");
+        let shapes: serde_json::Map<_, _> = serde_json::from_str(shapes).unwrap();
+        let with_output = |command: &&clap::Command| {
+            command.get_arguments().any(|argument| argument.get_long() == Some("output"))
+        };
+        let line = command_line();
+        let missing: Vec<&str> = line
+            .get_subcommands()
+            .filter(with_output)
+            .map(clap::Command::get_name)
+            .filter(|name| !shapes.contains_key(*name))
+            .collect();
+        assert!(missing.is_empty(), "without a shape in tests/cli/json_shapes.json: {missing:?}");
     }
 
     #[test]

@@ -16,14 +16,14 @@ pub(crate) enum Format {
     /// For people.
     #[default]
     Text,
-    /// For programs: one JSON document; where results go on coming, one object a line. Errors are JSON too.
+    /// For programs: one JSON document, or for `watch` one object per line. Errors are JSON too.
     Json,
 }
 
 /// The flag of every command that has a result.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// How the result looks.
+    /// The format of the result.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) output: Format,
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::output;
-use super::spec::span;
+use super::spec::duration;
 use crate::time::{BootClock, Clock as _, Instant};
 
 /// How long to wait while a lock is busy.
@@ -21,14 +21,14 @@ impl FromStr for Wait {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "forever" { Ok(Self::Forever) } else { span(text).map(Self::For) }
+        if text == "forever" { Ok(Self::Forever) } else { duration(text).map(Self::For) }
     }
 }
 
 impl fmt::Display for Wait {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::For(span) => write!(formatter, "{}", humantime::format_duration(*span)),
+            Self::For(duration) => write!(formatter, "{}", humantime::format_duration(*duration)),
             Self::Forever => formatter.write_str("forever"),
         }
     }
@@ -52,7 +52,7 @@ impl Patience {
     pub(crate) fn new(wait: Wait) -> Self {
         let clock = BootClock::new();
         let end = match wait {
-            Wait::For(span) => Some(clock.now() + span),
+            Wait::For(duration) => Some(clock.now() + duration),
             Wait::Forever => None,
         };
         Self { clock, end, pause: FIRST_PAUSE, told: false }

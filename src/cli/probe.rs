@@ -7,7 +7,7 @@ use leasehold_client::{Code, Error, Health};
 use super::connection::EndpointArgs;
 use super::exit::{Exit, UnavailableError};
 use super::output;
-use super::spec::span;
+use super::spec::duration;
 use crate::time::{BootClock, Clock as _};
 
 /// Asks a sidecar by the standard gRPC health service whether it is ready: it answers and can use its store.
@@ -15,7 +15,7 @@ use crate::time::{BootClock, Clock as _};
 #[command(after_help = "Exit codes: 0 ready (or alive), 69 not.")]
 pub(super) struct Args {
     /// How long to wait until it is ready; 0s asks once.
-    #[arg(long, value_parser = span, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
+    #[arg(long, value_parser = duration, value_name = "DURATION", default_value = "0s", allow_hyphen_values = true)]
     wait: Duration,
     /// The service to ask about: leasehold.v1.LeaseService, or the whole server when empty.
     #[arg(long, value_name = "NAME", default_value = "")]

@@ -185,19 +185,26 @@ pub(crate) fn holder_text(record: &LockRecord) -> String {
 pub(crate) fn locks_table(records: &[LockRecord]) -> String {
     let now = wall();
     let rows = records.iter().map(|record| {
-        let taken = LockState::Available != record.state;
+        let in_use = LockState::Available != record.state;
         vec![
             record.lock_path.clone(),
             state(record).to_owned(),
             holder(record),
             record.fencing_token.map(|token| token.to_string()).unwrap_or_default(),
-            if taken { age(record.acquired_at, now) } else { String::new() },
+            if in_use { age(record.acquired_at, now) } else { String::new() },
             printable(&record.host_type),
             record.waiters_here.to_string(),
         ]
     });
     let headings = ["LOCK", "STATE", "HOLDER", "TOKEN", "FOR", "HOST TYPE", "WAITERS HERE"];
     output::table(&headings, rows.collect())
+}
+
+/// What a lock is doing, in one line.
+pub(crate) fn doing_text(record: &LockRecord) -> String {
+    let token = record.fencing_token.map(|token| format!("; token {token}")).unwrap_or_default();
+    let (state, holder, waiters) = (state(record), holder_text(record), record.waiters_here);
+    format!("{state}{holder}{token}; {waiters} waiting here")
 }
 
 /// One lock, line by line.
@@ -288,9 +295,9 @@ fn printable(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
 }
 
-/// A span that a person reads.
-pub(crate) fn whole_millis(span: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+/// A duration that a person reads.
+pub(crate) fn whole_millis(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// A moment of the wall clock, RFC 3339, to the second.

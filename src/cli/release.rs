@@ -82,7 +82,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let text = || match (&released.loss_reason, &released.resting_until) {
         (Some(reason), _) => format!("nothing to release: the lock had been lost ({reason})"),
-        (None, Some(until)) => format!("released; nobody gets the lock before {until} (min_hold)"),
+        (None, Some(until)) => {
+            format!("released; nobody is granted the lock before {until} (min_hold)")
+        }
         (None, None) => released.outcome.replace('_', " "),
     };
     output::result(args.output.output, text, &released)?;

@@ -46,7 +46,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let identity = engine::identify(&config)?;
     let clock = engine::clock();
     let metrics = Metrics::new(clock.as_ref());
-    // Everything that can be refused is asked for before the first caller comes in.
+    // Everything that can be refused is asked for before the first caller is accepted.
     let (store, place) = engine::open_named_store(&config, &clock)?;
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
     let server = Server::bind(settings(&config)).await?;

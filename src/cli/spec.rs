@@ -9,7 +9,7 @@ use super::exit::UsageError;
 use super::patience::Wait;
 
 /// A duration as people write it.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text.starts_with('-') {
         return Err("a duration is never negative; write it such as 30s, 5m or 1h".to_owned());
     }
@@ -112,21 +112,21 @@ pub(crate) struct SpecArgs {
     pub(crate) wait: Wait,
     /// The duration of the lease in the store, 15s to 60s in whole seconds, which renewals restart. Default: the
     /// sidecar's.
-    #[arg(long, alias = "ttl", value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, alias = "ttl", value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     lease_duration: Option<Duration>,
-    /// How long the hold may last in all; then it is lost.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    /// How long the hold may last in total; then it is lost.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     max_hold: Option<Duration>,
-    /// How long the lock stays taken at least, counted from the grant.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    /// How long, counted from the grant, nobody else is granted the lock, even if it is released earlier.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     min_hold: Option<Duration>,
-    /// The hold is lost when ReportProgress was not called for so long.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    /// The hold is lost if ReportProgress is not called for this long.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     progress_timeout: Option<Duration>,
-    /// Do not renew: the hold lasts one lease duration and no more.
+    /// Do not renew the lease: the hold lasts for one lease duration at most.
     #[arg(long)]
     no_renew: bool,
-    /// Who is asking, for people to read. Default: the name of the sidecar's pod or host.
+    /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
     /// A pair that is shown with the lock; may be repeated.
@@ -160,7 +160,8 @@ impl SpecArgs {
     }
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+/// A label as people write it.
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     text.split_once('=')
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .ok_or_else(|| "not KEY=VALUE".to_owned())
@@ -172,10 +173,10 @@ mod tests {
 
     #[test]
     fn s19_durations_have_units_and_are_not_negative() {
-        assert_eq!(span("1h 30m"), Ok(Duration::from_secs(5_400)));
-        assert_eq!(span("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5_400)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         for (wrong, what) in [("-5s", "negative"), ("30", "30s"), ("soon", "30s"), ("", "30s")] {
-            let problem = span(wrong).unwrap_err();
+            let problem = duration(wrong).unwrap_err();
             assert!(problem.contains(what), "{wrong:?}: {problem}");
         }
     }

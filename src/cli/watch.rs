@@ -24,17 +24,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let link = args.connection.link().await?;
     let mut watch = link.client.watch_lock(lock).await?;
     while let Some(record) = watch.next().await? {
-        let text = || {
-            let token = record.fencing_token.map(|token| format!("token {token}"));
-            let holder = record::holder_text(&record);
-            let waiters = record.waiters_here;
-            let line = format!("{}{holder}", record::state(&record));
-            [Some(line), token, Some(format!("{waiters} waiting here"))]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join("; ")
-        };
+        let text = || record::doing_text(&record);
         output::next_result(args.output.output, text, &LockView::from(&record))?;
     }
     Err(UnavailableError("the sidecar has ended the watch: watch again".to_owned()).into())

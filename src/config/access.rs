@@ -14,7 +14,7 @@ use crate::lock::HostId;
 settings! {
     ACCESS: Vec<Rule> = Key::new(
         "access",
-        "",
+        "[]",
         "Who may do what over TCP: rules, of which each names a caller, locks and rights; what none allows is refused. \
          Without rules, every caller that `listen` accepts may do everything. See \
          [Access rules](#access-rules).",
@@ -32,6 +32,9 @@ impl Value for Vec<Rule> {
     fn parse(_: &Setting, given: &Given) -> Result<Self, String> {
         let mut rules = Self::new();
         let mut problems = Vec::new();
+        if given.is_empty_word() {
+            return Err("must not be empty: write [] to have no rules".to_owned());
+        }
         let items =
             given.items().map_err(|problem| format!("{problem}; write a rule as [[access]]"))?;
         for (number, item) in (1..).zip(&items) {

@@ -66,8 +66,8 @@ settings! {
     TCP: Option<SocketAddr> = Key::new(
         "listen.tcp",
         "127.0.0.1:50951",
-        "The TCP address for callers. Any other than loopback needs `listen.tls.client_ca`, `listen.token_file`, or \
-         `listen.insecure`.",
+        "The TCP address for callers. Any other than loopback needs `listen.tls.client_ca`, `listen.token_file`, rules \
+         of `access`, or `listen.insecure`.",
     );
     UNIX: PathBuf = Key::optional(
         "listen.unix",
@@ -75,7 +75,7 @@ settings! {
     );
     UNIX_ALLOWED_UIDS: Vec<u32> = Key::new(
         "listen.unix_allowed_uids",
-        "",
+        "[]",
         "The user ids that may connect to the Unix socket. Empty: all users that the socket's mode allows.",
     );
     CERTIFICATE: PathBuf = Key::optional(
@@ -223,7 +223,7 @@ fn check_together(values: &mut Values<'_>, listen: &Listen, access: &[Rule]) {
             format!(
                 "listen.tcp = {address} can be reached from other machines: require client certificates \
                  (listen.tls.certificate, listen.tls.key, listen.tls.client_ca) or bearer tokens (listen.token_file), or \
-                 allow every client to acquire and release locks (listen.insecure = true)"
+                 write rules (access), or allow every client to acquire and release locks (listen.insecure = true)"
             ),
         );
     }

@@ -44,8 +44,8 @@ settings! {
         "drain.hand_over",
         "false",
         "Whether a replacement follows at the same address when the sidecar is told to stop. Then no holder is told to \
-         finish: each hold is renewed once more, its stream ends, and its client resumes it at the replacement. What \
-         nobody resumes there before its validity is over runs out.",
+         finish: each hold is renewed once more, its stream ends, and its client resumes it at the replacement. A \
+         hold that nobody resumes there before its validity ends expires.",
     );
     LISTEN: Option<SocketAddr> = Key::new(
         "admin.listen",

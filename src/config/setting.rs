@@ -136,7 +136,7 @@ impl Setting {
     pub fn default_text(&self) -> String {
         match self.default {
             Fallback::None => "none".to_owned(),
-            Fallback::Text("") => "empty".to_owned(),
+            Fallback::Text("" | "[]") => "empty".to_owned(),
             Fallback::Text(text) => format!("`{text}`"),
             Fallback::Found { doc, .. } => doc.to_owned(),
         }

@@ -25,6 +25,19 @@ pub enum Store {
     Memory,
 }
 
+impl Store {
+    /// The kind, as `store.kind` names it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        let kind = match self {
+            Self::Embedded { .. } => Kind::Embedded,
+            Self::Azure(_) => Kind::Azure,
+            Self::Memory => Kind::Memory,
+        };
+        kind.word()
+    }
+}
+
 /// The stores' names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {

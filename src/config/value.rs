@@ -42,6 +42,11 @@ impl Given {
         }
     }
 
+    /// Whether it is a variable or a flag with nothing in it.
+    pub(super) fn is_empty_word(&self) -> bool {
+        matches!(self, Self::Word(text) if text.trim().is_empty())
+    }
+
     /// Whether it is a list of tables: too long to be shown beside what is wrong in it.
     pub(super) fn has_tables(&self) -> bool {
         match self {
@@ -52,7 +57,8 @@ impl Given {
         }
     }
 
-    /// The items of a list. A word is one in brackets, as in the file or in JSON, or is split at its commas.
+    /// The items of a list. A word is one in brackets, as in the file or in JSON, or is split at its commas. An empty word is
+    /// a mistake: a variable that nobody filled would take away what the file says.
     pub(super) fn items(&self) -> Result<Vec<Self>, String> {
         match self {
             Self::Word(text) if text.trim_start().starts_with('[') => {
@@ -61,7 +67,9 @@ impl Given {
                 })?;
                 Self::Typed(list).items()
             }
-            Self::Word(text) if text.is_empty() => Ok(Vec::new()),
+            word if word.is_empty_word() => {
+                Err("must not be empty: write [] for an empty list".to_owned())
+            }
             Self::Word(text) => {
                 Ok(text.split(',').map(|item| Self::Word(item.trim().to_owned())).collect())
             }
@@ -350,6 +358,14 @@ impl Choice for Format {
         &[("auto", Self::Auto), ("human", Self::Human), ("json", Self::Json)];
 }
 
+/// An empty filter would log errors only.
+fn filter(text: &str) -> Result<Filter, String> {
+    if text.trim().is_empty() {
+        return Err("must not be empty: write off to log nothing".to_owned());
+    }
+    Filter::from_str(text).map_err(|error| error.to_string())
+}
+
 /// Texts that another module checks.
 macro_rules! checked_texts {
     ($($type:ty: $name:literal, $check:expr;)*) => {$(
@@ -374,5 +390,5 @@ checked_texts! {
     Prefix: "segments of `A-Z a-z 0-9 . _ -` between slashes, may be empty", Prefix::parse;
     HostId: "host id: lower-case letters, digits, single inner dashes, 1 to 32", HostId::parse;
     HostType: "text, 1 to 256 bytes", HostType::parse;
-    Filter: "list of `target=level`", Filter::from_str;
+    Filter: "list of `target=level`", filter;
 }

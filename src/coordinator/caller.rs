@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
-use super::request::{CallError, HoldEvent, Outcome};
+use super::error::CallError;
+use super::request::{HoldEvent, Outcome};
 use super::task::Command;
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath};
@@ -96,14 +97,14 @@ impl Presence {
     }
 
     /// The client closed: it knows that its hold is over, whatever it was told before.
-    pub(super) fn let_go(mut self) {
+    pub(super) fn closed_by_client(mut self) {
         self.done = true;
         self.send(Command::Leave(self.id));
     }
 
     pub(super) fn disconnected(mut self) {
         self.done = true;
-        self.send(Command::FallSilent(self.id));
+        self.send(Command::Disconnected(self.id));
     }
 
     fn send(&self, command: Command) {
@@ -124,7 +125,7 @@ impl Drop for Presence {
 ///
 /// Dropping it before its last event says that the client released its hold. [`HoldStream::disconnected`] says that
 /// the client may not know that its stream ended. After its last event dropping it says nothing, since the stream's
-/// end is then the sidecar's doing and the client may not have read it yet (S13); [`HoldStream::let_go`] says that it
+/// end is then the sidecar's doing and the client may not have read it yet (S13); [`HoldStream::closed_by_client`] says that it
 /// has.
 #[derive(Debug)]
 pub struct HoldStream {
@@ -152,8 +153,8 @@ impl HoldStream {
 
     /// The client closed its side: it does not rely on its hold any more, so the lock need not wait for the end of the
     /// validity that it was told (S13, S15).
-    pub fn let_go(self) {
-        self.presence.let_go();
+    pub fn closed_by_client(self) {
+        self.presence.closed_by_client();
     }
 
     /// The stream ended in a way that does not show that the client knows: the client may resume, and nobody else is

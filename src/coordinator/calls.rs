@@ -8,11 +8,14 @@ use super::Shared;
 use super::pacing::{HeldBack, Urgency};
 use super::task::{Command, Inbox};
 use crate::hold::{
-    Action, Event, Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored,
+    Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
+    Stored,
 };
-use crate::lock::{Fields, LockPath};
-use crate::store::{Acquire, BreakNote, LeaseEnd, StoreError, StoredLock, Write};
-use crate::time::Instant;
+use crate::lock::{ETag, Fields, LeaseId, LockPath};
+use crate::store::{
+    Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, StoreError, StoredLock, Write,
+};
+use crate::time::{Instant, UnixMillis};
 
 /// The metadata field in which WebJobs and Azure Functions hosts look for who holds a lock.
 const FUNCTION_INSTANCE: &str = "FunctionInstance";
@@ -55,18 +58,17 @@ pub(super) fn send(
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
             let notes = inbox.clone();
-            // Without a hold here, a client waits that has one (S16).
-            let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
             spawn(inbox, async move {
-                let renewing = shared.store.renew(&path, lease_id, if_match);
-                let answer = shared.limited(urgency, timeout, renewing).await;
-                let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
-                if answer == Err(Failure::Broken)
-                    && let Some(note) = shared.break_note(&path).await
-                {
-                    notes.send(Command::NoteBreak(note));
-                }
+                let renew = (lease_id, if_match, timeout);
+                let answer = renew_in_time(&shared, &path, &notes, renew, valid_until).await;
                 Event::RenewAnswered { request, answer }
+            });
+        }
+        Action::SendLook { request, note, timeout } => {
+            let notes = inbox.clone();
+            spawn(inbox, async move {
+                let answer = look(&shared, &path, &notes, note, timeout).await;
+                Event::LookAnswered { request, answer }
             });
         }
         Action::SendRelease { request, lease_id, if_match, timeout } => spawn(inbox, async move {
@@ -86,6 +88,8 @@ pub(super) fn send(
         | Action::TellRenewed { .. }
         | Action::TellAtRisk { .. }
         | Action::TellRecovered { .. }
+        | Action::TellRevoked { .. }
+        | Action::TellSaved { .. }
         | Action::TellDraining { .. }
         | Action::TellLost { .. }
         | Action::TellReleased { .. }
@@ -117,6 +121,56 @@ async fn acquire_and_read(
         created: acquired.created,
     });
     Event::AcquireAnswered { request, answer, read }
+}
+
+/// Renews a lease, before what is less urgent; without a hold here that is valid, a client waits that has one (S16).
+async fn renew_in_time(
+    shared: &Shared,
+    path: &LockPath,
+    notes: &Inbox,
+    (lease_id, if_match, timeout): (LeaseId, Option<ETag>, Duration),
+    valid_until: Option<Instant>,
+) -> Result<UnixMillis, Failure> {
+    let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
+    let renewing = shared.store.renew(path, lease_id, if_match);
+    let answer = shared.limited(urgency, timeout, renewing).await;
+    let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
+    // A hold looks for itself (S22).
+    if answer == Err(Failure::Broken)
+        && valid_until.is_none()
+        && let Some(note) = shared.break_note(path).await
+    {
+        notes.send(Command::NoteBreak(note));
+    }
+    answer
+}
+
+/// Reads a lock whose lease was broken, and the note beside it if that is asked for; all of it is left to its task.
+async fn look(
+    shared: &Shared,
+    path: &LockPath,
+    notes: &Inbox,
+    note: bool,
+    timeout: Duration,
+) -> Result<Look, Failure> {
+    let reading = shared.limited(Urgency::Lease, timeout, shared.store.read_record(path));
+    let (read, note) = if note {
+        let note = limited(timeout, shared.store.read_break_note(path));
+        let (read, note) = tokio::join!(reading, note);
+        // Without its note a break counts as somebody else's: that is for the store to say, and not for its silence.
+        (read, note.map_err(|error| failure(&error))?)
+    } else {
+        (reading.await, None)
+    };
+    let read = shared.answer(gone(read))?;
+    let breaking = read.lease == LeaseState::Breaking;
+    let seen = note
+        .as_ref()
+        .map(|note| NoteSeen { token: note.token, runs_out: note.period == BreakPeriod::RunOut });
+    if let Some(note) = note {
+        notes.send(Command::NoteBreak(note));
+    }
+    Ok(Look { stored: stored(read), breaking, note: seen })
 }
 
 /// Runs a call in a task of its own: a caller that goes away must not cut a request in the middle (S6).

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Coordinator;
+use super::error::CallError;
 use super::readiness::StoreStatus;
 use super::records::CHECK_INTERVAL;
 use super::registry::Registry;
-use super::request::CallError;
 use super::task::Command;
 use crate::hold::{StoreFailure, StoreFailureKind};
 use crate::time::Instant;

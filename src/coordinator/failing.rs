@@ -4,9 +4,10 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 
-use super::observe::{AcquireResult, Observation};
+use super::error::CallError;
+use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::Ended;
-use super::request::{CallError, HoldEvent};
+use super::request::HoldEvent;
 use super::task::{Command, Commands, Task};
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 
@@ -62,7 +63,8 @@ impl Task {
             let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
             caller.sink.event(lost);
             let held = now.saturating_since(granted);
-            observations.push(Observation::HoldEnded { lost: Some(reason), held: Some(held) });
+            observations
+                .push(Observation::HoldEnded { end: HoldEnd::Lost(reason), held: Some(held) });
         }
         registry.retire(&self.path, memory);
         registry.changed(&self.path);

@@ -8,16 +8,22 @@ mod caller;
 mod calls;
 mod drain;
 mod entropy;
+mod error;
 mod failing;
+mod following;
+mod here;
+mod merged;
 mod names;
 mod observe;
 mod pacing;
+mod page_token;
 mod readiness;
 mod records;
 mod registry;
 mod repeats;
 mod request;
 mod resume_token;
+mod saves;
 mod suspicion;
 mod task;
 mod tell;
@@ -32,22 +38,26 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
+pub use error::CallError;
+pub use following::{Filter, LocksEvent, LocksWatch};
 pub use names::Host;
-pub use observe::{AcquireResult, NoObserver, Observation, Observer, RenewalFailure};
+pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
-pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage};
+pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
-    BreakResult, BusyAnswer, CallError, Extended, Gauges, Grant, HoldEvent, HoldRequest,
-    KeyRequest, LockRecord, LockSelector, LockState, Outcome, Released, ResumeRequest, Target,
-    TokenStatus, Validity,
+    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldEvent,
+    HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome,
+    Released, ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
+pub use saves::{CheckpointOutcome, Saved};
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use pacing::Gate;
+use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use task::{Command, HoldCall};
@@ -96,6 +106,7 @@ struct Shared {
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
+    pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
 }
@@ -130,6 +141,7 @@ impl Coordinator {
             settings,
             registry: Mutex::default(),
             readiness: Readiness::default(),
+            pages: PageTokens::new(),
             draining: watch::Sender::new(false),
             callers: AtomicU64::new(0),
         };
@@ -201,35 +213,6 @@ impl Coordinator {
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
     }
 
-    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13). `generation` is the
-    /// newest that the caller was answered with, if it knows it (S16).
-    ///
-    /// # Errors
-    /// When this sidecar never had a hold with the lease id, or forgot it.
-    pub async fn release(
-        &self,
-        lease_id: LeaseId,
-        generation: Option<u64>,
-    ) -> Result<Released, CallError> {
-        let before = |registry: &Registry| {
-            let ended = registry.ended(lease_id, generation);
-            ended.map(released_before).ok_or_else(|| registry.unknown_lease())
-        };
-        let (reply, answer) = oneshot::channel();
-        {
-            let registry = self.shared.registry();
-            let Some(entry) = registry.hold(lease_id) else {
-                return before(&registry);
-            };
-            let command = Command::Release(HoldCall { lease_id, generation }, reply);
-            if registry.send(&entry.path, command).is_err() {
-                return Err(registry.unknown_lease());
-            }
-        }
-        // The task failed under it: its holds are lost.
-        answer.await.or_else(|_| before(&self.shared.registry()))
-    }
-
     /// Sets a new `max_hold`, counted from now (S11).
     ///
     /// # Errors
@@ -244,7 +227,7 @@ impl Coordinator {
         self.ask(call, |reply| Command::Extend(call, max_hold, reply)).await
     }
 
-    /// Resets the progress timeout (S11), or with `validity_only` resets nothing; answers with the validity (S21).
+    /// Resets the progress timeout (S11); answers with the validity (S21).
     ///
     /// # Errors
     /// When the hold is over, or never was.
@@ -252,10 +235,9 @@ impl Coordinator {
         &self,
         lease_id: LeaseId,
         generation: Option<u64>,
-        validity_only: bool,
     ) -> Result<Validity, CallError> {
         let call = HoldCall { lease_id, generation };
-        self.ask(call, |reply| Command::ReportProgress(call, validity_only, reply)).await
+        self.ask(call, |reply| Command::ReportProgress(call, reply)).await
     }
 
     /// Numbers for gauges.
@@ -363,10 +345,13 @@ impl Shared {
     }
 
     fn validity(&self, valid_until: Instant) -> Validity {
-        Validity {
-            valid_until: self.clock.boot_reading(valid_until),
-            valid_for: valid_until.saturating_since(self.clock.now()),
-        }
+        let Deadline { at, after } = self.deadline(valid_until);
+        Validity { valid_until: at, valid_for: after }
+    }
+
+    fn deadline(&self, at: Instant) -> Deadline {
+        let after = at.saturating_since(self.clock.now());
+        Deadline { at: self.clock.boot_reading(at), after }
     }
 }
 

@@ -1,6 +1,8 @@
 //! From what a caller asks for to the lock's path.
 
-use super::request::{CallError, KeyRequest, LockSelector, Target};
+use super::error::CallError;
+use super::records::Under;
+use super::request::{KeyRequest, LockSelector, Target};
 use super::{Coordinator, Shared};
 use crate::lock::{HostId, HostType, LockPath, Namespace};
 
@@ -28,6 +30,15 @@ impl Coordinator {
     /// When the key has no path in the layout, or overrides are forbidden.
     pub fn resolve(&self, request: &KeyRequest) -> Result<Target, CallError> {
         self.shared.resolve(request)
+    }
+
+    /// What follows the sidecar's namespace in a prefix of lock paths: a host id, or the beginning of one, and perhaps
+    /// the beginning of a lock's name.
+    ///
+    /// # Errors
+    /// When the prefix is not in the namespace.
+    pub fn inside<'prefix>(&self, prefix: &'prefix str) -> Result<&'prefix str, CallError> {
+        self.shared.own_prefix(prefix).map(|(_, inside)| inside)
     }
 
     /// The host that this sidecar serves.
@@ -72,8 +83,22 @@ impl Shared {
         Err(CallError::ForeignPath { path: path.to_string(), container })
     }
 
-    /// The part in the container of a prefix of paths, which must lie in this sidecar's namespace.
-    pub(super) fn own_prefix(&self, prefix: &str) -> Result<String, CallError> {
+    /// What the names in the container begin with, of the locks there.
+    pub(super) fn prefix(&self, under: &Under) -> Result<String, CallError> {
+        let host = &self.settings.host;
+        match under {
+            Under::OwnHostId => Ok(host.namespace.host_prefix(&host.host_id)),
+            Under::HostId(host_id) => Ok(host.namespace.host_prefix(host_id)),
+            Under::Prefix(prefix) => Ok(self.own_prefix(prefix)?.0),
+        }
+    }
+
+    /// A prefix of paths, which must lie in this sidecar's namespace: its part in the container, and what follows the
+    /// namespace in it.
+    pub(super) fn own_prefix<'prefix>(
+        &self,
+        prefix: &'prefix str,
+    ) -> Result<(String, &'prefix str), CallError> {
         let namespace = &self.settings.host.namespace;
         let mut own = format!("{}/", namespace.container);
         let in_container = prefix.strip_prefix(&own);
@@ -82,8 +107,8 @@ impl Shared {
             own.push('/');
         }
         in_container
-            .filter(|_| prefix.starts_with(&own))
-            .map(str::to_owned)
+            .zip(prefix.strip_prefix(&own))
+            .map(|(in_container, inside)| (in_container.to_owned(), inside))
             .ok_or(CallError::ForeignPrefix { own })
     }
 }

@@ -24,8 +24,8 @@ pub enum Observation {
     },
     /// A hold ended.
     HoldEnded {
-        /// None if it was released.
-        lost: Option<LossReason>,
+        /// How.
+        end: HoldEnd,
         /// From the grant to the end; none if it was never held here, because resuming it failed (S16).
         held: Option<Duration>,
     },
@@ -51,6 +51,32 @@ pub enum Observation {
         /// Which.
         source: SignSource,
     },
+}
+
+/// How a hold ended here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldEnd {
+    /// It was released.
+    Released,
+    /// It was lost.
+    Lost(LossReason),
+    /// It was left to the replacement of this sidecar, or to expire (S15).
+    HandedOver,
+    /// Its client has resumed it at another sidecar (S16).
+    ResumedElsewhere,
+}
+
+impl HoldEnd {
+    /// A stable name, for metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::Lost(_) => "lost",
+            Self::HandedOver => "handed_over",
+            Self::ResumedElsewhere => "resumed_elsewhere",
+        }
+    }
 }
 
 /// How an acquire ended.

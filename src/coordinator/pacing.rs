@@ -318,15 +318,15 @@ impl Gate {
         Pace { waiting: queue.waiting.len(), rate }
     }
 
-    /// Lets those that wait go, at the budget's rate, until nobody waits.
+    /// Sends what waits, at the rate of the budget, until nobody waits.
     async fn serve(self) {
-        while let Some(nap) = self.let_go() {
+        while let Some(nap) = self.send_waiting() {
             tokio::time::sleep(nap).await;
         }
     }
 
     /// Sends those that the budget allows; how long until there is more, if somebody still waits.
-    fn let_go(&self) -> Option<Duration> {
+    fn send_waiting(&self) -> Option<Duration> {
         let now = self.inner.clock.now();
         let mut queue = self.queue();
         while !queue.waiting.is_empty() && queue.budget.take(now) {

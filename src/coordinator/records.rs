@@ -2,27 +2,36 @@
 
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
 
-use super::request::{
-    BreakResult, CallError, LocalView, LockRecord, LockSelector, LockState, TokenStatus,
-};
+use super::error::CallError;
+use super::request::{BreakResult, LocalView, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, LockPath, Record};
+use crate::lock::{FencingToken, HostId, Labels, LockPath, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
+
+/// Where locks are.
+#[derive(Clone, Debug)]
+pub enum Under {
+    /// Those of this sidecar's host id.
+    OwnHostId,
+    /// Those of this host id.
+    HostId(HostId),
+    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
+    Prefix(String),
+}
 
 /// Which locks to list.
 #[derive(Clone, Debug)]
 pub struct ListRequest {
-    /// Those of this host id; of this sidecar's if neither is given.
-    pub host_id: Option<HostId>,
-    /// Those whose paths begin with this, which must lie in this sidecar's namespace.
-    pub prefix: Option<String>,
-    /// Only those that somebody holds.
-    pub held_only: bool,
+    /// Where.
+    pub under: Under,
+    /// Only those in one of these states; all if there are none.
+    pub states: Vec<LockState>,
+    /// Only those whose record has all of these labels.
+    pub labels: Labels,
     /// Records a page has at the most, 1 to 1,000.
     pub page_size: usize,
     /// Where the page before ended.
@@ -49,6 +58,8 @@ pub struct BreakRequest {
     pub reason: String,
     /// Who, for people; this sidecar's default holder if none.
     pub by: Option<String>,
+    /// Who asked, as far as the sidecar knows: for the log.
+    pub caller: String,
 }
 
 impl Coordinator {
@@ -61,37 +72,44 @@ impl Coordinator {
         self.shared.record(&path).await
     }
 
-    /// A page of the locks in the store.
+    /// A page of those locks in the store that are `visible`. Looks at a bounded number of the store's pages: where none
+    /// of their locks is visible, the page is empty and has a token.
     ///
     /// # Errors
-    /// When the store cannot be asked.
-    pub async fn list(&self, request: ListRequest) -> Result<RecordPage, CallError> {
+    /// When the store cannot be asked, or the page token is not of this listing of this process.
+    pub async fn list(
+        &self,
+        request: ListRequest,
+        visible: impl Fn(&LockRecord) -> bool + Send + Sync,
+    ) -> Result<RecordPage, CallError> {
         let namespace = &self.shared.settings.host.namespace;
-        let prefix = match &request.prefix {
-            Some(prefix) => self.shared.own_prefix(prefix)?,
-            None => {
-                let host_id = request.host_id.as_ref().unwrap_or_else(|| &self.host().host_id);
-                namespace.host_prefix(host_id)
+        let prefix = self.shared.prefix(&request.under)?;
+        let place = match &request.page_token {
+            Some(token) => {
+                Some(self.shared.pages.open(&prefix, token).ok_or(CallError::PageToken)?)
             }
+            None => None,
         };
-        let list = List {
+        let mut list = List {
             container: namespace.container.clone(),
-            prefix: prefix.clone(),
-            continuation: request.page_token.map(|token| read_page(&prefix, &token)).transpose()?,
+            prefix,
+            continuation: place,
             limit: request.page_size,
         };
-        let listing = self.shared.asked(PATIENCE, self.shared.store.list(list)).await;
-        let listing = listing.map_err(|error| store_error(&error))?;
-        let mut records = Vec::with_capacity(listing.locks.len());
-        for (path, stored) in listing.locks {
-            let view = self.shared.look(&path).await;
-            let record = self.shared.merged(&path, Some(stored), view.as_ref(), None);
-            let held = matches!(record.state, LockState::Held | LockState::Breaking);
-            if held || !request.held_only {
-                records.push(record);
+        let mut records = Vec::new();
+        for _ in 0..STORE_PAGES {
+            let (page, next) = self.shared.page(list.clone()).await?;
+            list.continuation = next;
+            records = page;
+            records.retain(|record| {
+                let in_state = request.states.is_empty() || request.states.contains(&record.state);
+                in_state && record.has_labels(&request.labels) && visible(record)
+            });
+            if !records.is_empty() || list.continuation.is_none() {
+                break;
             }
         }
-        let next = listing.continuation.map(|next| page_token(&prefix, &next));
+        let next = list.continuation.map(|next| self.shared.pages.seal(&list.prefix, &next));
         Ok(RecordPage { records, next_page_token: next })
     }
 
@@ -138,16 +156,22 @@ impl Coordinator {
         let path = self.shared.select(&request.lock)?;
         let token = self.shared.record(&path).await?.record.token;
         let note = BreakNote {
+            period: request.period,
             reason: request.reason,
             by: request.by.unwrap_or_else(|| self.shared.settings.holder.clone()),
             token,
             at: self.shared.clock.wall(),
         };
-        let breaking = self.shared.store.break_lease(&path, request.period, note.clone());
+        let breaking = self.shared.store.break_lease(&path, note.clone(), None);
         let broken = self.shared.asked(PATIENCE, breaking).await;
         match broken {
             Ok(broken) => {
-                tracing::warn!(lock = %path, reason = %calls::note_text(&note), "lock broken by an operator");
+                tracing::warn!(
+                    lock = %path,
+                    reason = %calls::note_text(&note),
+                    caller = %request.caller,
+                    "lock broken by an operator"
+                );
                 let registry = self.shared.registry();
                 let _ = registry.send(&path, Command::Broken(note));
                 registry.changed(&path);
@@ -164,39 +188,35 @@ impl Coordinator {
     }
 }
 
-/// Where the next page of a listing begins, with a sign of the listing that it is good for.
-fn page_token(prefix: &str, continuation: &str) -> String {
-    format!("{}.{continuation}", listing_sign(prefix))
-}
-
-/// The store's part of a page token that was handed out for this listing.
-fn read_page(prefix: &str, token: &str) -> Result<String, CallError> {
-    match token.split_once('.') {
-        Some((sign, continuation)) if sign == listing_sign(prefix) => Ok(continuation.to_owned()),
-        Some(_) | None => Err(CallError::PageToken),
-    }
-}
-
-fn listing_sign(prefix: &str) -> String {
-    let digest = Sha256::digest(prefix.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A lock that is followed.
 #[derive(Debug)]
 pub struct LockWatch {
     coordinator: Coordinator,
     path: LockPath,
     changes: tokio::sync::watch::Receiver<u64>,
-    last: Option<Seen>,
+    last: Option<LockRecord>,
 }
 
-/// What a change is a change of.
-#[derive(Clone, Debug, PartialEq)]
-struct Seen {
-    state: LockState,
-    record: Record,
-    held_here: bool,
+impl LockRecord {
+    /// Whether its record has all of these labels, with the same values.
+    #[must_use]
+    pub fn has_labels(&self, wanted: &Labels) -> bool {
+        let labels = self.record.labels.as_map();
+        wanted.as_map().iter().all(|(key, value)| labels.get(key) == Some(value))
+    }
+
+    /// Whether a watcher need not be told of the other, having seen this one: what it would show is the same, whether
+    /// it is known from here or from the store.
+    pub(super) fn shows_the_same(&self, other: &Self) -> bool {
+        fn seen(lock: &LockRecord) -> impl PartialEq {
+            let record = &lock.record;
+            let holder = (&record.holder, &record.host_type, record.labels.as_map());
+            let grant = (record.token, record.acquired_at, record.resting_until.is_some());
+            let key = (&record.function, &record.scope, &record.mode);
+            (lock.state, lock.held_here, holder, grant, key)
+        }
+        seen(self) == seen(other)
+    }
 }
 
 impl LockWatch {
@@ -208,13 +228,8 @@ impl LockWatch {
         loop {
             self.changes.mark_unchanged();
             let record = self.coordinator.shared.record(&self.path).await?;
-            let seen = Seen {
-                state: record.state,
-                record: record.record.clone(),
-                held_here: record.held_here,
-            };
-            if self.last.as_ref() != Some(&seen) {
-                self.last = Some(seen);
+            if !self.last.as_ref().is_some_and(|last| last.shows_the_same(&record)) {
+                self.last = Some(record.clone());
                 return Ok(record);
             }
             let cap = self.coordinator.shared.settings.hold.poll_cap;
@@ -225,8 +240,20 @@ impl LockWatch {
 }
 
 impl Shared {
+    /// A page of the store, and where the next one begins.
+    async fn page(&self, list: List) -> Result<(Vec<LockRecord>, Option<String>), CallError> {
+        let listing = self.asked(PATIENCE, self.store.list(list)).await;
+        let listing = listing.map_err(|error| store_error(&error))?;
+        let mut records = Vec::with_capacity(listing.locks.len());
+        for (path, stored) in listing.locks {
+            let view = self.look(&path).await;
+            records.push(self.merged(&path, Some(stored), view.as_ref(), None));
+        }
+        Ok((records, listing.continuation))
+    }
+
     /// What is known of the lock: from here if it is held here, else from the store.
-    async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
+    pub(super) async fn record(&self, path: &LockPath) -> Result<LockRecord, CallError> {
         let view = self.look(path).await;
         if view.as_ref().is_some_and(|view| view.active || view.resting) {
             return Ok(self.merged(path, None, view.as_ref(), None));
@@ -249,7 +276,7 @@ impl Shared {
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
     }
 
-    async fn look(&self, path: &LockPath) -> Option<LocalView> {
+    pub(super) async fn look(&self, path: &LockPath) -> Option<LocalView> {
         let (reply, answer) = oneshot::channel();
         self.registry().send(path, Command::Look(reply)).ok()?;
         answer.await.ok()
@@ -262,14 +289,14 @@ impl Shared {
     }
 
     /// One record from what the store has and what is known here.
-    fn merged(
+    pub(super) fn merged(
         &self,
         path: &LockPath,
         stored: Option<StoredLock>,
         view: Option<&LocalView>,
         note: Option<BreakNote>,
     ) -> LockRecord {
-        let mut record = merged(path, stored, view, note);
+        let mut record = super::merged::merged(path, stored, view, note);
         let held = matches!(record.state, LockState::Held | LockState::Breaking);
         record.holder_is_last_recorded = held && self.holder_is_last_recorded(record.held_here);
         record
@@ -294,70 +321,15 @@ impl Shared {
     }
 }
 
-/// One record from what the store has and what is known here.
-fn merged(
-    path: &LockPath,
-    stored: Option<StoredLock>,
-    view: Option<&LocalView>,
-    note: Option<BreakNote>,
-) -> LockRecord {
-    let waiters_here = view.map_or(0, |view| view.waiters);
-    let here = view.filter(|view| view.active || view.resting);
-    let written_at = stored.as_ref().map(|stored| stored.written_at);
-    if let Some(view) = here
-        && let Some(record) = &view.record
-    {
-        return LockRecord {
-            path: path.clone(),
-            state: if view.resting { LockState::Resting } else { LockState::Held },
-            record: record.clone(),
-            written_at,
-            waiters_here,
-            held_here: view.active,
-            break_note: None,
-            holder_is_last_recorded: false,
-        };
-    }
-    let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
-    let state = stored.as_ref().map_or(LockState::Available, |stored| {
-        let resting = record
-            .as_ref()
-            .and_then(|record| record.resting_until)
-            .is_some_and(|until| until > stored.time);
-        match stored.lease {
-            LeaseState::Leased => LockState::Held,
-            LeaseState::Breaking => LockState::Breaking,
-            LeaseState::Available | LeaseState::Broken | LeaseState::Expired if resting => {
-                LockState::Resting
-            }
-            LeaseState::Available | LeaseState::Broken | LeaseState::Expired => {
-                LockState::Available
-            }
-        }
-    });
-    let record = record.unwrap_or_default();
-    // A note about an earlier grant says nothing about this one.
-    let break_note = note.filter(|note| {
-        note.token.map(FencingToken::epoch) == record.token.map(FencingToken::epoch)
-    });
-    LockRecord {
-        path: path.clone(),
-        state,
-        record,
-        written_at,
-        waiters_here,
-        held_here: false,
-        break_note,
-        holder_is_last_recorded: false,
-    }
-}
-
 pub(super) fn store_error(error: &StoreError) -> CallError {
     CallError::StoreFailure(calls::store_failure(error))
 }
 
+/// Pages of the store that one call for a page of locks looks at, at the most.
+const STORE_PAGES: usize = 10;
+
 /// How long a call about records waits for the store.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Looks again at a store that is not ready after this long (S18).
 pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(5);

@@ -3,10 +3,13 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
+use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::request::{CallError, Gauges};
+use super::error::CallError;
+use super::following::Followed;
+use super::request::Gauges;
 use super::task::{Command, Inbox};
 use crate::hold::{CallerId, LossReason, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath};
@@ -40,6 +43,8 @@ pub(super) struct Registry {
     ended: Remembered<LeaseId, (Ended, u64)>,
     memories: Remembered<LockPath, Memory>,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
+    /// By what the names in the container begin with.
+    followed: HashMap<String, Arc<Followed>>,
     collided: HashSet<LockPath>,
     waiters: usize,
     draining: bool,
@@ -193,9 +198,47 @@ impl Registry {
         self.watchers.entry(path.clone()).or_insert_with(|| watch::channel(0).0).subscribe()
     }
 
+    /// Those who follow the locks under `prefix`, and whether there were none.
+    pub(super) fn follow(&mut self, prefix: &str) -> (Arc<Followed>, bool) {
+        if let Some(followed) = self.followed.get(prefix) {
+            return (Arc::clone(followed), false);
+        }
+        let followed = Arc::<Followed>::default();
+        self.followed.insert(prefix.to_owned(), Arc::clone(&followed));
+        (followed, true)
+    }
+
+    /// Nobody can follow the locks under `prefix` by what was kept until now.
+    pub(super) fn unfollow(&mut self, prefix: &str) {
+        self.followed.remove(prefix);
+    }
+
+    /// Whether somebody still follows the locks under `prefix`; if not, whoever comes begins anew.
+    pub(super) fn keeps_following(&mut self, prefix: &str) -> bool {
+        let goes_on = self.followed.get(prefix).is_some_and(|followed| followed.has_followers());
+        if !goes_on {
+            self.unfollow(prefix);
+        }
+        goes_on
+    }
+
     pub(super) fn changed(&self, path: &LockPath) {
+        self.tell_watchers(path, false);
+    }
+
+    /// The same, and nobody holds the lock unless it was handed on here.
+    pub(super) fn released(&self, path: &LockPath) {
+        self.tell_watchers(path, true);
+    }
+
+    fn tell_watchers(&self, path: &LockPath, released: bool) {
         if let Some(sender) = self.watchers.get(path) {
             sender.send_modify(|changes| *changes += 1);
+        }
+        for (prefix, followed) in &self.followed {
+            if path.name().starts_with(prefix) {
+                followed.note(path, released);
+            }
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
+use super::error::CallError;
+use crate::hold::{LossReason, StoreFailureKind};
 use crate::lock::{
-    FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, PathError, Record,
+    Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Record,
 };
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};
@@ -29,6 +30,9 @@ pub enum LockSelector {
     Path(LockPath),
 }
 
+/// The wait of a caller that waits as long as it stays: an instant that is this far ahead never comes.
+pub const WAIT_WITHOUT_END: Duration = Duration::MAX;
+
 /// Asks for a hold. Limits were checked when it was made (S19).
 #[derive(Clone, Debug)]
 pub struct HoldRequest {
@@ -36,7 +40,7 @@ pub struct HoldRequest {
     pub key: KeyRequest,
     /// D, 15 to 60 s; the sidecar's default if none.
     pub lease_duration: Option<Duration>,
-    /// How long to wait; zero is one try (S12).
+    /// How long to wait; zero is one try, [`WAIT_WITHOUT_END`] as long as the caller stays (S12).
     pub wait: Duration,
     /// The longest hold (S11).
     pub max_hold: Option<Duration>,
@@ -76,6 +80,15 @@ pub struct Validity {
     pub valid_for: Duration,
 }
 
+/// A moment that lies ahead, as it is told (S11, S21).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// The moment, on this machine's boot clock.
+    pub at: BootReading,
+    /// The duration from now to it.
+    pub after: Duration,
+}
+
 /// A caller holds the lock.
 #[derive(Clone, Debug)]
 pub struct Grant {
@@ -97,6 +110,44 @@ pub struct Grant {
     pub acquired_at: UnixMillis,
     /// The end of the validity by the wall clock, for people and never a base for decisions.
     pub expires_at: UnixMillis,
+    /// When `max_hold` ends; none without a limit (S11).
+    pub max_hold_ends: Option<Deadline>,
+    /// The lock's checkpoint, as the last holder left it (S25).
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A hold that is not over, as this sidecar knows it.
+#[derive(Clone, Debug)]
+pub struct HeldLock {
+    /// Until when its holder may act.
+    pub validity: Validity,
+    /// What it is doing.
+    pub state: HoldState,
+    /// When `max_hold` ends; none without a limit (S11).
+    pub max_hold_ends: Option<Deadline>,
+    /// When it is lost without a report of progress; none if that is not watched (S11).
+    pub progress_due: Option<Deadline>,
+    /// The lock.
+    pub path: LockPath,
+    /// The token (S5).
+    pub token: FencingToken,
+    /// How often the hold was resumed, from 1 (S16).
+    pub generation: u64,
+    /// Who broke the lock and why, if it was revoked (S22).
+    pub break_note: Option<BreakNote>,
+}
+
+/// What a hold is doing that is not over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldState {
+    /// It is held and renewed.
+    Held,
+    /// Renewals fail (S9).
+    AtRisk,
+    /// The lease was broken and runs out (S22).
+    Revoked,
+    /// Its stream broke, and was not resumed yet (S14, S16).
+    Disconnected,
 }
 
 /// A hold has a new bound (S11).
@@ -106,6 +157,8 @@ pub struct Extended {
     pub validity: Validity,
     /// Replaces the one of the grant: what bounds the hold is in the newest (S16). Empty for a unary hold.
     pub resume_token: String,
+    /// When `max_hold` ends now; none if the hold has no such limit any more.
+    pub max_hold_ends: Option<Deadline>,
 }
 
 /// Somebody else holds the lock.
@@ -155,6 +208,13 @@ pub enum HoldEvent {
     },
     /// Renewals work again (S9).
     Recovered(Validity),
+    /// The lease was broken and runs out: the holder has until then to finish (S22).
+    Revoked {
+        /// The validity that it has; its end is the deadline.
+        validity: Validity,
+        /// Who broke the lock and why.
+        break_note: Option<BreakNote>,
+    },
     /// The sidecar shuts down; the hold ends after this time at the latest (S15).
     Draining {
         /// The time left.
@@ -187,6 +247,7 @@ impl HoldEvent {
             | Self::Extended(_)
             | Self::AtRisk { .. }
             | Self::Recovered(_)
+            | Self::Revoked { .. }
             | Self::Draining { .. } => false,
         }
     }
@@ -243,6 +304,19 @@ pub struct LockRecord {
     pub break_note: Option<BreakNote>,
     /// Whether somebody who leaves no record may hold the lock now, so that the record's holder is only the last recorded.
     pub holder_is_last_recorded: bool,
+    /// The lease, if the lock is held through this sidecar.
+    pub lease: Option<LeaseHere>,
+    /// Its checkpoint (S23).
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// The lease of a lock that is held through this sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseHere {
+    /// D.
+    pub duration: Duration,
+    /// When it was acquired or renewed last, by the store's clock.
+    pub renewed_at: UnixMillis,
 }
 
 /// How a presented token compares with a lock's newest.
@@ -254,83 +328,6 @@ pub enum TokenStatus {
     Stale,
     /// It is newer than any that is known here.
     Unknown,
-}
-
-/// Why a call was not served.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum CallError {
-    /// The store, or the sidecar's state, does not allow it.
-    #[error("{}", .0.message)]
-    StoreFailure(StoreFailure),
-    /// The key has no path in this layout.
-    #[error(transparent)]
-    Path(#[from] PathError),
-    /// The operator forbids overriding the host id.
-    #[error(
-        "this sidecar does not allow host_id and host_type in a request (host_id.allow_override is false)"
-    )]
-    OverrideForbidden,
-    /// The host type gives no host id.
-    #[error("{0}")]
-    HostType(String),
-    /// The path is not under this sidecar's container.
-    #[error("the lock path {path} is not in this sidecar's container {container}")]
-    ForeignPath {
-        /// The path.
-        path: String,
-        /// The container.
-        container: String,
-    },
-    /// The prefix is not under this sidecar's container.
-    #[error("must begin with {own}, where this sidecar's locks are")]
-    ForeignPrefix {
-        /// Container, slash, and the configured prefix.
-        own: String,
-    },
-    /// As many holds as configured.
-    #[error("this sidecar has {limit} holds, which is its limit (limits.holds)")]
-    TooManyHolds {
-        /// The limit.
-        limit: usize,
-    },
-    /// As many waiting callers as configured.
-    #[error("{limit} callers wait at this sidecar, which is its limit (limits.waiters)")]
-    TooManyWaiters {
-        /// The limit.
-        limit: usize,
-    },
-    /// The lease id is not of a hold of this sidecar.
-    #[error(
-        "no hold of this sidecar has this lease id; it may have ended long ago, or before a restart"
-    )]
-    UnknownLease,
-    /// The hold is over.
-    #[error("the hold is lost: {}", .reason.as_str())]
-    HoldLost {
-        /// Why.
-        reason: LossReason,
-    },
-    /// The hold was released.
-    #[error("the hold was released")]
-    HoldReleased,
-    /// Breaking locks is off.
-    #[error("breaking locks is not enabled at this sidecar (admin.allow_break is false)")]
-    BreakNotEnabled,
-    /// A repeated call took this one's place.
-    #[error("a later call with the same request_id, or a resume, has taken the place of this one")]
-    Superseded,
-    /// The resume token is not one of ours.
-    #[error("the resume token cannot be read; give it exactly as it was granted")]
-    ResumeToken,
-    /// The page token is not one of ours.
-    #[error("the page token cannot be read; give it exactly as the page before had it")]
-    PageToken,
-    /// The lock does not exist.
-    #[error("the lock {path} does not exist")]
-    NoSuchLock {
-        /// Its path.
-        path: LockPath,
-    },
 }
 
 /// What a client that resumes says of its hold.
@@ -364,9 +361,23 @@ pub(super) struct LocalView {
     pub(super) record: Option<Record>,
     pub(super) active: bool,
     pub(super) resting: bool,
+    /// The lease was broken and runs out, with the note of that (S22).
+    pub(super) revoked: Option<Option<BreakNote>>,
+    /// The lease, while somebody holds the lock.
+    pub(super) lease: Option<LeaseHere>,
+    pub(super) checkpoint: Option<Checkpoint>,
     pub(super) waiters: usize,
     /// The greatest token seen or granted here.
     pub(super) highest: Option<FencingToken>,
+}
+
+/// How many there may be at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Holds.
+    pub holds: usize,
+    /// Waiting callers.
+    pub waiters: usize,
 }
 
 /// What becomes known to watchers of one process: numbers for gauges.

@@ -8,7 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
-use super::request::{CallError, ResumeRequest};
+use super::error::CallError;
+use super::request::ResumeRequest;
 use crate::hold::{Resume, StoreBounds, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Record};
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
@@ -139,7 +140,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
     if !content.auto_renew {
         // One lease duration and no more: the renewal that resumes adds nothing (S11).
         let rest = believed_until.saturating_since(now);
-        max_hold = Some(max_hold.map_or(rest, |span| span.min(rest)));
+        max_hold = Some(max_hold.map_or(rest, |duration| duration.min(rest)));
     }
     let record = Record {
         token: FencingToken::from_u64(content.token),
@@ -194,6 +195,6 @@ fn believed_until(
     })
 }
 
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

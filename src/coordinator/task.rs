@@ -9,12 +9,14 @@ use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
+use super::error::CallError;
 use super::repeats::{Departure, Repeatable};
-use super::request::{CallError, Extended, LocalView, Released, Validity};
+use super::request::{Extended, HeldLock, LocalView, Released, Validity};
+use super::saves::{SaveCall, Saves};
 use super::{Shared, calls, failing};
 use crate::hold::{CallerId, Event, Hold, Memory, StoreFailure, StoreFailureKind};
-use crate::lock::{FencingToken, LeaseId, LockPath};
-use crate::store::BreakNote;
+use crate::lock::{LeaseId, LockPath};
+use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
 
 /// A sleep is never longer than this while a lease is held: the machine's timers stop while it sleeps (S3).
@@ -41,12 +43,14 @@ pub(super) enum Command {
     Arrive(Box<Caller>),
     Resume(Box<Caller>, Box<crate::hold::Resume>),
     Leave(CallerId),
-    FallSilent(CallerId),
+    Disconnected(CallerId),
     /// A repeatable call has its answer.
     Confirm(CallerId),
-    Release(HoldCall, oneshot::Sender<Released>),
+    Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
+    Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
     Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
-    ReportProgress(HoldCall, bool, oneshot::Sender<Result<Validity, CallError>>),
+    ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
+    GetHold(HoldCall, oneshot::Sender<Result<HeldLock, CallError>>),
     /// A pause is suspected that the clock did not count (S3).
     SuspectPause,
     Look(oneshot::Sender<LocalView>),
@@ -79,6 +83,7 @@ pub(super) struct Task {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
     pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
+    pub(super) saves: Saves,
     /// Requests to the store whose answers are to come.
     pub(super) in_flight: usize,
     /// The note of the latest break, until the loss that it is about is told (S17).
@@ -100,6 +105,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         callers: HashMap::new(),
         grants: Repeatable::default(),
         releases: Vec::new(),
+        saves: Saves::default(),
         in_flight: 0,
         break_note: None,
     };
@@ -170,23 +176,25 @@ impl Task {
                 self.feed(Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
-            Some(Command::FallSilent(caller)) => self.disconnected(caller),
+            Some(Command::Disconnected(caller)) => self.disconnected(caller),
             Some(Command::Confirm(caller)) => self.grants.confirm(caller),
-            Some(Command::Release(call, reply)) => self.release(call, reply),
+            Some(Command::Release(call, save, reply)) => self.release(call, save, reply),
+            Some(Command::Save(call, save, reply)) => {
+                let _ = reply.send(self.save(call, save));
+            }
             Some(Command::Extend(call, max_hold, reply)) => {
                 let generation = call.generation;
                 let asked = |caller| Event::ExtendAsked { caller, generation, max_hold };
                 let validity = self.ask(call, asked);
                 let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
             }
-            Some(Command::ReportProgress(call, validity_only, reply)) => {
+            Some(Command::ReportProgress(call, reply)) => {
                 let generation = call.generation;
-                // What time has ended is over, also for who only asks (S4).
-                let asked = |caller| match validity_only {
-                    true => Event::ValidityAsked { caller, generation },
-                    false => Event::ProgressReported { caller, generation },
-                };
+                let asked = |caller| Event::ProgressReported { caller, generation };
                 let _ = reply.send(self.ask(call, asked));
+            }
+            Some(Command::GetHold(call, reply)) => {
+                let _ = reply.send(self.held(call));
             }
             Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
             Some(Command::Look(reply)) => {
@@ -202,7 +210,7 @@ impl Task {
     }
 
     /// Tells the machine what happened, and does what it answers.
-    fn feed(&mut self, event: Event) {
+    pub(super) fn feed(&mut self, event: Event) {
         if self.hold.needs_lease_id() {
             self.hold.supply(self.shared.entropy.lease_id());
         }
@@ -234,10 +242,11 @@ impl Task {
     /// A lease was broken through this sidecar. Whose it was is known by the token that the record had: another's may
     /// have been broken, and the lock acquired here since.
     fn broken(&mut self, note: BreakNote) {
-        let here = self.hold.holding().map(|holding| holding.token.epoch());
-        if here.is_some() && here == note.token.map(FencingToken::epoch) {
+        let here = self.hold.holding().map(|holding| holding.token);
+        if note.is_about(here) {
+            let ends_now = note.period == BreakPeriod::Now;
             self.break_note = Some(note);
-            self.feed(Event::LeaseBroken);
+            self.feed(Event::LeaseBroken { ends_now });
         }
     }
 
@@ -252,11 +261,16 @@ impl Task {
     }
 
     /// Whose hold this is now: a resume may have taken it over since it was looked up.
-    fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
+    pub(super) fn holder(&self, lease_id: LeaseId) -> Option<CallerId> {
         self.shared.registry().hold(lease_id).map(|entry| entry.caller)
     }
 
-    fn release(&mut self, call: HoldCall, reply: oneshot::Sender<Released>) {
+    fn release(
+        &mut self,
+        call: HoldCall,
+        save: Option<SaveCall>,
+        reply: oneshot::Sender<Released>,
+    ) {
         let HoldCall { lease_id, generation } = call;
         let Some(caller) = self.holder(lease_id) else {
             // S16: one that has gone on elsewhere is as if it was never here: dropping the reply says so.
@@ -267,6 +281,10 @@ impl Task {
         };
         let under_way = self.is_releasing(caller);
         self.releases.push((caller, reply));
+        // S26: the save first.
+        if let Some(save) = save {
+            self.save_of(caller, generation, save);
+        }
         if !under_way {
             self.feed(Event::ReleaseAsked { caller, generation });
         }
@@ -277,7 +295,7 @@ impl Task {
     }
 
     /// Asks something of a hold; its validity then.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         call: HoldCall,
         asked: impl FnOnce(CallerId) -> Event,
@@ -292,10 +310,14 @@ impl Task {
     fn extended(&self, lease_id: LeaseId, validity: Validity) -> Extended {
         let caller = self.holder(lease_id).and_then(|caller| self.callers.get(&caller));
         let resume_token = caller.map(|caller| self.resume_token(caller)).unwrap_or_default();
-        Extended { validity, resume_token }
+        let max_hold_ends = caller.and_then(|caller| self.max_hold_ends(caller));
+        Extended { validity, resume_token, max_hold_ends }
     }
 
-    fn validity(&self, HoldCall { lease_id, generation }: HoldCall) -> Result<Validity, CallError> {
+    pub(super) fn validity(
+        &self,
+        HoldCall { lease_id, generation }: HoldCall,
+    ) -> Result<Validity, CallError> {
         let Some(caller) = self.holder(lease_id) else {
             return Err(self.shared.registry().why_over(lease_id, generation));
         };
@@ -322,17 +344,6 @@ impl Task {
         if let Some(entry) = self.shared.registry().hold_mut(lease_id) {
             entry.valid_until = valid_until;
             entry.at_risk = at_risk.unwrap_or(entry.at_risk);
-        }
-    }
-
-    fn view(&self) -> LocalView {
-        let holding = self.hold.holding();
-        LocalView {
-            active: holding.as_ref().is_some_and(|holding| holding.active),
-            resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
-            waiters: self.hold.waiting(),
-            highest: self.hold.highest(),
-            record: holding.map(|holding| self.shared.record_of(&holding)),
         }
     }
 }

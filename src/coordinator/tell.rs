@@ -2,11 +2,10 @@
 //! release.
 
 use super::caller::Caller;
-use super::observe::{AcquireResult, Observation, RenewalFailure};
+use super::error::CallError;
+use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
-use super::request::{
-    BusyAnswer, CallError, Extended, Grant, HoldEvent, LockRecord, LockState, Outcome, Released,
-};
+use super::request::{BusyAnswer, Extended, Grant, HoldEvent, LockState, Outcome, Released};
 use super::task::Task;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, LossReason, StoreFailure};
@@ -47,6 +46,8 @@ impl Task {
                 self.tell_validity(caller, valid_until, HoldEvent::Recovered);
                 self.mark_at_risk(caller, valid_until, false);
             }
+            Action::TellRevoked { caller, valid_until } => self.tell_revoked(caller, valid_until),
+            Action::TellSaved { id, outcome } => self.tell_saved(id, outcome),
             Action::TellDraining { caller, ends } => {
                 let time_left = ends.saturating_since(self.shared.clock.now());
                 self.send_event(caller, HoldEvent::Draining { time_left });
@@ -72,6 +73,7 @@ impl Task {
             // Sent before they come here.
             Action::SendAcquire { .. }
             | Action::SendRead { .. }
+            | Action::SendLook { .. }
             | Action::SendWrite { .. }
             | Action::SendRenew { .. }
             | Action::SendRelease { .. } => {}
@@ -106,8 +108,10 @@ impl Task {
             token: granted.token,
             generation: granted.generation,
             validity: shared.validity(granted.valid_until),
+            checkpoint: granted.checkpoint.clone(),
             acquired_at: granted.acquired_at,
             expires_at: wall + granted.valid_until.saturating_since(now),
+            max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();
@@ -142,6 +146,8 @@ impl Task {
     /// A repeated call gets what the first one got, with the validity of now.
     fn tell_same_grant(&mut self, id: CallerId, holder: CallerId) {
         let grant = self.grants.repeat(holder, id).map(|mut grant| {
+            grant.max_hold_ends =
+                self.callers.get(&holder).and_then(|caller| self.max_hold_ends(caller));
             if let Some(valid_until) = self.hold.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
                 grant.expires_at = self.shared.clock.wall() + grant.validity.valid_for;
@@ -184,8 +190,8 @@ impl Task {
 
     /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
     fn tell_moved(&mut self, id: CallerId) {
-        tracing::info!(lock = %self.path, "a hold has gone on at another sidecar");
-        self.tell_gone(id, &CallError::Superseded);
+        tracing::info!(lock = %self.path, "a hold continues at another sidecar");
+        self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
     }
 
     /// The sidecar ends, and the hold does not: it goes on at the replacement, or its lease runs out (S15, S16).
@@ -193,17 +199,17 @@ impl Task {
         let token = self.callers.get(&id).and_then(|caller| caller.token);
         let token = token.map(FencingToken::value);
         tracing::info!(lock = %self.path, token, "left to the replacement");
-        self.tell_gone(id, &CallError::handed_over());
+        self.tell_gone(id, HoldEnd::HandedOver, &CallError::handed_over());
     }
 
     /// Nothing of a hold is left here, though it may not be over.
-    fn tell_gone(&mut self, id: CallerId, why: &CallError) {
+    fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: &CallError) {
         self.grants.remove(id);
         self.releases.retain(|(caller, _)| *caller != id);
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let now = self.shared.clock.now();
         let held = caller.granted.map(|at| now.saturating_since(at));
-        self.shared.observer.observe(&Observation::HoldEnded { lost: None, held });
+        self.shared.observer.observe(&Observation::HoldEnded { end, held });
         {
             let mut registry = self.shared.registry();
             registry.forget_hold(caller.lease_id, id);
@@ -225,7 +231,9 @@ impl Task {
         let resume_token = resume_token::make(&self.path, caller, self.shared.clock.as_ref());
         self.note_validity(lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
-        self.send_event(id, HoldEvent::Extended(Extended { validity, resume_token }));
+        let max_hold_ends = Some(self.shared.deadline(max_hold_ends));
+        let extended = Extended { validity, resume_token, max_hold_ends };
+        self.send_event(id, HoldEvent::Extended(extended));
     }
 
     pub(super) fn resume_token(&self, caller: &Caller) -> String {
@@ -323,22 +331,25 @@ impl Task {
     fn end_hold(&self, caller: &mut Caller, ended: Ended) {
         let now = self.shared.clock.now();
         let held = caller.granted.map(|at| now.saturating_since(at));
-        let lost = match ended {
-            Ended::Released => None,
-            Ended::Lost(reason) => Some(reason),
+        let end = match ended {
+            Ended::Released => HoldEnd::Released,
+            Ended::Lost(reason) => HoldEnd::Lost(reason),
         };
         let observer = &self.shared.observer;
         if held.is_none() {
             let waited = now.saturating_since(caller.arrived);
             observer.observe(&Observation::Acquire { result: AcquireResult::ResumeLost, waited });
         }
-        observer.observe(&Observation::HoldEnded { lost, held });
+        observer.observe(&Observation::HoldEnded { end, held });
         let mut registry = self.shared.registry();
         if std::mem::take(&mut caller.waits) {
             registry.waiter_gone();
         }
         registry.end_hold(caller.lease_id, caller.id, ended);
-        registry.changed(&self.path);
+        match ended {
+            Ended::Released => registry.released(&self.path),
+            Ended::Lost(_) => registry.changed(&self.path),
+        }
     }
 
     fn answer_releases(&mut self, id: CallerId, released: &Released) {
@@ -351,7 +362,7 @@ impl Task {
         }
     }
 
-    fn send_event(&mut self, id: CallerId, event: HoldEvent) {
+    pub(super) fn send_event(&mut self, id: CallerId, event: HoldEvent) {
         let told = self.callers.get(&id).is_none_or(|caller| caller.sink.event(event));
         if !told {
             // S14: a client that does not read may be paused and not know; it gets no more, and may resume.
@@ -359,7 +370,7 @@ impl Task {
             if let Some(caller) = self.callers.get_mut(&id) {
                 caller.sink = super::caller::Sink::Unary(None);
             }
-            self.inbox.send(super::task::Command::FallSilent(id));
+            self.inbox.send(super::task::Command::Disconnected(id));
         }
     }
 
@@ -371,28 +382,6 @@ impl Task {
                 "two host types share this lock path: if they are not meant to exclude each other, give them \
                  different host ids"
             );
-        }
-    }
-
-    /// What is known here of the lock, without asking the store.
-    fn record_here(&self) -> LockRecord {
-        let holding = self.hold.holding();
-        let record = match (&holding, self.hold.known()) {
-            (Some(holding), _) => self.shared.record_of(holding),
-            (None, Some(known)) => known.record(),
-            (None, None) => crate::lock::Record::default(),
-        };
-        let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
-        let elsewhere = holding.is_none();
-        LockRecord {
-            path: self.path.clone(),
-            state: if resting { LockState::Resting } else { LockState::Held },
-            record,
-            written_at: None,
-            waiters_here: self.hold.waiting(),
-            held_here: holding.is_some_and(|holding| holding.active),
-            break_note: None,
-            holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
         }
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::{proto, status};
 use crate::coordinator::{
-    BreakNote, BreakResult, BusyAnswer, Grant, LockRecord, LockState, LossReason, Released,
-    TokenStatus, Validity,
+    BreakNote, BreakPeriod, BreakResult, BusyAnswer, CheckpointOutcome, Deadline, Grant, HeldLock,
+    HoldRequest, HoldState, LockRecord, LockState, LocksEvent, LossReason, Released,
+    StoreFailureKind, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
-use crate::lock::{FencingToken, LockMode, Namespace};
+use crate::lock::{Checkpoint, FencingToken, LockMode, Namespace};
 use crate::time::{BootReading, UnixMillis};
 
-pub(super) fn grant(grant: Grant) -> proto::Grant {
+pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> proto::Grant {
     proto::Grant {
         lease_id: grant.lease_id.to_string(),
         resume_token: grant.resume_token,
@@ -21,10 +22,33 @@ pub(super) fn grant(grant: Grant) -> proto::Grant {
         acquired_at: Some(timestamp(grant.acquired_at)),
         expires_at: Some(timestamp(grant.expires_at)),
         generation: grant.generation,
+        max_hold_ends: grant.max_hold_ends.map(deadline),
+        understood,
+        permit: 0,
+        checkpoint: grant.checkpoint.map(checkpoint),
     }
 }
 
-pub(super) fn busy(busy: BusyAnswer, namespace: &Namespace) -> proto::Busy {
+/// A checkpoint with its value.
+pub(super) fn checkpoint(checkpoint: Checkpoint) -> proto::Checkpoint {
+    proto::Checkpoint {
+        value: checkpoint.value.as_bytes().to_vec(),
+        version: checkpoint.version,
+        fencing_token: checkpoint.token.value(),
+        saved_at: Some(timestamp(checkpoint.saved_at)),
+    }
+}
+
+/// What is understood of a spec (S37).
+pub(super) fn understood(request: &HoldRequest) -> proto::Understood {
+    proto::Understood { wait_without_end: request.wait == WAIT_WITHOUT_END, permits: 1 }
+}
+
+pub(super) fn busy(
+    busy: BusyAnswer,
+    understood: Option<proto::Understood>,
+    namespace: &Namespace,
+) -> proto::Busy {
     let reason = match busy.record.state {
         LockState::Resting => proto::BusyReason::Resting,
         LockState::Breaking => proto::BusyReason::Breaking,
@@ -32,16 +56,46 @@ pub(super) fn busy(busy: BusyAnswer, namespace: &Namespace) -> proto::Busy {
     };
     proto::Busy {
         record: Some(record(busy.record, namespace)),
-        retry_after: Some(span(busy.retry_after)),
+        retry_after: Some(duration(busy.retry_after)),
         reason: reason.into(),
+        understood,
+        // The one permit, however the lock is held.
+        held_permits: u32::from(reason == proto::BusyReason::Held),
     }
 }
 
+pub(super) fn held_lock(held: HeldLock) -> proto::GetHoldResponse {
+    let state = match held.state {
+        HoldState::Held => proto::HoldState::Held,
+        HoldState::AtRisk => proto::HoldState::AtRisk,
+        HoldState::Revoked => proto::HoldState::Revoked,
+        HoldState::Disconnected => proto::HoldState::Disconnected,
+    };
+    proto::GetHoldResponse {
+        validity: Some(validity(held.validity)),
+        state: state.into(),
+        max_hold_ends: held.max_hold_ends.map(deadline),
+        progress_due: held.progress_due.map(deadline),
+        lock_path: held.path.to_string(),
+        fencing_token: held.token.value(),
+        generation: held.generation,
+        break_note: held.break_note.map(break_note),
+        permit: 0,
+    }
+}
+
+pub(super) fn deadline(deadline: Deadline) -> proto::Deadline {
+    proto::Deadline { at: Some(boot_time(deadline.at)), after: Some(duration(deadline.after)) }
+}
+
+fn boot_time(BootReading { boot_id, since_boot }: BootReading) -> proto::BootTime {
+    proto::BootTime { boot_id, since_boot: Some(duration(since_boot)) }
+}
+
 pub(super) fn validity(validity: Validity) -> proto::Validity {
-    let BootReading { boot_id, since_boot } = validity.valid_until;
     proto::Validity {
-        valid_until: Some(proto::BootTime { boot_id, since_boot: Some(span(since_boot)) }),
-        valid_for: Some(span(validity.valid_for)),
+        valid_until: Some(boot_time(validity.valid_until)),
+        valid_for: Some(duration(validity.valid_for)),
     }
 }
 
@@ -72,7 +126,35 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         held_here: lock.held_here,
         break_note: lock.break_note.map(break_note),
         holder_is_last_recorded: lock.holder_is_last_recorded,
+        lease_duration: lock.lease.map(|lease| duration(lease.duration)),
+        renewed_at: lock.lease.map(|lease| timestamp(lease.renewed_at)),
+        permits: 0,
+        permit: 0,
+        checkpoint: None,
+        checkpoint_version: lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version),
+        checkpoint_size: lock
+            .checkpoint
+            .map(|checkpoint| u32::try_from(checkpoint.value.as_bytes().len()).unwrap_or(u32::MAX)),
     }
+}
+
+/// A record with the value of its checkpoint: never in lists.
+pub(super) fn record_with_checkpoint(lock: LockRecord, namespace: &Namespace) -> proto::LockRecord {
+    let value = lock.checkpoint.clone().map(checkpoint);
+    proto::LockRecord { checkpoint: value, ..record(lock, namespace) }
+}
+
+pub(super) fn locks_event(event: LocksEvent, namespace: &Namespace) -> proto::WatchLocksResponse {
+    use proto::watch_locks_response::Event;
+    let event = match event {
+        LocksEvent::Changed(lock) => Event::Changed(record(*lock, namespace)),
+        LocksEvent::Gone(path) => Event::Gone(path.to_string()),
+        LocksEvent::Listed { locks, at } => Event::Listed(proto::Listed {
+            locks: u32::try_from(locks).unwrap_or(u32::MAX),
+            at: Some(timestamp(at)),
+        }),
+    };
+    proto::WatchLocksResponse { event: Some(event) }
 }
 
 /// The mode as it was stored; an unknown name is a mode of a later version.
@@ -101,11 +183,31 @@ pub(super) fn break_note(note: BreakNote) -> proto::BreakNote {
         broken_by: note.by,
         broken_at: Some(timestamp(note.at)),
         fencing_token: note.token.map(FencingToken::value),
+        mode: match note.period {
+            BreakPeriod::RunOut => proto::BreakMode::RunOut,
+            BreakPeriod::Now => proto::BreakMode::Now,
+        }
+        .into(),
     }
 }
 
-pub(super) fn released(released: &Released) -> proto::ReleaseResult {
+pub(super) fn released(
+    released: &Released,
+    saved: Option<CheckpointOutcome>,
+) -> proto::ReleaseResult {
     use proto::ReleaseOutcome;
+    let (saved, checkpoint_version, checkpoint_detail) = match saved {
+        None => (proto::CheckpointOutcome::Unspecified, 0, String::new()),
+        Some(CheckpointOutcome::Saved { version }) => {
+            (proto::CheckpointOutcome::Saved, version, String::new())
+        }
+        Some(CheckpointOutcome::NotSaved { detail }) => {
+            (proto::CheckpointOutcome::NotSaved, 0, detail)
+        }
+        Some(CheckpointOutcome::Unknown { detail }) => {
+            (proto::CheckpointOutcome::Unknown, 0, detail)
+        }
+    };
     let (outcome, loss, resting) = match released {
         Released::Released => (ReleaseOutcome::Released, None, None),
         Released::Resting { until } => (ReleaseOutcome::Resting, None, Some(*until)),
@@ -116,6 +218,9 @@ pub(super) fn released(released: &Released) -> proto::ReleaseResult {
         outcome: outcome.into(),
         loss_reason: loss.map_or(proto::LossReason::Unspecified, loss_reason).into(),
         resting_until: resting.map(timestamp),
+        checkpoint_outcome: saved.into(),
+        checkpoint_version,
+        checkpoint_detail,
     }
 }
 
@@ -141,17 +246,24 @@ pub(super) const fn token_status(status: TokenStatus) -> proto::TokenStatus {
 
 pub(super) fn broken(broken: BreakResult) -> (proto::BreakOutcome, Option<prost_types::Duration>) {
     match broken {
-        BreakResult::Breaking { free_in } => (proto::BreakOutcome::Breaking, Some(span(free_in))),
+        BreakResult::Breaking { free_in } => {
+            (proto::BreakOutcome::Breaking, Some(duration(free_in)))
+        }
         BreakResult::Broken => (proto::BreakOutcome::Broken, None),
         BreakResult::NotHeld => (proto::BreakOutcome::NotHeld, None),
     }
 }
 
-/// A duration that is too long for proto (292 billion years) is cut to the longest.
-pub(super) fn span(span: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(span)
-        .unwrap_or(prost_types::Duration { seconds: i64::MAX, nanos: 0 })
+/// A duration that is longer than protobuf allows (10,000 years) is cut: some languages refuse to read it.
+pub(super) fn duration(duration: Duration) -> prost_types::Duration {
+    let cut = duration.min(LONGEST);
+    prost_types::Duration {
+        seconds: i64::try_from(cut.as_secs()).unwrap_or_default(),
+        nanos: i32::try_from(cut.subsec_nanos()).unwrap_or_default(),
+    }
 }
+
+const LONGEST: Duration = Duration::from_secs(315_576_000_000);
 
 pub(super) fn timestamp(at: UnixMillis) -> prost_types::Timestamp {
     let nanos = u32::try_from(at.0 % 1_000).unwrap_or_default() * 1_000_000;
@@ -161,7 +273,7 @@ pub(super) fn timestamp(at: UnixMillis) -> prost_types::Timestamp {
     }
 }
 
-/// What fails, as the list at `LeaseService` names it.
-pub(super) fn cause(kind: crate::coordinator::StoreFailureKind) -> String {
-    status::store_failure(kind).1.to_owned()
+/// What fails.
+pub(super) fn cause(kind: StoreFailureKind) -> i32 {
+    status::store_failure(kind).into()
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -215,6 +215,11 @@ impl Loaded {
         let mut config =
             config.with_single_cert(chain, key).map_err(|error| invalid_certificate(&error))?;
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
+        if settings.client_ca.is_some() {
+            // Who resumes a session shows no certificate, and the one that it showed may have expired.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         Ok(Self { version: files.version, config: Arc::new(config), name, not_after })
     }
 }

@@ -13,11 +13,14 @@ use tonic::Request;
 use tonic::transport::server::Connected;
 
 use super::subject::Names;
+use super::tls::Expiry;
 
 /// A byte stream that remembers how it ended.
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     stream: S,
+    /// When the certificate expires that its client has shown.
+    expiry: Option<Expiry>,
     end: End,
 }
 
@@ -41,7 +44,7 @@ pub(super) struct Peer {
     /// The names in the certificate that it showed, on TLS with certificates of clients.
     pub(super) certificate: Option<Arc<Names>>,
     /// Its address, on TCP.
-    address: Option<SocketAddr>,
+    pub(super) address: Option<SocketAddr>,
 }
 
 /// Where the other end of a connection is.
@@ -84,7 +87,7 @@ impl<S> Connection<S> {
     pub(super) fn new(stream: S, origin: Origin) -> Self {
         let close_reason = CloseReason(Arc::new(State::default()));
         let peer = Peer { origin, close_reason, user: None, certificate: None, address: None };
-        Self { stream, end: End { peer, place: None } }
+        Self { stream, expiry: None, end: End { peer, place: None } }
     }
 
     /// The address of the other end.
@@ -101,6 +104,12 @@ impl<S> Connection<S> {
     /// The names in the certificate that the other end showed.
     pub(super) fn with_certificate(mut self, names: Option<Arc<Names>>) -> Self {
         self.end.peer.certificate = names;
+        self
+    }
+
+    /// Serves nothing that comes when the certificate of the other end has expired.
+    pub(super) fn until(mut self, expiry: Option<Expiry>) -> Self {
+        self.expiry = expiry;
         self
     }
 
@@ -126,8 +135,8 @@ impl<S> Connection<S> {
     where
         F: Future<Output = io::Result<T>>,
     {
-        let Self { stream, end } = self;
-        Ok(Connection { stream: wrap(stream).await?, end })
+        let Self { stream, expiry, end } = self;
+        Ok(Connection { stream: wrap(stream).await?, expiry, end })
     }
 
     fn note<T>(&self, result: &io::Result<T>) {
@@ -186,6 +195,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
         let before = buffer.filled().len();
         let had_room = buffer.remaining() > 0;
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        // Not an end that the client made: what it holds is not released (S14). A silent one answers pings.
+        if polled.is_ready() && self.expiry.as_ref().is_some_and(Expiry::is_over) {
+            return Poll::Ready(Err(io::ErrorKind::PermissionDenied.into()));
+        }
         if let Poll::Ready(result) = &polled {
             self.note(result);
             if result.is_ok() && had_room && buffer.filled().len() == before {

@@ -1,21 +1,19 @@
 //! From proto to domain values: the only place that rejects input (S19). All mistakes are named at once.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tonic::Status;
 
-use super::{proto, status};
+use super::proto;
+use super::violations::Violations;
 use crate::coordinator::{
     BreakPeriod, BreakRequest, HoldRequest, KeyRequest, ListRequest, LockSelector,
-    MAX_LEASE_DURATION, MIN_LEASE_DURATION, ResumeRequest,
+    MAX_LEASE_DURATION, MIN_LEASE_DURATION, ResumeRequest, Under,
 };
-use crate::lock::{
-    FencingToken, HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath,
-};
+use crate::lock::{CheckpointValue, FencingToken, Labels, LeaseId};
 use crate::time::BootReading;
 
-/// The limits of requests that are settings.
+/// What of the settings the service needs itself: the limits of requests, and what it says of the sidecar.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest `max_hold` of a unary hold, and of ExtendLease (S14).
@@ -24,6 +22,10 @@ pub struct Limits {
     pub max_hold_default: Duration,
     /// The longest `wait`.
     pub wait_ceiling: Duration,
+    /// The kind of the store, as the configuration names it.
+    pub store: &'static str,
+    /// Whether holds go on at a replacement when this sidecar ends (S15).
+    pub hand_over: bool,
 }
 
 /// The longest `min_hold` and `progress_timeout`.
@@ -33,130 +35,9 @@ const MAX_HOLDER: usize = 256;
 const MAX_REASON: usize = 512;
 const MAX_RESUME_TOKEN: usize = 4_096;
 const MAX_ATTEMPT_ID: usize = 64;
-const MAX_PAGE_TOKEN: usize = 4_096;
-const MAX_PREFIX: usize = 1_088;
+const MAX_PAGE_TOKEN: usize = 8_192;
 const MAX_PAGE_SIZE: u32 = 250;
 const DEFAULT_PAGE_SIZE: usize = 100;
-
-/// What is wrong with a request, field by field.
-#[derive(Debug, Default)]
-struct Violations(Vec<(String, String)>);
-
-impl Violations {
-    fn add(&mut self, field: &str, problem: impl Into<String>) {
-        self.0.push((field.to_owned(), problem.into()));
-    }
-
-    /// Keeps the value, or the field's problem.
-    fn take<T>(&mut self, field: &str, value: Result<T, impl ToString>) -> Option<T> {
-        value.map_err(|problem| self.add(field, problem.to_string())).ok()
-    }
-
-    fn finish<T>(self, value: Option<T>) -> Result<T, Status> {
-        match value {
-            Some(value) if self.0.is_empty() => Ok(value),
-            Some(_) | None => Err(status::of_violations(&self.0)),
-        }
-    }
-
-    fn text(&mut self, field: &str, text: &str, limit: usize) {
-        if text.len() > limit {
-            self.add(field, format!("has {} bytes; at most {limit} are allowed", text.len()));
-        }
-        if text.chars().any(char::is_control) {
-            self.add(field, "has a control character; printable text is allowed");
-        }
-    }
-
-    /// A duration within `range`; none if it was not given.
-    fn duration(
-        &mut self,
-        field: &str,
-        duration: Option<prost_types::Duration>,
-        range: (Duration, Duration),
-    ) -> Option<Duration> {
-        let duration = duration?;
-        let (least, most) = range;
-        let shown = |duration| humantime::format_duration(duration);
-        match Duration::try_from(duration) {
-            Ok(duration) if duration >= least && duration <= most => Some(duration),
-            Ok(duration) => {
-                let problem = format!(
-                    "is {}; {} to {} is allowed",
-                    shown(duration),
-                    shown(least),
-                    shown(most)
-                );
-                self.add(field, problem);
-                None
-            }
-            Err(_) => {
-                let problem = "is negative or not a valid duration";
-                self.add(
-                    field,
-                    format!("{problem}; {} to {} is allowed", shown(least), shown(most)),
-                );
-                None
-            }
-        }
-    }
-
-    fn key(&mut self, field: &str, key: Option<proto::LockKey>) -> Option<KeyRequest> {
-        let Some(key) = key else {
-            self.add(field, "is required");
-            return None;
-        };
-        let host_id = key.host_id.as_deref().map(HostId::parse).transpose();
-        let host_id = self.take(&format!("{field}.host_id"), host_id);
-        let host_type = key.host_type.as_deref().map(HostType::parse).transpose();
-        let host_type = self.take(&format!("{field}.host_type"), host_type);
-        let mode = match proto::LockMode::try_from(key.mode) {
-            Ok(proto::LockMode::Unspecified | proto::LockMode::Function) => {
-                Some(LockMode::Function)
-            }
-            Ok(proto::LockMode::Listener) => Some(LockMode::Listener),
-            Err(_) => {
-                self.add(
-                    &format!("{field}.mode"),
-                    format!("{} is not a mode; use FUNCTION or LISTENER", key.mode),
-                );
-                None
-            }
-        };
-        let checked = LockKey::new(&key.function, &key.scope, mode.unwrap_or_default());
-        let of = |error: &KeyError| format!("{field}.{}", error.field());
-        let name = checked.as_ref().err().map_or_else(String::new, of);
-        let key = self.take(&name, checked);
-        Some(KeyRequest { key: key?, host_id: host_id?, host_type: host_type? })
-    }
-
-    fn lease_id(&mut self, text: &str) -> Option<LeaseId> {
-        if text.is_empty() {
-            self.add("lease_id", "is required: pass the lease_id of the grant");
-            return None;
-        }
-        self.take(
-            "lease_id",
-            LeaseId::parse(text).ok_or("is not a lease id; pass it exactly as it was granted"),
-        )
-    }
-
-    fn selector(&mut self, selector: Option<proto::LockSelector>) -> Option<LockSelector> {
-        match selector.and_then(|selector| selector.lock) {
-            None => {
-                self.add("lock", "is required: set key or lock_path");
-                None
-            }
-            Some(proto::lock_selector::Lock::Key(key)) => {
-                self.key("lock.key", Some(key)).map(LockSelector::Key)
-            }
-            Some(proto::lock_selector::Lock::LockPath(path)) => {
-                let path = self.take("lock.lock_path", path.parse::<LockPath>());
-                path.map(LockSelector::Path)
-            }
-        }
-    }
-}
 
 /// An AcquireLease request, or the spec of a HoldLease one.
 pub(super) fn hold_request(
@@ -175,7 +56,8 @@ pub(super) fn hold_request(
     if lease_duration.is_some_and(|duration| duration.subsec_nanos() != 0) {
         wrong.add("spec.lease_duration", "must be whole seconds, 15 to 60");
     }
-    let wait = wrong.duration("spec.wait", spec.wait, (Duration::ZERO, limits.wait_ceiling));
+    let wait = wrong.wait((spec.wait, spec.wait_without_end), limits, unary);
+    wrong.permits(spec.permits);
     let longest = if unary { limits.max_hold_ceiling } else { Duration::MAX / 4 };
     let shortest = Duration::from_nanos(1);
     let max_hold = wrong.duration("spec.max_hold", spec.max_hold, (shortest, longest));
@@ -193,12 +75,11 @@ pub(super) fn hold_request(
     let progress_timeout = wrong.duration("spec.progress_timeout", spec.progress_timeout, progress);
     wrong.text("spec.request_id", &spec.request_id, MAX_REQUEST_ID);
     wrong.text("spec.holder", &spec.holder, MAX_HOLDER);
-    let labels: BTreeMap<String, String> = spec.labels.into_iter().collect();
-    let labels = wrong.take("spec.labels", Labels::new(labels));
-    let request = key.zip(labels).map(|(key, labels)| HoldRequest {
+    let labels = wrong.labels("spec.labels", spec.labels);
+    let request = key.map(|key| HoldRequest {
         key,
         lease_duration,
-        wait: wait.unwrap_or_default(),
+        wait,
         max_hold,
         min_hold: min_hold.unwrap_or_default(),
         progress_timeout,
@@ -260,6 +141,12 @@ pub(super) fn hold_start(
     }
 }
 
+/// A checkpoint's value, from the field of this name (S23).
+pub(super) fn checkpoint(field: &str, value: &[u8]) -> Result<CheckpointValue, Status> {
+    CheckpointValue::new(value)
+        .map_err(|problem| super::status::of_violations(&[(field, problem.to_string())]))
+}
+
 /// The generation that a call carries; 0 says that its caller knows none (S16).
 pub(super) fn generation(generation: u64) -> Option<u64> {
     (generation > 0).then_some(generation)
@@ -298,28 +185,40 @@ pub(super) fn key(key: Option<proto::LockKey>) -> Result<KeyRequest, Status> {
 }
 
 pub(super) fn list(request: proto::ListLocksRequest) -> Result<ListRequest, Status> {
-    use proto::list_locks_request::Under;
+    use proto::list_locks_request::Under as Wire;
     let mut wrong = Violations::default();
-    let (host_id, prefix) = match request.under {
-        Some(Under::HostId(text)) => (wrong.take("host_id", HostId::parse(&text)), None),
-        Some(Under::Prefix(prefix)) => {
-            wrong.text("prefix", &prefix, MAX_PREFIX);
-            (None, Some(prefix))
-        }
-        None => (None, None),
+    let under = match request.under {
+        Some(Wire::HostId(host_id)) => wrong.host_id(&host_id),
+        Some(Wire::Prefix(prefix)) => wrong.prefix(prefix),
+        None => Under::OwnHostId,
     };
+    let labels = wrong.labels("labels", request.labels);
+    let states = wrong.states(&request.states);
     wrong.text("page_token", &request.page_token, MAX_PAGE_TOKEN);
     let page_size = match request.page_size {
         0 => DEFAULT_PAGE_SIZE,
         size => usize::try_from(size.min(MAX_PAGE_SIZE)).unwrap_or(DEFAULT_PAGE_SIZE),
     };
     wrong.finish(Some(ListRequest {
-        host_id,
-        prefix,
-        held_only: request.held_only,
+        under,
+        states,
+        labels,
         page_size,
         page_token: (!request.page_token.is_empty()).then_some(request.page_token),
     }))
+}
+
+/// A WatchLocks request: where, and with which labels.
+pub(super) fn watch_locks(request: proto::WatchLocksRequest) -> Result<(Under, Labels), Status> {
+    use proto::watch_locks_request::Under as Wire;
+    let mut wrong = Violations::default();
+    let under = match request.under {
+        Some(Wire::HostId(host_id)) => wrong.host_id(&host_id),
+        Some(Wire::Prefix(prefix)) => wrong.prefix(prefix),
+        None => Under::OwnHostId,
+    };
+    let labels = wrong.labels("labels", request.labels);
+    wrong.finish(Some((under, labels)))
 }
 
 pub(super) fn check_token(
@@ -333,7 +232,10 @@ pub(super) fn check_token(
     wrong.finish(selector.zip(token))
 }
 
-pub(super) fn break_lock(request: proto::BreakLockRequest) -> Result<BreakRequest, Status> {
+pub(super) fn break_lock(
+    request: proto::BreakLockRequest,
+    caller: String,
+) -> Result<BreakRequest, Status> {
     let mut wrong = Violations::default();
     let lock = wrong.selector(request.lock);
     if request.reason.trim().is_empty() {
@@ -354,5 +256,6 @@ pub(super) fn break_lock(request: proto::BreakLockRequest) -> Result<BreakReques
         period,
         reason: request.reason,
         by: (!request.broken_by.is_empty()).then_some(request.broken_by),
+        caller,
     }))
 }

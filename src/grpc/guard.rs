@@ -8,16 +8,25 @@ use std::sync::Arc;
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
+use super::caller::{Caller, Identity};
 use super::connection::peer_of;
-use super::permission::Caller;
 use super::seldom::Seldom;
 use super::status;
 use super::tokens::{self, Tokens};
 use crate::access::{CertificateName, Rule, Who};
+use crate::coordinator::Coordinator;
 
-/// Recognises callers, or says what they lack.
+/// Recognises callers, or says what they lack, to them and in the log.
 #[derive(Clone, Debug)]
-pub(super) enum Guard {
+pub(super) struct Guard {
+    door: Door,
+    coordinator: Coordinator,
+    strangers: Arc<Seldom>,
+}
+
+/// Whom a listener is for.
+#[derive(Clone, Debug)]
+pub(super) enum Door {
     /// Whoever reached the listener.
     Everybody,
     /// Processes of these users.
@@ -26,24 +35,47 @@ pub(super) enum Guard {
     Tcp(Arc<TcpGuard>),
 }
 
+impl Guard {
+    /// A guard of this door. Its log lines are bounded by the coordinator's clock.
+    pub(super) fn new(door: Door, coordinator: Coordinator) -> Self {
+        Self { door, coordinator, strangers: Arc::default() }
+    }
+
+    /// Says who was not let in: nothing of what the caller sent, which may be nearly a secret (S20).
+    fn log(&self, request: &Request<()>, refused: &Status) {
+        let Some(more) = self.strangers.line(self.coordinator.clock().now()) else { return };
+        let client = peer_of(request).and_then(|peer| peer.address).map(tracing::field::display);
+        let reason = refused.message();
+        tracing::warn!(client, reason, more, "a caller was not recognised");
+    }
+}
+
 impl Interceptor for Guard {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        let caller = match self {
-            Self::Everybody => Caller::unlimited(),
-            Self::Users(allowed) => match peer_of(&request).and_then(|peer| peer.user) {
-                Some(user) if allowed.contains(&user) => Caller::unlimited(),
+        let caller = self.door.recognise(&request);
+        let caller = caller.inspect_err(|refused| self.log(&request, refused))?;
+        request.extensions_mut().insert(caller);
+        Ok(request)
+    }
+}
+
+impl Door {
+    fn recognise(&self, request: &Request<()>) -> Result<Caller, Status> {
+        let unlimited = || Caller::unlimited(Identity::new(peer_of(request), None));
+        match self {
+            Self::Everybody => Ok(unlimited()),
+            Self::Users(allowed) => match peer_of(request).and_then(|peer| peer.user) {
+                Some(user) if allowed.contains(&user) => Ok(unlimited()),
                 user => {
                     let user = user.map_or_else(|| "unknown".to_owned(), |user| user.to_string());
                     let problem = format!(
                         "processes of user id {user} may not use this socket (listen.unix_allowed_uids)"
                     );
-                    return Err(status::user_not_allowed(&problem));
+                    Err(status::user_not_allowed(&problem))
                 }
             },
-            Self::Tcp(guard) => guard.recognise(&request)?,
-        };
-        request.extensions_mut().insert(caller);
-        Ok(request)
+            Self::Tcp(guard) => guard.recognise(request),
+        }
     }
 }
 
@@ -107,8 +139,9 @@ impl TcpGuard {
                 "the bearer token is unknown: it is neither in listen.token_file nor in a rule of access"
             }));
         }
+        let identity = Identity::new(peer_of(request), digest.filter(|_| is_known));
         if self.rules.is_empty() {
-            return Ok(Caller::unlimited());
+            return Ok(Caller::unlimited(identity));
         }
         if digest.is_some() && !is_known {
             return Err(status::unauthenticated("the bearer token is in no rule of access"));
@@ -125,11 +158,7 @@ impl TcpGuard {
         });
         let rules =
             of_certificate.chain(with_token.into_iter().flatten()).map(Arc::clone).collect();
-        let shown = match &certificate {
-            Some(names) => names.to_string(),
-            None => "bearer token".to_owned(),
-        };
-        Ok(Caller::limited(shown, rules, Arc::clone(&self.refusals)))
+        Ok(Caller::limited(identity, rules, Arc::clone(&self.refusals)))
     }
 }
 
@@ -160,47 +189,47 @@ fn is_for<'a>(
 mod tests {
     use super::*;
 
-    fn ask(guard: &mut Guard, authorization: Option<&str>) -> Result<(), tonic::Code> {
+    fn ask(door: &Door, authorization: Option<&str>) -> Result<(), tonic::Code> {
         let mut request = Request::new(());
         if let Some(value) = authorization {
             request.metadata_mut().insert("authorization", value.parse().unwrap());
         }
-        guard.call(request).map(drop).map_err(|status| status.code())
+        door.recognise(&request).map(drop).map_err(|status| status.code())
     }
 
     #[test]
     fn s20_a_caller_needs_one_of_the_tokens() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "first-token\n").unwrap();
-        let mut guard = Guard::Tcp(Arc::new(TcpGuard::new(Some(file.path()), &[]).unwrap()));
+        let door = Door::Tcp(Arc::new(TcpGuard::new(Some(file.path()), &[]).unwrap()));
         let refused = Err(tonic::Code::Unauthenticated);
-        assert_eq!(ask(&mut guard, None), refused);
-        assert_eq!(ask(&mut guard, Some("Bearer first")), refused);
-        assert_eq!(ask(&mut guard, Some("first-token")), refused);
-        assert_eq!(ask(&mut guard, Some("Bearer ")), refused);
-        assert_eq!(ask(&mut guard, Some("Bearer first-token")), Ok(()));
+        assert_eq!(ask(&door, None), refused);
+        assert_eq!(ask(&door, Some("Bearer first")), refused);
+        assert_eq!(ask(&door, Some("first-token")), refused);
+        assert_eq!(ask(&door, Some("Bearer ")), refused);
+        assert_eq!(ask(&door, Some("Bearer first-token")), Ok(()));
     }
 
     #[test]
     fn without_tokens_and_rules_everybody_is_let_in_whatever_token_is_sent() {
-        let mut guard = Guard::Tcp(Arc::new(TcpGuard::new(None, &[]).unwrap()));
-        assert_eq!(ask(&mut guard, None), Ok(()));
-        assert_eq!(ask(&mut guard, Some("Bearer of-a-mesh")), Ok(()));
+        let door = Door::Tcp(Arc::new(TcpGuard::new(None, &[]).unwrap()));
+        assert_eq!(ask(&door, None), Ok(()));
+        assert_eq!(ask(&door, Some("Bearer of-a-mesh")), Ok(()));
     }
 
     #[test]
     fn only_the_users_allowed_come_in_by_the_socket() {
-        let mut guard = Guard::Users(Arc::new([7]));
-        let come = |guard: &mut Guard, user| {
+        let door = Door::Users(Arc::new([7]));
+        let come = |user| {
             use super::super::connection::{Connection, Origin};
             use tonic::transport::server::Connected as _;
             let connection = Connection::new((), Origin::Socket).by_user(user);
             let mut request = Request::new(());
             request.extensions_mut().insert(connection.connect_info());
-            guard.call(request).map(drop).map_err(|status| status.code())
+            door.recognise(&request).map(drop).map_err(|status| status.code())
         };
-        assert_eq!(come(&mut guard, Some(7)), Ok(()));
-        assert_eq!(come(&mut guard, Some(8)), Err(tonic::Code::PermissionDenied));
-        assert_eq!(come(&mut guard, None), Err(tonic::Code::PermissionDenied));
+        assert_eq!(come(Some(7)), Ok(()));
+        assert_eq!(come(Some(8)), Err(tonic::Code::PermissionDenied));
+        assert_eq!(come(None), Err(tonic::Code::PermissionDenied));
     }
 }

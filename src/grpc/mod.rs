@@ -2,10 +2,12 @@
 //!
 //! Rules: S14 (what the end of a stream shows), S15, S19 (the only place that rejects input), S20. May import:
 //! coordinator, access, and the values of lock and time that it speaks in. To add an rpc: write it in
-//! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs`, the right that it
+//! `proto/leasehold/v1/lease_service.proto`, then a method in `service.rs`, its checks in `convert.rs` and `violations.rs`, the right that it
 //! needs in `permission.rs`, its answer in `answer.rs`; a new error gets its code and reason in `status.rs`.
 
+mod about;
 mod answer;
+mod caller;
 mod certificates;
 mod connection;
 mod convert;
@@ -22,6 +24,7 @@ mod streams;
 mod subject;
 mod tls;
 mod tokens;
+mod violations;
 
 pub use certificates::RELOAD_INTERVAL;
 pub use convert::Limits;

@@ -22,7 +22,7 @@ use tonic_health::server::HealthReporter;
 use super::certificates::Certificates;
 use super::connection::{Connection, Origin};
 use super::convert::Limits;
-use super::guard::{Guard, TcpGuard};
+use super::guard::{Door, Guard, TcpGuard};
 use super::listen::{ListenError, Listener, SocketFile};
 use super::proto;
 use super::proto::lease_service_server::LeaseServiceServer;
@@ -110,7 +110,7 @@ struct Tcp {
     listener: Listener<TcpListener>,
     address: SocketAddr,
     certificates: Option<Arc<Certificates>>,
-    guard: Guard,
+    door: Door,
 }
 
 impl Server {
@@ -168,15 +168,17 @@ impl Server {
         let Self { settings, tcp, unix } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
-        let service = Service { coordinator: coordinator.clone(), limits, direct };
+        let streams_per_connection = settings.streams_per_connection;
+        let service =
+            Service { coordinator: coordinator.clone(), limits, direct, streams_per_connection };
         let routes =
-            |guard: &Guard| guarded(service.clone(), guard).add_service(health_service.clone());
+            |door: Door| guarded(service.clone(), door).add_service(health_service.clone());
         let tcp = async {
-            let Some(Tcp { listener, certificates, guard, .. }) = tcp else { return Ok(()) };
+            let Some(Tcp { listener, certificates, door, .. }) = tcp else { return Ok(()) };
             let router = builder(&settings)
                 .http2_keepalive_interval(Some(KEEP_ALIVE))
                 .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-                .add_routes(routes(&guard));
+                .add_routes(routes(door));
             let Some(certificates) = certificates else {
                 return serve(router, listener, &stop).await;
             };
@@ -194,11 +196,11 @@ impl Server {
         let unix = async {
             let Some((listener, _socket)) = unix else { return Ok(()) };
             let allowed = settings.unix.as_ref().map(|unix| unix.allowed_uids.as_slice());
-            let guard = match allowed {
-                Some(allowed) if !allowed.is_empty() => Guard::Users(allowed.into()),
-                Some(_) | None => Guard::Everybody,
+            let door = match allowed {
+                Some(allowed) if !allowed.is_empty() => Door::Users(allowed.into()),
+                Some(_) | None => Door::Everybody,
             };
-            serve(builder(&settings).add_routes(routes(&guard)), listener, &stop).await
+            serve(builder(&settings).add_routes(routes(door)), listener, &stop).await
         };
         tokio::select! {
             served = async { tokio::try_join!(tcp, unix) } => served.map(drop),
@@ -211,14 +213,14 @@ impl Tcp {
     async fn bind(settings: &TcpSettings, places: Arc<Semaphore>) -> Result<Self, ListenError> {
         let guard = TcpGuard::new(settings.token_file.as_deref(), &settings.access)
             .map_err(|(key, path, source)| ListenError::File { key, path, source })?;
-        let guard = Guard::Tcp(Arc::new(guard));
+        let door = Door::Tcp(Arc::new(guard));
         let certificates = settings.tls.as_ref().map(Certificates::open).transpose()?;
         let certificates = certificates.map(Arc::new);
         let listener = Listener::tcp(settings.address, places).await?;
         let address = listener
             .address()
             .map_err(|source| ListenError::Address { address: settings.address, source })?;
-        Ok(Self { listener, address, certificates, guard })
+        Ok(Self { listener, address, certificates, door })
     }
 }
 
@@ -260,7 +262,8 @@ pub fn pipes(
     let incoming = futures_util::stream::unfold(incoming, async |mut incoming| {
         incoming.recv().await.map(|connection| (connection, incoming))
     });
-    let routes = guarded(Service { coordinator, limits, direct: false }, &Guard::Everybody);
+    let service = Service { coordinator, limits, direct: false, streams_per_connection: 0 };
+    let routes = guarded(service, Door::Everybody);
     let router = tonic::transport::Server::builder().add_routes(routes);
     tokio::spawn(async move {
         let incoming = std::pin::pin!(incoming);
@@ -288,7 +291,8 @@ fn builder(settings: &Settings) -> tonic::transport::Server {
 }
 
 /// The services that ask who is calling. Health is for everybody, so that a probe needs no secret.
-fn guarded(service: Service, guard: &Guard) -> tonic::service::Routes {
+fn guarded(service: Service, door: Door) -> tonic::service::Routes {
+    let guard = Guard::new(door, service.coordinator.clone());
     let service = LeaseServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let mut routes = tonic::service::Routes::builder();
     routes.add_service(InterceptedService::new(service, guard.clone()));
@@ -300,7 +304,7 @@ fn guarded(service: Service, guard: &Guard) -> tonic::service::Routes {
         .build_v1()
     {
         Ok(reflection) => {
-            routes.add_service(InterceptedService::new(reflection, guard.clone()));
+            routes.add_service(InterceptedService::new(reflection, guard));
         }
         // The descriptors are compiled in, and a test asks for them.
         Err(error) => tracing::error!(%error, "server reflection is not available"),

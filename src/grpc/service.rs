@@ -3,22 +3,24 @@
 use futures_util::stream::BoxStream;
 use tonic::{Request, Response, Status};
 
+use super::caller::Caller;
 use super::connection::peer_of;
 use super::convert::{self, HoldStart, Limits};
 use super::life_line::LifeLine;
-use super::permission::Caller;
 use super::proto::lease_service_server::LeaseService;
 use super::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
-    CheckTokenRequest, CheckTokenResponse, ExtendLeaseRequest, ExtendLeaseResponse, GetLockRequest,
-    GetLockResponse, HoldLeaseRequest, ListLocksRequest, ListLocksResponse, ReleaseLeaseRequest,
+    CheckTokenRequest, CheckTokenResponse, ExtendLeaseRequest, ExtendLeaseResponse, GetHoldRequest,
+    GetHoldResponse, GetLockRequest, GetLockResponse, GetServerInfoRequest, GetServerInfoResponse,
+    HoldLeaseRequest, ListLocksRequest, ListLocksResponse, ReleaseLeaseRequest,
     ReleaseLeaseResponse, ReportProgressRequest, ReportProgressResponse, ResolvePathRequest,
-    ResolvePathResponse, WatchLockRequest, WatchLockResponse, acquire_lease_response,
+    ResolvePathResponse, SaveCheckpointRequest, SaveCheckpointResponse, WatchLockRequest,
+    WatchLockResponse, WatchLocksRequest, WatchLocksResponse, acquire_lease_response,
 };
 use super::streams::{self, HoldEvents};
 use super::{answer, status};
 use crate::access::Right;
-use crate::coordinator::{CallError, Coordinator, Outcome};
+use crate::coordinator::{CallError, Coordinator, LockRecord, Outcome};
 use crate::lock::Namespace;
 
 /// The service, over a coordinator.
@@ -28,6 +30,8 @@ pub(super) struct Service {
     pub(super) limits: Limits,
     /// What the operator says of callers over TCP: that nothing is in between (S14).
     pub(super) direct: bool,
+    /// Calls and streams at once on one connection; 0 where nothing limits them.
+    pub(super) streams_per_connection: u32,
 }
 
 impl Service {
@@ -52,20 +56,24 @@ fn answered<T>(result: Result<T, CallError>) -> Result<T, Status> {
 impl LeaseService for Service {
     type HoldLeaseStream = HoldEvents;
     type WatchLockStream = BoxStream<'static, Result<WatchLockResponse, Status>>;
+    type WatchLocksStream = BoxStream<'static, Result<WatchLocksResponse, Status>>;
 
     async fn acquire_lease(
         &self,
         request: Request<AcquireLeaseRequest>,
     ) -> Result<Response<AcquireLeaseResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
+        let mut request = convert::hold_request(request.into_inner().spec, &self.limits, true)?;
         self.permit_key(&caller, Right::Acquire, &request.key)?;
+        request.request_id = caller.request_id(request.request_id);
+        let understood = Some(answer::understood(&request));
         let outcome = match answered(self.coordinator.acquire(request).await)? {
             Outcome::Granted(grant) => {
-                acquire_lease_response::Outcome::Granted(answer::grant(*grant))
+                acquire_lease_response::Outcome::Granted(answer::grant(*grant, understood))
             }
             Outcome::Busy(busy) => {
-                acquire_lease_response::Outcome::Busy(answer::busy(*busy, self.namespace()))
+                let busy = answer::busy(*busy, understood, self.namespace());
+                acquire_lease_response::Outcome::Busy(busy)
             }
         };
         Ok(Response::new(AcquireLeaseResponse { outcome: Some(outcome) }))
@@ -76,10 +84,15 @@ impl LeaseService for Service {
         request: Request<ReleaseLeaseRequest>,
     ) -> Result<Response<ReleaseLeaseResponse>, Status> {
         let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        let checkpoint = request.get_ref().checkpoint.as_deref();
+        let checkpoint =
+            checkpoint.map(|value| convert::checkpoint("checkpoint", value)).transpose()?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
         let generation = convert::generation(request.get_ref().generation);
-        let released = answered(self.coordinator.release(lease_id, generation).await)?;
-        Ok(Response::new(ReleaseLeaseResponse { result: Some(answer::released(&released)) }))
+        let released = self.coordinator.release_saving(lease_id, generation, checkpoint).await;
+        let (released, saved) = answered(released)?;
+        let result = Some(answer::released(&released, saved));
+        Ok(Response::new(ReleaseLeaseResponse { result }))
     }
 
     async fn extend_lease(
@@ -95,6 +108,7 @@ impl LeaseService for Service {
             validity: Some(answer::validity(extended.validity)),
             max_hold_ends_at: Some(answer::timestamp(ends_at)),
             resume_token: extended.resume_token,
+            max_hold_ends: extended.max_hold_ends.map(answer::deadline),
         }))
     }
 
@@ -103,18 +117,19 @@ impl LeaseService for Service {
         request: Request<HoldLeaseRequest>,
     ) -> Result<Response<HoldEvents>, Status> {
         let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
-        let hold = match convert::hold_start(request.into_inner(), &self.limits)? {
+        let (hold, understood) = match convert::hold_start(request.into_inner(), &self.limits)? {
             HoldStart::New(request) => {
                 self.permit_key(&caller, Right::Acquire, &request.key)?;
-                self.coordinator.hold(&request)
+                (self.coordinator.hold(&request), Some(answer::understood(&request)))
             }
             HoldStart::Resume(request) => {
                 self.permit_holder(&caller, Right::Acquire)?;
                 self.permit_resume(&caller, &request)?;
-                self.coordinator.resume(&request)
+                (self.coordinator.resume(&request), None)
             }
         };
-        Ok(Response::new(HoldEvents::new(answered(hold)?, life_line, &self.coordinator)))
+        let hold = answered(hold)?;
+        Ok(Response::new(HoldEvents::new(hold, life_line, understood, &self.coordinator)))
     }
 
     async fn get_lock(
@@ -122,11 +137,15 @@ impl LeaseService for Service {
         request: Request<GetLockRequest>,
     ) -> Result<Response<GetLockResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let selector = convert::selector(request.into_inner().lock)?;
+        let request = request.into_inner();
+        let selector = convert::selector(request.lock)?;
         self.permit_selected(&caller, Right::Read, &selector)?;
         let record = answered(self.coordinator.get(&selector).await)?;
-        let record = Some(answer::record(record, self.namespace()));
-        Ok(Response::new(GetLockResponse { record }))
+        let record = match request.with_checkpoint {
+            true => answer::record_with_checkpoint(record, self.namespace()),
+            false => answer::record(record, self.namespace()),
+        };
+        Ok(Response::new(GetLockResponse { record: Some(record) }))
     }
 
     async fn list_locks(
@@ -135,9 +154,9 @@ impl LeaseService for Service {
     ) -> Result<Response<ListLocksResponse>, Status> {
         let caller = Caller::of(&request)?;
         let request = convert::list(request.into_inner())?;
-        self.permit_list(&caller, &request)?;
-        let mut page = answered(self.coordinator.list(request).await)?;
-        page.records.retain(|record| self.may_see(&caller, record));
+        self.permit_list(&caller, &request.under)?;
+        let visible = |record: &LockRecord| self.may_see(&caller, record);
+        let page = answered(self.coordinator.list(request, visible).await)?;
         let record = |record| answer::record(record, self.namespace());
         Ok(Response::new(ListLocksResponse {
             records: page.records.into_iter().map(record).collect(),
@@ -156,6 +175,21 @@ impl LeaseService for Service {
         Ok(Response::new(Box::pin(streams::watch(watch, &self.coordinator))))
     }
 
+    async fn watch_locks(
+        &self,
+        request: Request<WatchLocksRequest>,
+    ) -> Result<Response<Self::WatchLocksStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let (under, labels) = convert::watch_locks(request.into_inner())?;
+        self.permit_list(&caller, &under)?;
+        let service = self.clone();
+        let is_shown = move |record: &LockRecord| {
+            record.has_labels(&labels) && service.may_see(&caller, record)
+        };
+        let watch = answered(self.coordinator.watch_locks(&under, Box::new(is_shown)))?;
+        Ok(Response::new(Box::pin(streams::watch_locks(watch, &self.coordinator))))
+    }
+
     async fn report_progress(
         &self,
         request: Request<ReportProgressRequest>,
@@ -165,10 +199,33 @@ impl LeaseService for Service {
         let lease_id = convert::lease_id(&request.lease_id)?;
         self.permit_holder(&caller, Right::Acquire)?;
         let generation = convert::generation(request.generation);
-        let validity_only = request.validity_only;
-        let reported = self.coordinator.report_progress(lease_id, generation, validity_only).await;
+        let reported = self.coordinator.report_progress(lease_id, generation).await;
         let validity = Some(answer::validity(answered(reported)?));
         Ok(Response::new(ReportProgressResponse { validity }))
+    }
+
+    async fn get_hold(
+        &self,
+        request: Request<GetHoldRequest>,
+    ) -> Result<Response<GetHoldResponse>, Status> {
+        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        let generation = convert::generation(request.get_ref().generation);
+        let held = answered(self.coordinator.get_hold(lease_id, generation).await)?;
+        Ok(Response::new(answer::held_lock(held)))
+    }
+
+    async fn save_checkpoint(
+        &self,
+        request: Request<SaveCheckpointRequest>,
+    ) -> Result<Response<SaveCheckpointResponse>, Status> {
+        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
+        let value = convert::checkpoint("value", &request.get_ref().value)?;
+        self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
+        let generation = convert::generation(request.get_ref().generation);
+        let saved = answered(self.coordinator.save(lease_id, generation, value).await)?;
+        let validity = Some(answer::validity(saved.validity));
+        Ok(Response::new(SaveCheckpointResponse { version: saved.version, validity }))
     }
 
     async fn check_token(
@@ -190,13 +247,16 @@ impl LeaseService for Service {
         request: Request<BreakLockRequest>,
     ) -> Result<Response<BreakLockResponse>, Status> {
         let caller = Caller::of(&request)?;
-        let request = convert::break_lock(request.into_inner())?;
+        let request = convert::break_lock(request.into_inner(), caller.with_address())?;
         self.permit_selected(&caller, Right::Break, &request.lock)?;
         let selector = request.lock.clone();
         let (outcome, free_in) =
             answer::broken(answered(self.coordinator.break_lock(request).await)?);
-        // The break has happened; that the record cannot be read now does not undo it.
-        let record = self.coordinator.get(&selector).await.ok();
+        // The break has happened; that the record cannot be read now, or by this caller, does not undo it.
+        let record = match self.may_read(&caller, &selector) {
+            true => self.coordinator.get(&selector).await.ok(),
+            false => None,
+        };
         Ok(Response::new(BreakLockResponse {
             outcome: outcome.into(),
             free_in,
@@ -222,5 +282,14 @@ impl LeaseService for Service {
             provider: provider.to_owned(),
             layout: host.namespace.layout.as_str().to_owned(),
         }))
+    }
+
+    async fn get_server_info(
+        &self,
+        request: Request<GetServerInfoRequest>,
+    ) -> Result<Response<GetServerInfoResponse>, Status> {
+        // Says nothing of any lock: whoever is let in may ask.
+        Caller::of(&request)?;
+        Ok(Response::new(self.about()))
     }
 }

@@ -1,4 +1,5 @@
-//! From our errors to gRPC statuses: one exhaustive match a type. Clients decide by code and reason, never by text.
+//! From our errors to gRPC statuses: an error has a reason, a reason has a code, and no match leaves one out. Clients
+//! decide by code and reason, never by text.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,6 +7,7 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
+use super::proto::ErrorReason;
 use crate::coordinator::{CallError, StoreFailure, StoreFailureKind};
 
 /// The `domain` of every `google.rpc.ErrorInfo` of ours.
@@ -14,11 +16,82 @@ const DOMAIN: &str = "leasehold.dev";
 /// When a caller should retry after a passing failure of the store whose end is not known.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
+/// What the names of [`ErrorReason`] have before the reason.
+const PREFIX: &str = "ERROR_REASON_";
+
+/// The code that goes with a reason: as the proto says at each.
+const fn code(reason: ErrorReason) -> Code {
+    match reason {
+        ErrorReason::InvalidField => Code::InvalidArgument,
+        ErrorReason::UnknownLease | ErrorReason::UnknownLock => Code::NotFound,
+        ErrorReason::HoldLost
+        | ErrorReason::HoldReleased
+        | ErrorReason::BreakNotEnabled
+        | ErrorReason::ContainerMissing => Code::FailedPrecondition,
+        ErrorReason::AccessDenied
+        | ErrorReason::OverrideForbidden
+        | ErrorReason::StoreDenied
+        | ErrorReason::UserNotAllowed => Code::PermissionDenied,
+        ErrorReason::Unauthenticated => Code::Unauthenticated,
+        ErrorReason::StoreUnavailable
+        | ErrorReason::StoreThrottled
+        | ErrorReason::ShuttingDown
+        | ErrorReason::CheckpointUnknown => Code::Unavailable,
+        ErrorReason::StoreFailed => Code::Internal,
+        ErrorReason::TokenNotGrowing | ErrorReason::TokenUnreadable => Code::DataLoss,
+        ErrorReason::TooManyHolds | ErrorReason::TooManyWaiters => Code::ResourceExhausted,
+        ErrorReason::Superseded | ErrorReason::StreamBehind => Code::Aborted,
+        // Never sent from here.
+        ErrorReason::Unspecified | ErrorReason::Unsupported => Code::Unknown,
+    }
+}
+
+/// The reason of a call that was not served.
+const fn reason(error: &CallError) -> ErrorReason {
+    match error {
+        CallError::StoreFailure(store_failure) => self::store_failure(store_failure.kind),
+        CallError::Path(_)
+        | CallError::HostType(_)
+        | CallError::ForeignPath { .. }
+        | CallError::ForeignPrefix { .. }
+        | CallError::ResumeToken
+        | CallError::PageToken => ErrorReason::InvalidField,
+        CallError::OverrideForbidden => ErrorReason::OverrideForbidden,
+        CallError::TooManyHolds { .. } => ErrorReason::TooManyHolds,
+        CallError::TooManyWaiters { .. } => ErrorReason::TooManyWaiters,
+        CallError::UnknownLease => ErrorReason::UnknownLease,
+        CallError::HoldLost { .. } => ErrorReason::HoldLost,
+        CallError::HoldReleased => ErrorReason::HoldReleased,
+        CallError::NoCheckpoints { .. } => ErrorReason::InvalidField,
+        CallError::CheckpointUnknown => ErrorReason::CheckpointUnknown,
+        CallError::BreakNotEnabled => ErrorReason::BreakNotEnabled,
+        CallError::Superseded => ErrorReason::Superseded,
+        CallError::NoSuchLock { .. } => ErrorReason::UnknownLock,
+    }
+}
+
+/// The reason of a store failure.
+pub(super) const fn store_failure(kind: StoreFailureKind) -> ErrorReason {
+    match kind {
+        StoreFailureKind::Unavailable => ErrorReason::StoreUnavailable,
+        StoreFailureKind::Throttled => ErrorReason::StoreThrottled,
+        StoreFailureKind::ShuttingDown => ErrorReason::ShuttingDown,
+        StoreFailureKind::Denied => ErrorReason::StoreDenied,
+        StoreFailureKind::ContainerMissing => ErrorReason::ContainerMissing,
+        StoreFailureKind::StoreFailed => ErrorReason::StoreFailed,
+        StoreFailureKind::TokenNotGrowing => ErrorReason::TokenNotGrowing,
+        StoreFailureKind::TokenUnreadable => ErrorReason::TokenUnreadable,
+    }
+}
+
 /// The status of a call that was not served.
 pub(super) fn of_call(error: &CallError) -> Status {
-    let (code, reason) = match error {
-        CallError::StoreFailure(store_failure) => return of_store_failure(store_failure),
-        CallError::Path(_) | CallError::HostType(_) => (Code::InvalidArgument, "INVALID_FIELD"),
+    let reason = reason(error);
+    let mut details = HashMap::new();
+    let mut retry_after = None;
+    match error {
+        CallError::Path(_) => return of_violations(&[("key", error.to_string())]),
+        CallError::HostType(_) => return of_violations(&[("key.host_type", error.to_string())]),
         CallError::ForeignPath { .. } => {
             return of_violations(&[("lock.lock_path", error.to_string())]);
         }
@@ -27,73 +100,38 @@ pub(super) fn of_call(error: &CallError) -> Status {
             return of_violations(&[("resume.resume_token", error.to_string())]);
         }
         CallError::PageToken => return of_violations(&[("page_token", error.to_string())]),
-        CallError::OverrideForbidden => (Code::PermissionDenied, "OVERRIDE_FORBIDDEN"),
-        CallError::TooManyHolds { .. } => (Code::ResourceExhausted, "TOO_MANY_HOLDS"),
-        CallError::TooManyWaiters { .. } => (Code::ResourceExhausted, "TOO_MANY_WAITERS"),
-        CallError::UnknownLease => (Code::NotFound, "UNKNOWN_LEASE"),
-        CallError::HoldLost { .. } => (Code::FailedPrecondition, "HOLD_LOST"),
-        CallError::HoldReleased => (Code::FailedPrecondition, "HOLD_LOST"),
-        CallError::BreakNotEnabled => (Code::FailedPrecondition, "BREAK_NOT_ENABLED"),
-        CallError::Superseded => (Code::Aborted, "SUPERSEDED"),
-        CallError::NoSuchLock { .. } => (Code::NotFound, "UNKNOWN_LOCK"),
-    };
-    let mut details = info(reason);
-    match error {
+        CallError::NoCheckpoints { field } => {
+            return of_violations(&[(*field, error.to_string())]);
+        }
+        CallError::StoreFailure(store_failure) => {
+            let passes = code(reason) == Code::Unavailable;
+            retry_after = passes.then(|| store_failure.retry_after.unwrap_or(RETRY_AFTER));
+        }
         CallError::TooManyHolds { .. } | CallError::TooManyWaiters { .. } => {
-            details.set_retry_info(Some(RETRY_AFTER));
+            retry_after = Some(RETRY_AFTER);
         }
         CallError::HoldLost { reason } => {
-            details.set_error_info("HOLD_LOST", DOMAIN, loss(reason.as_str()));
+            let loss_reason = reason.as_str().to_uppercase();
+            details.insert("loss_reason".to_owned(), loss_reason);
         }
-        CallError::HoldReleased => {
-            details.set_error_info("HOLD_LOST", DOMAIN, loss("released"));
-        }
-        CallError::Path(error) => {
-            details.add_bad_request_violation("key", error.to_string());
-        }
-        CallError::HostType(problem) => {
-            details.add_bad_request_violation("key.host_type", problem);
-        }
-        CallError::StoreFailure(_)
-        | CallError::ForeignPath { .. }
-        | CallError::ForeignPrefix { .. }
-        | CallError::ResumeToken
-        | CallError::PageToken
-        | CallError::OverrideForbidden
+        CallError::OverrideForbidden
         | CallError::UnknownLease
+        | CallError::HoldReleased
+        | CallError::CheckpointUnknown
         | CallError::BreakNotEnabled
         | CallError::Superseded
         | CallError::NoSuchLock { .. } => {}
     }
-    Status::with_error_details(code, error.to_string(), details)
-}
-
-/// The code and the reason of a store failure.
-pub(super) const fn store_failure(kind: StoreFailureKind) -> (Code, &'static str) {
-    match kind {
-        StoreFailureKind::Unavailable => (Code::Unavailable, "STORE_UNAVAILABLE"),
-        StoreFailureKind::Throttled => (Code::Unavailable, "STORE_THROTTLED"),
-        StoreFailureKind::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
-        StoreFailureKind::Denied => (Code::PermissionDenied, "STORE_DENIED"),
-        StoreFailureKind::ContainerMissing => (Code::FailedPrecondition, "CONTAINER_MISSING"),
-        StoreFailureKind::StoreFailed => (Code::Internal, "STORE_FAILED"),
-        StoreFailureKind::TokenNotGrowing => (Code::DataLoss, "TOKEN_NOT_GROWING"),
-        StoreFailureKind::TokenUnreadable => (Code::DataLoss, "TOKEN_UNREADABLE"),
+    let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);
+    if retry_after.is_some() {
+        details.set_retry_info(retry_after);
     }
-}
-
-fn of_store_failure(store_failure: &StoreFailure) -> Status {
-    let (code, reason) = self::store_failure(store_failure.kind);
-    let mut details = info(reason);
-    if code == Code::Unavailable {
-        details.set_retry_info(Some(store_failure.retry_after.unwrap_or(RETRY_AFTER)));
-    }
-    Status::with_error_details(code, store_failure.message.clone(), details)
+    Status::with_error_details(code(reason), error.to_string(), details)
 }
 
 /// The status of a request with wrong fields, all of them named (S19).
 pub(super) fn of_violations<F: AsRef<str>>(violations: &[(F, String)]) -> Status {
-    let mut details = info("INVALID_FIELD");
+    let mut details = info(ErrorReason::InvalidField);
     let mut message = String::new();
     for (field, problem) in violations {
         details.add_bad_request_violation(field.as_ref(), problem);
@@ -111,39 +149,49 @@ pub(super) fn of_violations<F: AsRef<str>>(violations: &[(F, String)]) -> Status
 pub(super) fn stream_behind() -> Status {
     let message =
         "the stream was ended because its client did not read it; the hold can be resumed";
-    Status::with_error_details(Code::Aborted, message, info("STREAM_BEHIND"))
+    of_reason(ErrorReason::StreamBehind, message)
 }
 
 /// The status of a watch when the sidecar goes away.
 pub(super) fn shutting_down() -> Status {
-    of_store_failure(&StoreFailure {
+    of_call(&CallError::StoreFailure(StoreFailure {
         kind: StoreFailureKind::ShuttingDown,
         message: "the sidecar is shutting down".to_owned(),
         retry_after: None,
-    })
+    }))
 }
 
 /// The status of a caller that shows no bearer token, or a wrong one.
 pub(super) fn unauthenticated(problem: &str) -> Status {
-    let details = info("UNAUTHENTICATED");
-    Status::with_error_details(Code::Unauthenticated, problem, details)
+    of_reason(ErrorReason::Unauthenticated, problem)
 }
 
 /// The status of a caller whose user may not use the Unix socket.
 pub(super) fn user_not_allowed(problem: &str) -> Status {
-    Status::with_error_details(Code::PermissionDenied, problem, info("USER_NOT_ALLOWED"))
+    of_reason(ErrorReason::UserNotAllowed, problem)
 }
 
 /// The status of a caller whom no rule of `access` allows what it asks for.
 pub(super) fn access_denied(problem: &str, details: HashMap<String, String>) -> Status {
-    let details = ErrorDetails::with_error_info("ACCESS_DENIED", DOMAIN, details);
-    Status::with_error_details(Code::PermissionDenied, problem, details)
+    let reason = ErrorReason::AccessDenied;
+    let details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);
+    Status::with_error_details(code(reason), problem, details)
 }
 
-fn info(reason: &str) -> ErrorDetails {
-    ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new())
+fn of_reason(reason: ErrorReason, problem: &str) -> Status {
+    Status::with_error_details(code(reason), problem, info(reason))
 }
 
-fn loss(reason: &str) -> HashMap<String, String> {
-    HashMap::from([("loss_reason".to_owned(), reason.to_uppercase())])
+fn info(reason: ErrorReason) -> ErrorDetails {
+    ErrorDetails::with_error_info(name(reason), DOMAIN, HashMap::new())
 }
+
+/// The reason as it is on the wire.
+fn name(reason: ErrorReason) -> &'static str {
+    let name = reason.as_str_name();
+    name.strip_prefix(PREFIX).unwrap_or(name)
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

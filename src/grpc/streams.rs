@@ -10,7 +10,9 @@ use tonic::Status;
 
 use super::life_line::LifeLine;
 use super::{answer, proto, status};
-use crate::coordinator::{CallError, Coordinator, HoldEvent, HoldStream, LockRecord, LockWatch};
+use crate::coordinator::{
+    CallError, Coordinator, HoldEvent, HoldStream, LockRecord, LockWatch, LocksWatch,
+};
 use crate::lock::Namespace;
 
 /// How often a stream that was dropped lets the task of its connection go first: that task may be about to find that
@@ -28,15 +30,19 @@ pub(super) struct HoldEvents {
     /// None where the connection is not known: its end shows nothing.
     life_line: Option<LifeLine>,
     namespace: Namespace,
+    /// None where a hold is resumed (S37).
+    understood: Option<proto::Understood>,
 }
 
 impl HoldEvents {
     pub(super) fn new(
         hold: HoldStream,
         life_line: Option<LifeLine>,
+        understood: Option<proto::Understood>,
         coordinator: &Coordinator,
     ) -> Self {
-        Self { hold: Some(hold), life_line, namespace: coordinator.host().namespace.clone() }
+        let namespace = coordinator.host().namespace.clone();
+        Self { hold: Some(hold), life_line, namespace, understood }
     }
 
     fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
@@ -45,15 +51,17 @@ impl HoldEvents {
             HoldEvent::Waiting { place, record } => Event::Waiting(proto::Waiting {
                 position: u32::try_from(place).unwrap_or(u32::MAX),
                 record: Some(answer::record(*record, &self.namespace)),
+                understood: self.understood,
             }),
-            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant)),
+            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.understood)),
             HoldEvent::Renewed(validity) => Event::Renewed(proto::Renewed {
                 validity: Some(answer::validity(validity)),
-                resume_token: String::new(),
+                ..proto::Renewed::default()
             }),
             HoldEvent::Extended(extended) => Event::Renewed(proto::Renewed {
                 validity: Some(answer::validity(extended.validity)),
                 resume_token: extended.resume_token,
+                max_hold_ends: extended.max_hold_ends.map(answer::deadline),
             }),
             HoldEvent::AtRisk { validity, kind, detail } => Event::AtRisk(proto::AtRisk {
                 validity: Some(answer::validity(validity)),
@@ -63,12 +71,16 @@ impl HoldEvents {
             HoldEvent::Recovered(validity) => {
                 Event::Recovered(proto::Recovered { validity: Some(answer::validity(validity)) })
             }
+            HoldEvent::Revoked { validity, break_note } => Event::Revoked(proto::Revoked {
+                validity: Some(answer::validity(validity)),
+                break_note: break_note.map(answer::break_note),
+            }),
             HoldEvent::Draining { time_left } => {
-                Event::Draining(proto::Draining { time_left: Some(answer::span(time_left)) })
+                Event::Draining(proto::Draining { time_left: Some(answer::duration(time_left)) })
             }
             HoldEvent::Busy(busy) => {
                 self.hold = None;
-                Event::Busy(answer::busy(*busy, &self.namespace))
+                Event::Busy(answer::busy(*busy, self.understood, &self.namespace))
             }
             HoldEvent::Lost { reason, detail, break_note } => {
                 self.hold = None;
@@ -80,7 +92,7 @@ impl HoldEvents {
             }
             HoldEvent::Released(released) => {
                 self.hold = None;
-                Event::Released(proto::Released { result: Some(answer::released(&released)) })
+                Event::Released(proto::Released { result: Some(answer::released(&released, None)) })
             }
             HoldEvent::Failed(error) => {
                 self.hold = None;
@@ -157,6 +169,30 @@ pub(super) fn watch(
                 state.last = Some(record.clone());
                 let record = Some(answer::record(record, &state.namespace));
                 (Ok(proto::WatchLockResponse { record }), Some(state))
+            }
+            Err(status) => (Err(status), None),
+        })
+    })
+}
+
+/// What happens to many locks, until the sidecar ends.
+pub(super) fn watch_locks(
+    watch: LocksWatch,
+    coordinator: &Coordinator,
+) -> impl Stream<Item = Result<proto::WatchLocksResponse, Status>> + Send + use<> {
+    let namespace = coordinator.host().namespace.clone();
+    let state = Some((watch, coordinator.draining(), namespace));
+    futures_util::stream::unfold(state, |state| async {
+        let (mut watch, mut draining, namespace) = state?;
+        let next = tokio::select! {
+            biased;
+            _ = draining.wait_for(|draining| *draining) => Err(status::shutting_down()),
+            event = watch.next() => event.map_err(|error| status::of_call(&error)),
+        };
+        Some(match next {
+            Ok(event) => {
+                let event = answer::locks_event(event, &namespace);
+                (Ok(event), Some((watch, draining, namespace)))
             }
             Err(status) => (Err(status), None),
         })

@@ -3,36 +3,54 @@
 
 use std::fmt;
 
+use sha2::{Digest as _, Sha256};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use crate::access::CertificateName;
 use crate::time::UnixMillis;
 
 /// The names in a certificate's subject (CN) and in its alternative names (DNS, URI).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Names(Vec<CertificateName>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Names {
+    names: Vec<CertificateName>,
+    digest: [u8; 32],
+}
 
 impl Names {
     /// The names in a certificate; none if it cannot be read.
-    pub(super) fn of(certificate: &[u8]) -> Option<Self> {
-        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    pub(super) fn of(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
         let mut names: Vec<CertificateName> =
             common.map(|name| CertificateName::Common(name.to_owned())).collect();
         if let Ok(Some(alternative)) = certificate.subject_alternative_name() {
             names.extend(alternative.value.general_names.iter().filter_map(named));
         }
-        Some(Self(names))
+        let mut digest = Sha256::new();
+        for name in &names {
+            let name = name.to_string();
+            digest.update((name.len() as u64).to_be_bytes());
+            digest.update(name);
+        }
+        if names.is_empty() {
+            digest.update(der);
+        }
+        Some(Self { names, digest: digest.finalize().into() })
+    }
+
+    /// Tells callers apart: the same for two certificates with the same names, or for one without any.
+    pub(super) const fn digest(&self) -> [u8; 32] {
+        self.digest
     }
 
     /// Each name.
     pub(super) fn iter(&self) -> impl Iterator<Item = &CertificateName> {
-        self.0.iter()
+        self.names.iter()
     }
 
     /// The first DNS name that is no wildcard.
     pub(super) fn first_dns(&self) -> Option<String> {
-        self.0.iter().find_map(|name| match name {
+        self.names.iter().find_map(|name| match name {
             CertificateName::Dns(name) if !name.contains('*') => Some(name.clone()),
             CertificateName::Dns(_)
             | CertificateName::Common(_)
@@ -44,11 +62,11 @@ impl Names {
 
 impl fmt::Display for Names {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.names.is_empty() {
             return formatter.write_str("a certificate without CN, DNS or URI names");
         }
         formatter.write_str("certificate")?;
-        self.0.iter().try_for_each(|name| write!(formatter, " {name}"))
+        self.names.iter().try_for_each(|name| write!(formatter, " {name}"))
     }
 }
 

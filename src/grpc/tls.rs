@@ -1,6 +1,7 @@
 //! TLS below the watched connection, so that what ends a connection is seen as its client did it (S14).
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,9 @@ use tokio_rustls::server::TlsStream;
 use super::certificates::Certificates;
 use super::connection::Connection;
 use super::seldom::Seldom;
-use super::subject::Names;
+use super::subject::{self, Names};
 use crate::coordinator::Coordinator;
+use crate::time::UnixMillis;
 
 /// How long a client may take over its part of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -68,14 +70,20 @@ impl Acceptor {
         match tokio::time::timeout(HANDSHAKE, handshake).await {
             Ok(Ok(connection)) => {
                 let shown = connection.stream().get_ref().1.peer_certificates();
-                let names = shown.and_then(|chain| chain.first()).and_then(|leaf| Names::of(leaf));
-                Some(connection.with_certificate(names.map(Arc::new)))
+                let leaf = shown.and_then(|chain| chain.first());
+                let names = leaf.and_then(|leaf| Names::of(leaf)).map(Arc::new);
+                let expiry = leaf
+                    .and_then(|leaf| subject::not_after(leaf))
+                    .map(|not_after| Expiry { not_after, client: address, acceptor: self.clone() });
+                Some(connection.with_certificate(names).until(expiry))
             }
             Ok(Err(error)) => {
-                let client = address.map(|address| address.to_string()).unwrap_or_default();
                 match refusal(&error) {
-                    Some(reason) => self.refuse(&client, &reason),
-                    None => tracing::debug!(client, %error, "a TLS handshake failed"),
+                    Some(reason) => self.refuse(address, &reason),
+                    None => {
+                        let client = address.map(tracing::field::display);
+                        tracing::debug!(client, %error, "a TLS handshake failed");
+                    }
                 }
                 None
             }
@@ -83,10 +91,42 @@ impl Acceptor {
         }
     }
 
-    fn refuse(&self, client: &str, reason: &str) {
-        if let Some(more) = self.refusals.line(self.coordinator.clock().now()) {
+    fn refuse(&self, client: Option<SocketAddr>, reason: &str) {
+        if let Some(more) = self.line() {
+            let client = client.map(tracing::field::display);
             tracing::warn!(client, reason, more, "a TLS connection was refused");
         }
+    }
+
+    /// How many log lines were left out since the last one, if there is to be one now.
+    fn line(&self) -> Option<u64> {
+        self.refusals.line(self.coordinator.clock().now())
+    }
+}
+
+/// When a connection ends at the latest: its client's certificate has expired by then. Its client connects again, with its
+/// next certificate if it has one.
+#[derive(Debug)]
+pub(super) struct Expiry {
+    not_after: UnixMillis,
+    client: Option<SocketAddr>,
+    acceptor: Acceptor,
+}
+
+impl Expiry {
+    /// Whether the certificate has expired; logs that it has.
+    pub(super) fn is_over(&self) -> bool {
+        let is_over = self.acceptor.coordinator.clock().wall() > self.not_after;
+        let more = is_over.then(|| self.acceptor.line()).flatten();
+        if let Some(more) = more {
+            let client = self.client.map(tracing::field::display);
+            tracing::warn!(
+                client,
+                more,
+                "a TLS connection was ended: its client's certificate has expired"
+            );
+        }
+        is_over
     }
 }
 

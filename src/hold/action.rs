@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::event::{CallerId, Request, StoreFailure, StoreFailureKind};
-use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use super::event::{CallerId, Request, SaveId, StoreFailure, StoreFailureKind};
+use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.
@@ -53,6 +53,15 @@ pub enum Action {
         /// Only if the record has this version: a hold that was resumed elsewhere has another (S16).
         if_match: Option<ETag>,
         /// How long the answer is waited for (S7).
+        timeout: Duration,
+    },
+    /// Read the record of a lock whose lease was broken, and whether the lease still runs out (S22).
+    SendLook {
+        /// The answer quotes it.
+        request: Request,
+        /// Whether to read the note of the break too.
+        note: bool,
+        /// How long the answer is waited for.
         timeout: Duration,
     },
     /// Give the lease back.
@@ -153,6 +162,20 @@ pub enum Action {
         /// The end of its validity.
         valid_until: Instant,
     },
+    /// Tell a holder that its lease was broken and runs out: it has until then to finish (S22).
+    TellRevoked {
+        /// Whom.
+        caller: CallerId,
+        /// The end of its validity, which is the deadline.
+        valid_until: Instant,
+    },
+    /// Answer a save (S24 to S27).
+    TellSaved {
+        /// Which.
+        id: SaveId,
+        /// What became of it.
+        outcome: SaveOutcome,
+    },
     /// Tell a holder that the sidecar is shutting down (S15).
     TellDraining {
         /// Whom.
@@ -201,6 +224,22 @@ pub enum Action {
     },
 }
 
+/// What became of a save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaveOutcome {
+    /// The store has it, or a newer one that took its place.
+    Saved {
+        /// The version that the store has.
+        version: u64,
+    },
+    /// The hold was over before anything was written.
+    Ended,
+    /// The store refused it, and the hold goes on; nothing was written.
+    NotSaved(StoreFailure),
+    /// The hold was over before the store answered: the checkpoint from before stands or this one (S27).
+    Unknown,
+}
+
 /// A grant, as the machine gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
@@ -224,6 +263,8 @@ pub struct Granted {
     pub store_time: UnixMillis,
     /// The hold went on: it was had before and resumed (S16).
     pub resumed: bool,
+    /// The lock's checkpoint, as it was when the token was written (S25).
+    pub checkpoint: Option<Checkpoint>,
 }
 
 /// Who has the lock instead.

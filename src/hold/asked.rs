@@ -12,8 +12,11 @@ use super::{Hold, State};
 use crate::time::Instant;
 
 impl Hold {
-    pub(super) fn broken_here(&mut self, output: &mut Output) {
+    pub(super) fn broken_here(&mut self, ends_now: bool, output: &mut Output) {
         match self.take_state(output.now) {
+            State::Held(held) if !ends_now && held.phase.is_open() => {
+                self.broken_here_softly(held, output);
+            }
             State::Held(held) => {
                 self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), output);
             }

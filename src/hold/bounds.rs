@@ -78,6 +78,11 @@ impl Bounds {
         self.max_hold_ends
     }
 
+    /// When the hold ends without a report of progress, if that is watched.
+    pub(super) fn progress_due(&self) -> Option<Instant> {
+        self.progress.as_ref().map(|progress| progress.ends)
+    }
+
     /// Until when a release keeps the lock from everyone; none if the hold has lasted long enough.
     pub(super) fn rests_until(&self, now: Instant) -> Option<Instant> {
         (now < self.min_hold_ends).then_some(self.min_hold_ends)

@@ -3,12 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// A caller of this sidecar: one call that waits, and the hold that it is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallerId(pub u64);
+
+/// The number of a call that saves a checkpoint; its answer quotes it (S26).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SaveId(pub u64);
+
+/// A checkpoint to be saved, and the call that asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveAsked {
+    /// The answer quotes it.
+    pub id: SaveId,
+    /// The new value.
+    pub value: CheckpointValue,
+}
 
 /// The number of a request to the store; its answer quotes it (S2: an answer counts from its own request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +53,15 @@ pub enum Event {
         caller: CallerId,
         /// The generation that it was answered with, if it said one (S16).
         generation: Option<u64>,
+    },
+    /// A holder saves its checkpoint (S23). With a release, it is told just before.
+    SaveAsked {
+        /// Who.
+        caller: CallerId,
+        /// The generation that it was answered with, if it said one (S16).
+        generation: Option<u64>,
+        /// What.
+        save: SaveAsked,
     },
     /// A holder sets a new `max_hold`, counted from now (S11).
     ExtendAsked {
@@ -108,8 +130,18 @@ pub enum Event {
         /// Whether it was released.
         answer: Result<(), Failure>,
     },
+    /// The store answered a look at a lease that was broken.
+    LookAnswered {
+        /// Which.
+        request: Request,
+        /// What is there.
+        answer: Result<Look, Failure>,
+    },
     /// An operator broke the lease through this sidecar (S17).
-    LeaseBroken,
+    LeaseBroken {
+        /// Whether it ended at once; else it runs out (S22).
+        ends_now: bool,
+    },
     /// Another clock shows a pause that ours may not have counted: the store decides (S3).
     PauseSuspected,
     /// The sidecar is shutting down (S15).
@@ -205,6 +237,26 @@ pub struct Stored {
     pub free: bool,
     /// The store's clock.
     pub time: UnixMillis,
+}
+
+/// A lock whose lease was broken.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// Its record.
+    pub stored: Stored,
+    /// Whether its lease was broken and still runs out.
+    pub breaking: bool,
+    /// The note of the break, if it was asked for and is there.
+    pub note: Option<NoteSeen>,
+}
+
+/// What a break's note says, as far as the machine cares (S22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoteSeen {
+    /// The token of the grant that it is about.
+    pub token: Option<FencingToken>,
+    /// The lease runs out as it would have; it does not end earlier.
+    pub runs_out: bool,
 }
 
 /// Why the store did not do what was asked, as far as the machine cares.

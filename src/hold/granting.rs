@@ -149,7 +149,8 @@ impl Hold {
                 | Attempt::ReadHolder { .. }
                 | Attempt::Leased { .. }) => self.acquiring(other),
             },
-            other @ (State::Idle { .. } | State::Held(_) | State::Releasing(_)) => {
+            State::Held(held) => self.save_answered(held, request, answer, output),
+            other @ (State::Idle { .. } | State::Releasing(_)) => {
                 self.state = other;
             }
         }
@@ -219,6 +220,7 @@ impl Hold {
             lease: Some(lease.lease_id.fingerprint()),
             // A new epoch under the same lease leaves the generation as it is (S5, S16).
             generation: if written_here { record.generation.max(1) } else { 1 },
+            write: self.jitter.name(),
             ..ours
         }
         .into_fields(stored);

@@ -1,43 +1,70 @@
 //! A shutdown after which a replacement follows (S15): holds are renewed once more and left for their clients to resume
 //! there (S16). Nothing is released for it, and nobody is told draining or lost.
 
+use std::time::Duration;
+
 use super::action::Action;
 use super::callers::shutting_down;
 use super::event::CallerId;
 use super::held::{Held, Phase};
 use super::output::Output;
+use super::saving::end_saves;
 use super::{Attempt, Hold, State};
 use crate::time::Instant;
 
+/// How long a hold that was renewed once more is still answered for. A client on another kernel may count the renewal
+/// only from a request of its own (S21), and sends one when it hears of it.
+const ASKING: Duration = Duration::from_secs(1);
+
 /// How the sidecar ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Shutdown {
     /// It does not, yet.
     None,
     /// Holders are waited for, and the rest told lost.
     Drain,
-    /// A replacement follows: what is not settled by then is left to it, or to run out.
-    HandOver { until: Instant },
+    /// A replacement follows. Boxed: every machine has room for it, and few hand over.
+    HandOver(Box<Limits>),
+}
+
+/// Until when a machine that hands over waits for what is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// What is not settled by then is left to the replacement, or to run out.
+    until: Instant,
+    /// The same for a hold that was renewed once more: its client has had the time to ask by then.
+    asked_until: Option<Instant>,
 }
 
 impl Shutdown {
     /// Whether nobody is served any more.
-    pub(super) const fn is_under_way(self) -> bool {
+    pub(super) const fn is_under_way(&self) -> bool {
         match self {
             Self::None => false,
-            Self::Drain | Self::HandOver { .. } => true,
+            Self::Drain | Self::HandOver(_) => true,
         }
     }
 
-    pub(super) const fn hands_over(self) -> bool {
-        matches!(self, Self::HandOver { .. })
+    pub(super) const fn hands_over(&self) -> bool {
+        matches!(self, Self::HandOver(_))
     }
 
     /// When everything is left to the replacement that is not settled by then.
-    pub(super) const fn left_to_replacement_at(self) -> Option<Instant> {
+    fn left_to_replacement_at(&self, is_held: bool) -> Option<Instant> {
         match self {
             Self::None | Self::Drain => None,
-            Self::HandOver { until } => Some(until),
+            Self::HandOver(limits) => {
+                let asked_until = limits.asked_until.filter(|_| is_held);
+                Some(asked_until.map_or(limits.until, |asked| asked.min(limits.until)))
+            }
+        }
+    }
+
+    /// A hold was renewed once more: its client may ask about it until `at`.
+    fn renewed(&mut self, at: Instant) {
+        match self {
+            Self::None | Self::Drain => {}
+            Self::HandOver(limits) => limits.asked_until = Some(at),
         }
     }
 }
@@ -45,7 +72,8 @@ impl Shutdown {
 impl Hold {
     /// Waits end; a hold is renewed once more; what is being acquired or released is settled, or left to run out (S13).
     pub(super) fn start_hand_over(&mut self, ends: Instant, output: &mut Output) {
-        self.shutdown = Shutdown::HandOver { until: ends.min(self.settled_by(output.now)) };
+        let until = ends.min(self.settled_by(output.now));
+        self.shutdown = Shutdown::HandOver(Box::new(Limits { until, asked_until: None }));
         self.fail_all(&shutting_down(), output);
         self.drain_resume(output);
         match self.take_state(output.now) {
@@ -54,6 +82,11 @@ impl Hold {
                     held.renewal.renew_now(output.now);
                     self.state = State::Held(held);
                 }
+                // S22, S26: what cannot be taken along has until the hand-over is over.
+                Phase::Active if held.notice.is_some() || held.is_saving() => {
+                    self.state = State::Held(held);
+                }
+                Phase::LastSave { .. } => self.state = State::Held(held),
                 // The end of the rest is in the record, so the lease is not needed to keep it (S11).
                 Phase::Resting { .. } => self.give_back(*held, None, output),
                 Phase::Active | Phase::GracePeriod(_) => self.leave_to_replacement(&held, output),
@@ -82,7 +115,8 @@ impl Hold {
         now + lease_duration / 6
     }
 
-    /// A renewal has succeeded during the hand-over. The answer to one that was cut off is old: another is asked for.
+    /// A renewal has succeeded during the hand-over, and its holder has a moment to ask what that gave it. The answer
+    /// to one that was cut off is old: another is asked for.
     pub(super) fn renewed_once_more(
         &mut self,
         mut held: Box<Held>,
@@ -91,15 +125,20 @@ impl Hold {
     ) {
         if old {
             held.renewal.renew_now(output.now);
-            self.state = State::Held(held);
         } else {
-            self.leave_to_replacement(&held, output);
+            self.shutdown.renewed(output.now + ASKING);
         }
+        self.state = State::Held(held);
+    }
+
+    /// When what the machine is about is left to the replacement.
+    pub(super) fn left_to_replacement_at(&self) -> Option<Instant> {
+        self.shutdown.left_to_replacement_at(matches!(self.state, State::Held(_)))
     }
 
     /// What needs no more waiting for, or has no more time, is left to the replacement.
     pub(super) fn advance_hand_over(&mut self, output: &mut Output) {
-        let Some(until) = self.shutdown.left_to_replacement_at() else { return };
+        let Some(until) = self.left_to_replacement_at() else { return };
         let is_over = output.now >= until;
         match self.take_state(output.now) {
             // S4: a hold whose validity is over is lost, and told so.
@@ -109,6 +148,9 @@ impl Hold {
                 } else {
                     self.state = State::Held(held);
                 }
+            }
+            State::Held(held) if !is_over && matches!(held.phase, Phase::LastSave { .. }) => {
+                self.state = State::Held(held);
             }
             State::Held(held) => self.leave_to_replacement(&held, output),
             // Whether the store has the lease back is not known; if not, it runs out.
@@ -127,6 +169,7 @@ impl Hold {
 
     /// S13, S16: its client may go on with it elsewhere from now on, so nothing that is answered late releases it.
     fn leave_to_replacement(&mut self, held: &Held, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
         tell_interrupted(held.may_be_told().then_some(held.caller), output);
         self.leave_to_run_out(held.lease_id, output);
     }

@@ -9,6 +9,7 @@ use super::granting::Leased;
 use super::held::{GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
+use super::saving::end_saves;
 use super::validity::cut_off;
 use super::{Hold, State};
 use crate::time::Instant;
@@ -76,8 +77,19 @@ impl Hold {
 
     /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the generation;
     /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
-    fn end_hold(&mut self, mut held: Box<Held>, released: bool, output: &mut Output) {
+    pub(super) fn end_hold(&mut self, mut held: Box<Held>, released: bool, output: &mut Output) {
         match held.phase {
+            // S26: the saves first, then the release.
+            Phase::Active | Phase::GracePeriod(GracePeriod::Silent) if held.is_saving() => {
+                held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
+                self.state = State::Held(held);
+            }
+            Phase::LastSave { .. } => self.state = State::Held(held),
+            // S22: a broken lease is not handed on; its release frees the lock at once.
+            Phase::Active if held.notice.is_some() => {
+                let reply = Some(held.caller);
+                self.give_back(*held, reply, output);
+            }
             // The end of a rest is in the record, so the lease is not needed to keep it (S11).
             Phase::Active if !released && held.terms.resumable => {
                 let reply = Some(held.caller);
@@ -114,6 +126,7 @@ impl Hold {
     /// S16: a call carries a newer generation: the hold goes on elsewhere, and nothing of it is left here. The record has
     /// been written over by then, so there is nothing to release either.
     pub(super) fn moved_on(&mut self, held: &Held, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
         self.late.forget(held.lease_id);
         self.memory.known = None;
         self.state = State::Idle { not_before: output.now, retry: None };
@@ -124,6 +137,7 @@ impl Hold {
 
     /// S16: the lease is left to run out, since somebody may go on with the hold elsewhere.
     fn run_out(&mut self, held: &Held, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
         let told = held.may_be_told().then_some(held.caller);
         let released = self.released_hold(held, told, None);
         self.release(Releasing::held(held, released, None).running_out(), output);
@@ -143,6 +157,7 @@ impl Hold {
         output: &mut Output,
     ) {
         debug_assert_eq!(held.phase, Phase::Active, "only an active hold can be lost");
+        end_saves(held.saving.take().as_deref(), output);
         output.push(Action::TellLost { caller: held.caller, reason, detail });
         if reason == LossReason::Shutdown {
             held.phase = Phase::GracePeriod(GracePeriod::ToldAtShutdown);
@@ -164,7 +179,15 @@ impl Hold {
         output: &mut Output,
     ) {
         self.memory.known = None;
+        end_saves(held.saving.take().as_deref(), output);
+        held.notice = None;
         let may_believe = match held.phase {
+            // S13: its holder has ended it, and this is what became of the release.
+            Phase::LastSave { .. } => {
+                let detail = format!("{detail}; learned when it was released");
+                output.push(Action::TellLost { caller: held.caller, reason, detail });
+                false
+            }
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {
                 output.push(Action::TellLost { caller: held.caller, reason, detail });
                 true
@@ -189,6 +212,7 @@ impl Hold {
         period: GracePeriod,
         output: &mut Output,
     ) {
+        end_saves(held.saving.take().as_deref(), output);
         match period {
             GracePeriod::Silent => {
                 let detail = "the holder's stream broke and was not resumed in time".to_owned();
@@ -263,6 +287,8 @@ impl Hold {
             && front.terms.auto_renew;
         let sound = !held.is_unsettled(now)
             && held.settling.is_none()
+            && held.notice.is_none()
+            && !held.is_saving()
             // A renewal must have the time of a try before it is late: else who is granted the lock is told so at once (S9).
             && !held.renewal.is_late(now + cut_off(held.renewal.lease_duration()))
             && !held.renewal.is_suspected()
@@ -317,8 +343,10 @@ impl Hold {
         Released {
             caller,
             if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
+            token: held.token,
             generation: held.generation,
             resting_until,
+            may_have_written: held.saving.as_ref().is_some_and(|saving| saving.may_be_done()),
         }
     }
 }

@@ -1,16 +1,20 @@
 //! A hold: from its grant to its end, and on to the next holder (S4, S9, S10, S11, S13, S14).
 
+use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::action::{Action, Granted, LossReason};
+use super::action::{Granted, LossReason};
 use super::bounds::Bounds;
-use super::event::{CallerId, Request, Resume, Terms};
-use super::granting::Leased;
+use super::event::{CallerId, Terms};
+use super::notice::Notice;
 use super::output::Output;
+pub(super) use super::phase::{GracePeriod, Phase};
 use super::renewal::Renewal;
+use super::saving::Saving;
 use super::validity::slowness;
-use super::{Hold, State};
-use crate::lock::{FencingToken, LeaseId, Record};
+use super::{Flight, Hold, State};
+use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// The lease, and who has the lock under it.
@@ -29,7 +33,7 @@ pub(super) struct Held {
     /// When the record was last written for this hold or the one before it under this lease.
     pub(super) written_at: Instant,
     /// The record is read to see whether a change of it was ours (S16).
-    pub(super) settling: Option<Request>,
+    pub(super) settling: Option<Box<Flight>>,
     pub(super) caller: CallerId,
     pub(super) terms: Arc<Terms>,
     pub(super) bounds: Bounds,
@@ -42,6 +46,10 @@ pub(super) struct Held {
     /// S13: until when it may believe in that, also by a slow clock elsewhere.
     pub(super) believed_until: Instant,
     pub(super) phase: Phase,
+    /// The lease was broken and runs out (S22).
+    pub(super) notice: Option<Box<Notice>>,
+    /// Its checkpoints on their way to the store (S26).
+    pub(super) saving: Option<Box<Saving>>,
 }
 
 /// A reading of the store's clock, and when it was taken on ours.
@@ -49,29 +57,6 @@ pub(super) struct Held {
 pub(super) struct StoreClock {
     pub(super) read_at: Instant,
     pub(super) time: UnixMillis,
-}
-
-/// What the holder is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// It has the lock.
-    Active,
-    /// It gave the lock back before `min_hold` was over (S11).
-    Resting { until: Instant },
-    /// It may still believe in its hold; nobody gets the lock before that is over (S13, S14).
-    GracePeriod(GracePeriod),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum GracePeriod {
-    /// Its stream ended without a word: it may come back (S14, S16).
-    Silent,
-    /// It was told that the hold is over; the lease is still ours.
-    Told,
-    /// As `Told`, and the lease is left to run out, because the sidecar ends first (S15).
-    ToldAtShutdown,
-    /// It was told that the hold is over; the lease is ours no more.
-    LeaseGone,
 }
 
 /// What callers may know of a hold here.
@@ -93,11 +78,41 @@ pub struct Holding {
     pub resting_until: Option<Instant>,
     /// Whether the holder has it: false while it rests or fades.
     pub active: bool,
+    /// Whether its lease was broken and runs out (S22).
+    pub revoked: bool,
+    /// Whether its stream broke, and it may come back (S14, S16).
+    pub disconnected: bool,
+    /// The end of the latest validity that the holder was told.
+    pub told_until: Instant,
+    /// How often the hold was resumed, from 1 (S16).
+    pub generation: u64,
+    /// When `max_hold` ends, if it was given (S11).
+    pub max_hold_ends: Option<Instant>,
+    /// When the hold is lost without a report of progress, if that is watched (S11).
+    pub progress_due: Option<Instant>,
+    /// D.
+    pub lease_duration: Duration,
+    /// When the lease was acquired or renewed last, by the store's clock.
+    pub renewed_at: UnixMillis,
 }
 
 impl Held {
     pub(super) fn valid_until(&self) -> Instant {
-        self.bounds.limit(self.renewal.valid_until())
+        let until = self.bounds.limit(self.renewal.valid_until());
+        self.deadline().map_or(until, |deadline| until.min(deadline))
+    }
+
+    /// The deadline that the holder of a broken lease was told (S22).
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.notice.as_ref()?.deadline()
+    }
+
+    /// The generation in the record beside the hold's, if it is still the record of this hold (S5, S16).
+    pub(super) fn compare(&self, record: &Record) -> Option<Ordering> {
+        let epoch = record.token.map(FencingToken::epoch);
+        let same_hold =
+            record.lease == Some(self.lease_id.fingerprint()) && epoch == Some(self.token.epoch());
+        same_hold.then(|| record.generation.cmp(&self.generation))
     }
 
     /// The validity to tell now. What was told once is not taken back: nobody else gets the lock before (S13).
@@ -110,9 +125,10 @@ impl Held {
 
     pub(super) fn is_renewed(&self) -> bool {
         match self.phase {
-            Phase::Active => self.terms.auto_renew,
+            // S22: a broken lease cannot be renewed.
+            Phase::Active => self.terms.auto_renew && self.notice.is_none(),
             Phase::Resting { .. } => true,
-            Phase::GracePeriod(_) => false,
+            Phase::LastSave { .. } | Phase::GracePeriod(_) => false,
         }
     }
 
@@ -121,8 +137,14 @@ impl Held {
         self.settled_at.is_some_and(|at| now < at)
     }
 
-    pub(super) fn granted(&mut self, resumed: bool, now: Instant) -> Granted {
+    pub(super) fn granted(
+        &mut self,
+        resumed: bool,
+        checkpoint: Option<Checkpoint>,
+        now: Instant,
+    ) -> Granted {
         Granted {
+            checkpoint,
             token: self.token,
             generation: self.generation,
             max_hold_ends: self.bounds.max_hold_ends(),
@@ -142,11 +164,17 @@ impl Held {
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
-        match self.phase {
+        let end = match self.phase {
             Phase::GracePeriod(period) => self.grace_period_ends(period),
+            Phase::LastSave { .. } => self.renewal.valid_until(),
             Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
             Phase::Active => self.with_renewal(self.valid_until()),
-        }
+        };
+        let look = match self.phase {
+            Phase::Active => self.notice.as_ref().map(|notice| notice.poll_timeout()),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
+        };
+        [look, self.saving_timeout()].into_iter().flatten().fold(end, Instant::min)
     }
 
     /// When a holder that fades is told so, or is known not to believe any more.
@@ -160,7 +188,9 @@ impl Held {
     }
 
     fn with_renewal(&self, end: Instant) -> Instant {
-        if self.is_renewed() { end.min(self.renewal.poll_timeout()) } else { end }
+        // A renewal waits for the answer to a save, since both go by the record's version.
+        let saving = self.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
+        if self.is_renewed() { end.min(self.renewal.poll_timeout(saving)) } else { end }
     }
 
     pub(super) fn holding(&self) -> Holding {
@@ -173,9 +203,17 @@ impl Held {
             terms: Arc::clone(&self.terms),
             resting_until: match self.phase {
                 Phase::Resting { until } => Some(until),
-                Phase::Active | Phase::GracePeriod(_) => None,
+                Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
+            revoked: self.deadline().is_some(),
+            disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),
+            told_until: self.told_until,
+            generation: self.generation,
+            max_hold_ends: self.bounds.max_hold_ends(),
+            progress_due: self.bounds.progress_due(),
+            lease_duration: self.renewal.lease_duration(),
+            renewed_at: self.store_time(self.renewal.good_sent()),
         }
     }
 
@@ -191,7 +229,10 @@ impl Held {
     /// Whether its holder was not told the end yet (S4).
     pub(super) fn may_be_told(&self) -> bool {
         match self.phase {
-            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(GracePeriod::Silent) => true,
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(GracePeriod::Silent) => true,
             Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => false,
@@ -210,6 +251,10 @@ impl Held {
 
     /// Why the clock ends this hold now.
     fn end_by_the_clock(&self, now: Instant) -> (LossReason, &'static str) {
+        if self.deadline().is_some() {
+            let reason = self.bounds.passed(now).unwrap_or(LossReason::Broken);
+            return (reason, "the lease was broken, and the time that was left is over");
+        }
         let renewed = self.terms.auto_renew;
         let expired = if renewed { LossReason::Expired } else { LossReason::MaxHoldReached };
         let reason = self.bounds.passed(now).unwrap_or(expired);
@@ -230,98 +275,6 @@ impl Held {
 }
 
 impl Hold {
-    /// Grants the lock under a new lease to the caller at the front, which the record was written for.
-    pub(super) fn grant_new(&mut self, lease: Leased, token: FencingToken, output: &mut Output) {
-        debug_assert!(output.now < lease.valid_until(), "S2: the lease has run out");
-        debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
-        let Some(waiter) = self.waiters.pop() else {
-            return self.release_unused(lease, output);
-        };
-        self.memory.highest = self.memory.highest.max(Some(token));
-        self.late.forget(lease.lease_id);
-        let held = Held {
-            lease_id: lease.lease_id,
-            renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter),
-            token,
-            generation: self.generation_stored(),
-            attempt: String::new(),
-            settled_at: None,
-            written_at: output.now,
-            settling: None,
-            caller: waiter.caller,
-            // S11: `max_hold` and the rest run from the grant.
-            bounds: Bounds::new(&waiter.terms, output.now),
-            terms: waiter.terms,
-            acquired_at: lease.time,
-            granted_at: output.now,
-            store_clock: StoreClock { read_at: lease.sent, time: lease.time },
-            told_until: output.now,
-            believed_until: output.now,
-            phase: Phase::Active,
-        };
-        self.tell_granted(held, false, output);
-    }
-
-    /// The generation that the record has, as we wrote it (S16).
-    fn generation_stored(&self) -> u64 {
-        self.memory.known.as_ref().map_or(1, |known| known.record().generation.max(1))
-    }
-
-    /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just written
-    /// again (S16).
-    pub(super) fn grant_resumed(
-        &mut self,
-        caller: CallerId,
-        (resume, bounds, store_clock): (Resume, Bounds, StoreClock),
-        renewed: Instant,
-        output: &mut Output,
-    ) {
-        let lease_duration = resume.terms.lease_duration;
-        let held = Held {
-            lease_id: resume.lease_id,
-            renewal: Renewal::new(lease_duration, renewed, &mut self.jitter),
-            token: resume.token,
-            generation: self.generation_stored(),
-            attempt: resume.attempt,
-            // Renewals elsewhere carry If-Match on a version from before our write, so no validity that was told
-            // elsewhere outlives it by D.
-            settled_at: Some(output.now + lease_duration),
-            written_at: output.now,
-            settling: None,
-            caller,
-            bounds,
-            terms: resume.terms,
-            acquired_at: resume.acquired_at,
-            granted_at: output.now,
-            store_clock,
-            told_until: output.now,
-            // S13: what it was told before it came here counts too.
-            believed_until: resume.believed_until.max(output.now),
-            phase: Phase::Active,
-        };
-        self.tell_granted(held, true, output);
-    }
-
-    pub(super) fn tell_granted(&mut self, mut held: Held, resumed: bool, output: &mut Output) {
-        debug_assert!(
-            !self.shutdown.is_under_way(),
-            "S15: nothing is granted while the sidecar shuts down"
-        );
-        self.store_failure = None;
-        if self.suspected_at.is_some_and(|at| held.renewal.good_sent() < at)
-            && !held.renewal.is_suspected()
-            && held.is_renewed()
-        {
-            held.renewal.suspect(output.now, &mut self.jitter);
-        }
-        output.push(Action::TellGranted {
-            caller: held.caller,
-            grant: held.granted(resumed, output.now),
-        });
-        self.state = State::Held(Box::new(held));
-        self.tell_taken(output);
-    }
-
     pub(super) fn advance_held(&mut self, mut held: Box<Held>, output: &mut Output) {
         let now = output.now;
         match held.phase {
@@ -339,12 +292,24 @@ impl Hold {
                 let (reason, detail) = held.end_by_the_clock(now);
                 return self.lose(held, reason, detail.to_owned(), output);
             }
-            Phase::Active | Phase::Resting { .. } | Phase::GracePeriod(_) => {}
+            Phase::LastSave { .. } if now >= held.renewal.valid_until() => {
+                return self.give_up_last_save(held, output);
+            }
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(_) => {}
         }
+        self.give_up_overdue(&mut held, output);
         if held.is_renewed() {
             self.renew(&mut held, output);
         }
-        self.state = State::Held(held);
+        self.advance_saving(&mut held, output);
+        let held =
+            if held.phase == Phase::Active { self.watch_break(held, output) } else { Some(held) };
+        if let Some(held) = held {
+            self.state = State::Held(held);
+        }
     }
 }
 

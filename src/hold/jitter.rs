@@ -23,6 +23,11 @@ impl Jitter {
         self.between(span.saturating_sub(most), span + most)
     }
 
+    /// A name for a write: another has the same with a chance of 1 in 2^64.
+    pub(super) fn name(&mut self) -> String {
+        format!("{:016x}", self.next())
+    }
+
     const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

@@ -1,6 +1,6 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
-use crate::lock::{ETag, FencingToken, Fields, Record, is_handed_on, token_of};
+use crate::lock::{Checkpoint, ETag, FencingToken, Fields, Record, is_handed_on, token_of};
 
 /// A record as it was at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,12 @@ impl Known {
     #[must_use]
     pub fn record(&self) -> Record {
         Record::from_lookup(|name| self.field(name))
+    }
+
+    /// The lock's checkpoint (S25).
+    #[must_use]
+    pub fn checkpoint(&self) -> Option<Checkpoint> {
+        Checkpoint::from_lookup(|name| self.field(name))
     }
 
     /// The token alone: it is asked for at every turn while somebody waits.

@@ -1,6 +1,6 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17. May import: lock, time's values. No IO, no async, no clock, no randomness of its own:
+//! Rules: S1, S2, S4 to S17, S22 to S27. May import: lock, time's values. No IO, no async, no clock, no randomness of its own:
 //! what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
 //! [`Action`]s. To add behaviour: a rule first, then an event or an action, then the file whose business it is, and
 //! a test that fails without it.
@@ -26,6 +26,7 @@ mod asked;
 mod bounds;
 mod callers;
 mod event;
+mod grant;
 mod granting;
 mod hand_over;
 mod handing;
@@ -35,7 +36,9 @@ mod jitter;
 mod known;
 mod late;
 mod memory;
+mod notice;
 mod output;
+mod phase;
 mod polling;
 mod pooled;
 mod releasing;
@@ -43,6 +46,7 @@ mod renewal;
 mod renewing;
 mod resume;
 mod resuming;
+mod saving;
 mod tenure;
 #[cfg(test)]
 #[expect(
@@ -55,10 +59,10 @@ mod waiters;
 
 use std::time::Duration;
 
-pub use action::{Action, Busy, Granted, LossReason};
+pub use action::{Action, Busy, Granted, LossReason, SaveOutcome};
 pub use event::{
-    CallerId, Event, Failure, LeaseGranted, Request, Resume, StoreBounds, StoreFailure,
-    StoreFailureKind, Stored, Terms,
+    CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked, SaveId,
+    StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 pub use held::Holding;
 pub use known::Known;
@@ -93,7 +97,7 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`. While it is held: `held`, `renewing`,
-/// `asked`, `resuming`. Its end: `handing`, `releasing`, `late`. The sidecar's end: `hand_over`. What is always true: `invariants`.
+/// `asked`, `saving`, `notice`, `resuming`. Its end: `handing`, `releasing`, `late`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Settings,
@@ -222,7 +226,7 @@ impl Hold {
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
-        let left = state.and_then(|_| self.shutdown.left_to_replacement_at());
+        let left = state.and_then(|_| self.left_to_replacement_at());
         [state, left, self.waiters.poll_timeout()].into_iter().flatten().min()
     }
 
@@ -259,8 +263,10 @@ impl Hold {
                 Attempt::Leased { .. } => "storing",
             },
             State::Held(held) => match held.phase {
+                held::Phase::Active if held.deadline().is_some() => "revoked",
                 held::Phase::Active if held.renewal.is_at_risk() => "at risk",
                 held::Phase::Active => "held",
+                held::Phase::LastSave { .. } => "saving",
                 held::Phase::Resting { .. } => "resting",
                 held::Phase::GracePeriod(_) => "grace period",
             },
@@ -342,6 +348,13 @@ impl Hold {
             Event::ReleaseAsked { caller, generation } => {
                 self.release_asked(caller, generation, output);
             }
+            Event::SaveAsked { caller, generation, save } => {
+                if self.has_moved(caller, generation, output) {
+                    output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
+                } else {
+                    self.save(caller, save, output);
+                }
+            }
             Event::ExtendAsked { caller, generation, max_hold } => {
                 if !self.has_moved(caller, generation, output) {
                     self.extend(caller, max_hold, output);
@@ -369,7 +382,8 @@ impl Hold {
             Event::ReleaseAnswered { request, answer } => {
                 self.release_answered(request, answer, output);
             }
-            Event::LeaseBroken => self.broken_here(output),
+            Event::LookAnswered { request, answer } => self.look_answered(request, answer, output),
+            Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
             Event::PauseSuspected => self.suspect_pause(output),
             Event::DrainStarted { ends } => self.start_draining(ends, output),
             Event::DrainEnded => self.shut_down_holder(output),

@@ -9,7 +9,7 @@ use super::held::Held;
 use super::output::Output;
 use super::validity::{cut_off, margin, over_at};
 use super::{Flight, Hold, State};
-use crate::lock::{ETag, LeaseId, Record};
+use crate::lock::{ETag, FencingToken, LeaseId, Record};
 use crate::time::Instant;
 
 /// A lease on its way back, and what comes then.
@@ -38,9 +38,12 @@ pub(super) struct Released {
     pub(super) caller: Option<CallerId>,
     /// S16: a hold that went on elsewhere has written the record since, and must not be ended from here.
     pub(super) if_match: Option<ETag>,
+    pub(super) token: FencingToken,
     pub(super) generation: u64,
     /// Until when nobody gets the lock all the same, because of `min_hold` (S11).
     pub(super) resting_until: Option<Instant>,
+    /// A save of it may have changed the record, and nobody knows (S27).
+    pub(super) may_have_written: bool,
 }
 
 /// What is asked of the store.
@@ -86,6 +89,11 @@ impl Releasing {
         Self { step: Step::RunOut, flight, ..self }
     }
 
+    /// Whether the record may have been changed by a save of the hold.
+    fn may_have_written(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.may_have_written)
+    }
+
     /// A release is sent: whether it is the only one.
     fn sends(&mut self, request: Request) -> Request {
         let first = self.only.is_none() && !self.uncertain;
@@ -103,12 +111,14 @@ impl Releasing {
         late
     }
 
-    /// The generation in the record beside the hold's, if it is still the record of this lease.
+    /// The generation in the record beside the hold's, if it is still the record of this lease and of its token: without
+    /// that it is this hold's no more (S5).
     fn compare(&self, stored: &Stored) -> Option<Ordering> {
         let record = Record::from_fields(&stored.fields);
         let hold = self.hold.as_ref()?;
-        (record.lease == Some(self.lease_id.fingerprint()))
-            .then(|| record.generation.cmp(&hold.generation))
+        let same_hold = record.lease == Some(self.lease_id.fingerprint())
+            && record.token.map(FencingToken::epoch) == Some(hold.token.epoch());
+        same_hold.then(|| record.generation.cmp(&hold.generation))
     }
 }
 
@@ -143,7 +153,7 @@ impl Hold {
             return match releasing.step {
                 Step::Release | Step::RunOut => self.released(&releasing, output),
                 // S13: it cannot be said that the lease was ours until then.
-                Step::Settle if !releasing.uncertain => {
+                Step::Settle if !releasing.uncertain && !releasing.may_have_written() => {
                     let detail = "the record was changed while the hold went on, and could not be read again";
                     self.lost_before_release(&releasing, LossReason::Taken, detail, output);
                 }

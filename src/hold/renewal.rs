@@ -110,16 +110,21 @@ impl Renewal {
         self.suspicion = Suspicion::Raised { at: now };
     }
 
-    /// The earliest moment at which something is to be done, the end of the validity aside.
-    pub(super) fn poll_timeout(&self) -> Instant {
-        let mut next = match self.waiting_try() {
-            Some(waiting) => waiting.sent + cut_off(self.lease_duration),
-            None => self.due,
+    /// The earliest moment at which something is to be done, the end of the validity aside. While it is `held_up`, no
+    /// renewal is sent.
+    pub(super) fn poll_timeout(&self, held_up: bool) -> Instant {
+        let next = match self.waiting_try() {
+            Some(waiting) => Some(waiting.sent + cut_off(self.lease_duration)),
+            None => (!held_up).then_some(self.due),
         };
-        if !self.at_risk {
-            next = next.min(self.at_risk_from());
-        }
-        next
+        let warning = (!self.at_risk).then(|| self.at_risk_from());
+        let end = self.valid_until();
+        [next, warning].into_iter().flatten().fold(end, Instant::min)
+    }
+
+    /// Until when the answer to a renewal is waited for.
+    pub(super) fn waits_until(&self) -> Option<Instant> {
+        self.waiting_try().map(|waiting| waiting.sent + cut_off(self.lease_duration))
     }
 
     /// Cuts off a try that was not answered in time; the latest such try is reported once.

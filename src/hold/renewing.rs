@@ -10,15 +10,17 @@ use super::output::Output;
 use super::releasing::TAKEN;
 use super::renewal::Answered;
 use super::validity::cut_off;
-use super::{Hold, State};
-use crate::lock::{FencingToken, Record};
+use super::{Flight, Hold, State};
+use crate::lock::Record;
 use crate::time::UnixMillis;
 
 /// A round trip within which the store's clock is read well enough.
 const PROMPT: Duration = Duration::from_secs(2);
 
 impl Hold {
-    pub(super) fn renew(&mut self, held: &mut Held, output: &mut Output) {
+    /// What was asked of the store beside the saves and is not answered in its time is given up: a renewal, and the read
+    /// after one. Saves wait for both (S26).
+    pub(super) fn give_up_overdue(&mut self, held: &mut Held, output: &mut Output) {
         if let Some(missed) = held.renewal.cut_off_overdue(output.now, &mut self.jitter) {
             output.push(Action::ReportRenewal {
                 latency: None,
@@ -26,7 +28,12 @@ impl Hold {
                 failure: Some(Failure::Unknown(StoreFailure::unanswered("renewal"))),
             });
         }
-        if held.renewal.is_due(output.now) {
+        held.settling.take_if(|settling| settling.is_over(output.now));
+    }
+
+    pub(super) fn renew(&mut self, held: &mut Held, output: &mut Output) {
+        let saving = held.saving.as_ref().is_some_and(|saving| saving.is_in_flight());
+        if held.renewal.is_due(output.now) && !saving {
             let request = self.next_request();
             held.renewal.sent(request, output.now);
             let timeout = cut_off(held.renewal.lease_duration());
@@ -96,6 +103,10 @@ impl Hold {
                 return;
             }
             Err(Failure::Taken) => (LossReason::Taken, TAKEN.to_owned()),
+            // S22: it may still run out. Who is gone or has been told the end is not told that.
+            Err(Failure::Broken) if held.phase.is_open() => {
+                return self.break_met(held, output);
+            }
             Err(Failure::Broken) => (LossReason::Broken, BROKEN.to_owned()),
             Err(Failure::Deleted) => (LossReason::LockDeleted, DELETED.to_owned()),
             Err(
@@ -108,7 +119,7 @@ impl Hold {
                 if !answered.cut_off {
                     held.renewal.failed(&failure, output.now, &mut self.jitter);
                 }
-                if failure == Failure::Changed {
+                if failure == Failure::Changed && held.notice.is_none() {
                     self.settle(&mut held, output);
                 }
                 self.state = State::Held(held);
@@ -122,7 +133,8 @@ impl Hold {
     fn settle(&mut self, held: &mut Held, output: &mut Output) {
         let request = self.next_request();
         let timeout = cut_off(held.renewal.lease_duration());
-        held.settling = Some(request);
+        let until = output.now + timeout;
+        held.settling = Some(Box::new(Flight::Sent { request, until }));
         output.push(Action::SendRead { request, timeout });
     }
 
@@ -135,7 +147,10 @@ impl Hold {
         answer: Result<Stored, Failure>,
         output: &mut Output,
     ) {
-        if held.settling != Some(request) {
+        if Self::settles_save(&held, request) {
+            return self.save_settled(held, answer, output);
+        }
+        if !held.settling.as_ref().is_some_and(|settling| settling.is(request)) {
             self.state = State::Held(held);
             return;
         }
@@ -161,18 +176,18 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         // S5: without its token the record is this hold's no more, whatever else of it is still there.
-        let epoch = record.token.map(FencingToken::epoch);
-        let same_hold =
-            record.lease == Some(held.lease_id.fingerprint()) && epoch == Some(held.token.epoch());
-        self.learn(stored, output.now);
-        match record.generation.cmp(&held.generation) {
-            Ordering::Equal if same_hold => {
+        let compared = held.compare(&record);
+        if !held.is_outdated(request) {
+            self.learn(stored, output.now);
+        }
+        match compared {
+            Some(Ordering::Equal) => {
                 held.renewal.renew_now(output.now);
                 self.state = State::Held(held);
             }
             // S16: it went on elsewhere, so it is not lost.
-            Ordering::Greater if same_hold => self.moved_on(&held, output),
-            Ordering::Less | Ordering::Equal | Ordering::Greater => {
+            Some(Ordering::Greater) => self.moved_on(&held, output),
+            Some(Ordering::Less) | None => {
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
@@ -181,17 +196,19 @@ impl Hold {
     /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
     pub(super) fn suspect_pause(&mut self, output: &Output) {
         self.suspected_at = Some(output.now);
-        if let State::Held(held) = &mut self.state
-            && held.is_renewed()
-        {
+        let State::Held(held) = &mut self.state else { return };
+        if held.is_renewed() {
             held.renewal.suspect(output.now, &mut self.jitter);
+        } else if let Some(notice) = &mut held.notice {
+            notice.look_now(output.now);
         }
     }
 }
 
 /// Who is silent is told nothing, so the validity that it was told stays what it is (S14).
 fn tell_renewed(held: &mut Held, recovered: bool, output: &mut Output) {
-    if held.phase != Phase::Active {
+    // S22: what the store has renewed before the break counts until the holder is told its deadline.
+    if held.phase != Phase::Active || held.deadline().is_some() {
         return;
     }
     let (caller, valid_until) = (held.caller, held.tell_validity(output.now));

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use super::Hold;
 use super::action::Action;
-use super::event::{Resume, Terms};
+use super::event::{CallerId, Resume, Terms};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
 use super::resuming::Resuming;
-use crate::lock::{Fields, Record};
+use super::validity::valid_until;
+use crate::lock::{Fields, LeaseId, Record};
+use crate::time::Instant;
 
 /// The record with the next generation of its hold (S16).
-pub(super) fn next_generation(fields: Fields, resume: &Resume) -> Fields {
+pub(super) fn next_generation(fields: Fields, resume: &Resume, write: String) -> Fields {
     let record = Record::from_fields(&fields);
     let generation = record.generation.max(1) + 1;
-    Record { generation, attempt: resume.attempt.clone(), ..record }.into_fields(fields)
+    Record { generation, attempt: resume.attempt.clone(), write, ..record }.into_fields(fields)
 }
 
 impl Hold {
@@ -34,11 +36,32 @@ impl Hold {
         let released = Released {
             caller: Some(resuming.caller),
             if_match: None,
+            token: resuming.resume.token,
             generation: resuming.resume.generation,
             resting_until: None,
+            may_have_written: false,
         };
         let unused = Releasing::unused(resuming.lease_id(), lease_duration, output.now);
         self.release(Releasing { hold: Some(released), ..unused }.running_out(), output);
+    }
+}
+
+impl Resuming {
+    /// Whether `caller` is the one that resumes.
+    pub(super) fn is_of(&self, caller: CallerId) -> bool {
+        self.caller == caller
+    }
+
+    pub(super) const fn lease_id(&self) -> LeaseId {
+        self.resume.lease_id
+    }
+
+    pub(super) fn valid_until(&self, renewed: Instant) -> Instant {
+        self.bounds.limit(valid_until(renewed, self.resume.terms.lease_duration))
+    }
+
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.flight.at().min(self.resume.believed_until)
     }
 }
 

@@ -11,7 +11,8 @@ use super::held::{BROKEN, DELETED, GracePeriod, Phase, StoreClock};
 use super::output::Output;
 use super::releasing::TAKEN;
 use super::resume::next_generation;
-use super::validity::{cut_off, valid_until};
+use super::saving::end_saves;
+use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
 use crate::lock::{ETag, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
@@ -22,9 +23,9 @@ pub(super) struct Resuming {
     pub(super) caller: CallerId,
     pub(super) resume: Resume,
     step: Step,
-    flight: Flight,
+    pub(super) flight: Flight,
     /// The bounds of the hold: where this sidecar had it, newer than what the resume token says (S11).
-    bounds: Bounds,
+    pub(super) bounds: Bounds,
     /// Until when the client may believe, also by a slow clock (S13).
     believed_until: Instant,
     store_clock: StoreClock,
@@ -123,7 +124,15 @@ impl Hold {
         }
         match held.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {}
-            Phase::Resting { .. } | Phase::GracePeriod(_) => return Some(resume),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => {
+                return Some(resume);
+            }
+        }
+        if held.notice.is_some() {
+            // S22: a hold whose lease was broken is not resumed.
+            let (reason, detail) = (LossReason::Broken, BROKEN.to_owned());
+            output.push(Action::TellLost { caller, reason, detail });
+            return None;
         }
         let known = self.memory.known.as_ref();
         let repeated = !resume.attempt.is_empty() && resume.attempt == held.attempt;
@@ -133,9 +142,10 @@ impl Hold {
         let step = Step::Write {
             renewed: held.renewal.good_sent(),
             if_match: known.etag().clone(),
-            fields: next_generation(known.fields(), &resume),
+            fields: next_generation(known.fields(), &resume, self.jitter.name()),
         };
         let etag = known.etag().clone();
+        end_saves(held.saving.as_deref(), output);
         output.push(Action::TellSuperseded { caller: held.caller, by: caller });
         // What the client was told last was told here.
         resume.believed_until = held.told_until;
@@ -260,7 +270,7 @@ impl Hold {
                     let detail = detail.to_owned();
                     return self.resume_lost(&resuming, LossReason::Taken, detail, output);
                 }
-                let fields = next_generation(fields, &resuming.resume);
+                let fields = next_generation(fields, &resuming.resume, self.jitter.name());
                 resuming.step = Step::Write { renewed, if_match: etag, fields };
                 self.send_resume(resuming, output);
             }
@@ -375,25 +385,6 @@ impl Hold {
         self.late.forget(resuming.lease_id());
         let not_before = resuming.believed_until.max(output.now);
         self.state = State::Idle { not_before, retry: None };
-    }
-}
-
-impl Resuming {
-    /// Whether `caller` is the one that resumes.
-    pub(super) fn is_of(&self, caller: CallerId) -> bool {
-        self.caller == caller
-    }
-
-    pub(super) const fn lease_id(&self) -> LeaseId {
-        self.resume.lease_id
-    }
-
-    fn valid_until(&self, renewed: Instant) -> Instant {
-        self.bounds.limit(valid_until(renewed, self.resume.terms.lease_duration))
-    }
-
-    pub(super) fn poll_timeout(&self) -> Instant {
-        self.flight.at().min(self.resume.believed_until)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Labels of a hold, and how they stand in a record.
+//! What a holder says of itself, for people and tools.
 
 use std::collections::BTreeMap;
 
@@ -70,8 +70,8 @@ impl Labels {
         &self.0
     }
 
-    /// The pairs in one field of a record.
-    pub(super) fn to_field(&self) -> String {
+    /// As they stand in the record.
+    pub(super) fn to_stored(&self) -> String {
         let pairs: Vec<String> = self
             .0
             .iter()
@@ -80,8 +80,8 @@ impl Labels {
         pairs.join("&")
     }
 
-    /// What [`Labels::to_field`] has written; of anything else, what can be read.
-    pub(super) fn from_field(text: &str) -> Self {
+    /// From the record; what cannot be read is left out.
+    pub(super) fn from_stored(text: &str) -> Self {
         let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
         Self(pairs.map(|(key, value)| (decode(key), decode(value))).collect())
     }

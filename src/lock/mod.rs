@@ -2,8 +2,9 @@
 //!
 //! Rules: S5 (what a token is), S19 (limits of names), and the whole of the paths design: equal [`LockPath`]s
 //! exclude each other, and nothing else does.
-//! May import: std, uuid, sha2. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
+//! May import: std, uuid, sha2, base64. To add a layout: a variant of [`Layout`] and an arm in `path.rs`.
 
+mod checkpoint;
 mod encoding;
 mod host_id;
 mod key;
@@ -14,6 +15,8 @@ mod permit;
 mod record;
 mod token;
 
+pub(crate) use checkpoint::checkpoint_version_of;
+pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPOINT_BYTES};
 pub use encoding::encode as header_safe;
 pub use host_id::{HostId, HostIdError, HostType, HostTypeError};
 pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};

@@ -214,6 +214,15 @@ impl Layout {
             Self::Hashed => "hashed",
         }
     }
+
+    /// Whether a lock's checkpoint stays: older WebJobs SDKs drop the fields of others (S23).
+    #[must_use]
+    pub const fn keeps_checkpoints(self) -> bool {
+        match self {
+            Self::Readable | Self::Hashed => true,
+            Self::WebJobs => false,
+        }
+    }
 }
 
 /// Where a deployment's locks are: everything of a lock path but the key.

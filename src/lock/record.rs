@@ -51,6 +51,8 @@ pub struct Record {
     pub permits: Option<Permits>,
     /// The holder's labels.
     pub labels: Labels,
+    /// A random name of the write that stored this: tells its writer whether a write of unknown outcome was done (S27).
+    pub write: String,
 }
 
 const TOKEN: &str = "leasehold_token";
@@ -69,9 +71,10 @@ const GENERATION: &str = "leasehold_generation";
 const ATTEMPT: &str = "leasehold_attempt";
 const PERMITS: &str = "leasehold_permits";
 const LABELS: &str = "leasehold_labels";
+const WRITE: &str = "leasehold_write";
 
-/// Every field that is ours: replaced as a whole at each grant, while fields of others stay.
-const OURS: [&str; 15] = [
+/// Every field that is about a grant: replaced as a whole at each grant. The checkpoint and the fields of others stay.
+const OURS: [&str; 16] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,
@@ -87,10 +90,17 @@ const OURS: [&str; 15] = [
     ATTEMPT,
     PERMITS,
     LABELS,
+    WRITE,
 ];
 
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
 const MAX_STORED_NAME: usize = 1_200;
+/// The same where the record is too long otherwise.
+const MAX_CUT_NAME: usize = 300;
+
+/// Bytes that the names and values of all fields may have together: Azure allows 8,192, and some of its front ends count
+/// more than these.
+const MAX_FIELDS: usize = 8_000;
 
 impl Record {
     /// Sets the parts that come from the key.
@@ -136,11 +146,13 @@ impl Record {
             generation: of_grant(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
             permits: of_grant(PERMITS).and_then(|value| Permits::new(value.parse().ok()?).ok()),
-            labels: field(LABELS).map(Labels::from_field).unwrap_or_default(),
+            labels: field(LABELS).map(Labels::from_stored).unwrap_or_default(),
+            write: field(WRITE).unwrap_or_default().to_owned(),
         }
     }
 
-    /// Writes this record over `fields`, keeping the fields of others.
+    /// Writes this record over `fields`, keeping the checkpoint and the fields of others. Where they do not fit together,
+    /// the labels go first, and then long names are cut: a grant never fails for its size.
     #[must_use]
     pub fn into_fields(self, mut fields: Fields) -> Fields {
         fields.retain(|name, _| !OURS.contains(&name.as_str()));
@@ -172,7 +184,9 @@ impl Record {
             }
             put(LEASE, lease);
         }
-        put(LABELS, self.labels.to_field());
+        put(LABELS, self.labels.to_stored());
+        put(WRITE, self.write);
+        fit(&mut fields);
         fields
     }
 }
@@ -187,18 +201,40 @@ pub(crate) fn is_handed_on<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> bool
     field(HANDED_ON).is_some()
 }
 
+/// Makes the fields fit, if ours can be made so small.
+fn fit(fields: &mut Fields) {
+    let size = |fields: &Fields| -> usize {
+        fields.iter().map(|(name, value)| name.len() + value.len()).sum()
+    };
+    if size(fields) > MAX_FIELDS {
+        fields.remove(LABELS);
+    }
+    for name in [SCOPE, FUNCTION] {
+        if size(fields) > MAX_FIELDS
+            && let Some(value) = fields.get_mut(name)
+        {
+            *value = shortened(std::mem::take(value), MAX_CUT_NAME);
+        }
+    }
+}
+
 fn stored_name(name: &str) -> String {
-    let encoded = encode(name);
-    if encoded.len() <= MAX_STORED_NAME {
+    shortened(encode(name), MAX_STORED_NAME)
+}
+
+/// `encoded`, or its beginning and a mark that it was longer.
+fn shortened(encoded: String, limit: usize) -> String {
+    if encoded.len() <= limit {
         return encoded;
     }
-    format!("{}~", cut(&encoded, MAX_STORED_NAME))
+    format!("{}~", cut(encoded.trim_end_matches('~'), limit))
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::checkpoint::{Checkpoint, CheckpointValue, MAX_CHECKPOINT_BYTES};
     use super::*;
 
     fn fullest() -> Record {
@@ -220,15 +256,46 @@ mod tests {
             attempt: "%".repeat(64),
             permits: Some(Permits::MAX),
             labels: Labels::new(labels).unwrap(),
+            write: "0123456789abcdef".to_owned(),
         }
+    }
+
+    fn size(fields: &Fields) -> usize {
+        fields.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
     #[test]
     fn the_fullest_record_fits_azures_metadata() {
         let fields = fullest().into_fields(Fields::new());
-        let size: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
-        assert!(size < 8_192 - 256, "{size} bytes leave no room for fields of others");
+        assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
         assert!(fields.values().all(|value| value.is_ascii()));
+    }
+
+    #[test]
+    fn s23_the_fullest_record_fits_with_the_fullest_checkpoint() {
+        let checkpoint = Checkpoint {
+            value: CheckpointValue::new(&[0xff; MAX_CHECKPOINT_BYTES]).unwrap(),
+            version: (1 << 53) - 1,
+            token: FencingToken::from_u64((1 << 53) - 1).unwrap(),
+            saved_at: UnixMillis(u64::MAX),
+        };
+        let stored = checkpoint.clone().into_fields(Fields::new());
+        let fields = fullest().into_fields(stored);
+        assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
+        let field = |name: &str| fields.get(name).map(String::as_str);
+        assert_eq!(Checkpoint::from_lookup(field), Some(checkpoint), "a checkpoint is never cut");
+        let record = Record::from_fields(&fields);
+        assert_eq!(record.labels, Labels::default(), "labels go first");
+        assert_eq!((record.holder, record.host_type), (fullest().holder, fullest().host_type));
+    }
+
+    #[test]
+    fn names_are_cut_where_nothing_else_helps() {
+        let others = Fields::from([("FunctionInstance".to_owned(), "x".repeat(5_000))]);
+        let fields = fullest().into_fields(others);
+        assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
+        assert_eq!(fields.get("FunctionInstance").map(String::len), Some(5_000));
+        assert!(fields.get(FUNCTION).is_some_and(|name| name.ends_with('~')));
     }
 
     #[test]
@@ -278,6 +345,13 @@ mod tests {
         let record = Record::for_key(&key);
         let named = (record.function.as_str(), record.scope.as_str(), record.mode.as_str());
         assert_eq!(named, ("Invoices", "eu", "LISTENER"));
+    }
+
+    #[test]
+    fn s23_a_grant_keeps_the_checkpoint() {
+        let before = Fields::from([("leasehold_checkpoint".to_owned(), "9.7.5.YQ".to_owned())]);
+        let after = Record { generation: 1, ..Record::default() }.into_fields(before.clone());
+        assert_eq!(after, before);
     }
 
     #[test]

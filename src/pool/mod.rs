@@ -116,8 +116,14 @@ impl Pool {
             | Event::WriteAnswered { .. }
             | Event::RenewAnswered { .. }
             | Event::ReleaseAnswered { .. }
+            | Event::LookAnswered { .. }
             | Event::ResumeAsked { .. }
-            | Event::LeaseBroken => self.feed(permit, event, output),
+            | Event::LeaseBroken { .. } => self.feed(permit, event, output),
+            // Who holds nothing here is told so by any machine.
+            Event::SaveAsked { caller, .. } => {
+                let permit = self.machines.place_of(caller).unwrap_or(Permit::FIRST);
+                self.feed(permit, event, output);
+            }
             Event::CallerLeft { caller } if self.withdraw(caller, output) => {}
             Event::HolderDisconnected { caller } if self.withdraw(caller, output) => {}
             // S30: a permit that its holder ends goes to who waits here.
@@ -267,6 +273,8 @@ fn copy(event: &Event) -> Option<Event> {
         | Event::WriteAnswered { .. }
         | Event::RenewAnswered { .. }
         | Event::ReleaseAnswered { .. }
-        | Event::LeaseBroken => return None,
+        | Event::LookAnswered { .. }
+        | Event::SaveAsked { .. }
+        | Event::LeaseBroken { .. } => return None,
     })
 }

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
-    Operation, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 
@@ -114,10 +114,10 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
-        self.counted(Operation::BreakLease).break_lease(path, period, note).await
+        self.counted(Operation::BreakLease).break_lease(path, note, if_match).await
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {

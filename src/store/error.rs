@@ -36,7 +36,7 @@ pub enum StoreError {
         /// What the operator can do.
         advice: String,
     },
-    /// The container or file was gone and is there again: leases died with it, whose holders may believe for as long as
+    /// The container or file was deleted and created again: leases died with it, whose holders may believe for as long as
     /// a lease lasts. Nothing was asked of the store; an acquire is retried after the delay (S18).
     #[error(
         "the {what} was deleted and created again, and its leases with it: no lock is granted there for another {}",

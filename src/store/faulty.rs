@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
 use super::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::testing::SeededRandom;
@@ -322,13 +322,13 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
         let path = path.clone();
         self.send("break a lease", move |store| {
-            let (path, note) = (path.clone(), note.clone());
-            Box::pin(async move { store.break_lease(&path, period, note).await })
+            let (path, note, if_match) = (path.clone(), note.clone(), if_match.clone());
+            Box::pin(async move { store.break_lease(&path, note, if_match).await })
         })
         .await
     }

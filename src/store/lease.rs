@@ -121,6 +121,12 @@ impl Lease {
         Ok((broken, until.saturating_since(now)))
     }
 
+    /// The lease after a break that gives it `period` to end, if it does not end sooner.
+    pub(super) fn break_within(self, period: Duration, now: Instant) -> Result<Self, StoreError> {
+        let holder = self.holder.ok_or(StoreError::NotHeld)?;
+        Ok(Self::held(Holder { until: holder.until.min(now + period), broken: true, ..holder }))
+    }
+
     /// Whether the record may be written under this lease id.
     pub(super) fn check_write(self, lease_id: LeaseId, now: Instant) -> Result<(), StoreError> {
         let seen = self.seen_by(lease_id, now);
@@ -198,6 +204,16 @@ mod tests {
         assert_eq!((again, remaining), (broken, Duration::ZERO));
         let (late, remaining) = leased().break_lease(BreakPeriod::Now, at(120)).unwrap();
         assert_eq!((late.state(at(120)), remaining), (LeaseState::Broken, Duration::ZERO));
+    }
+
+    #[test]
+    fn s22_a_break_of_somebody_else_ends_the_lease_by_its_period() {
+        let broken = leased().break_within(Duration::from_secs(5), at(105)).unwrap();
+        assert_eq!(broken.state(at(109)), LeaseState::Breaking);
+        assert_eq!(broken.state(at(110)), LeaseState::Broken);
+        let late = leased().break_within(Duration::from_secs(5), at(113)).unwrap();
+        assert_eq!(late.state(at(115)), LeaseState::Broken, "it never lengthens a lease");
+        assert!(Lease::AVAILABLE.break_within(Duration::ZERO, at(105)).is_err());
     }
 
     #[test]

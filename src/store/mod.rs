@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::{Container, Fields, LeaseId, LockPath};
+use crate::lock::{Container, FencingToken, Fields, LeaseId, LockPath};
 use crate::time::UnixMillis;
 
 pub use crate::lock::ETag;
@@ -97,15 +97,17 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
         if_match: Option<ETag>,
     ) -> Result<(), StoreError>;
 
-    /// Ends the lease without knowing its id, and keeps the note for the holder to read (S17).
+    /// Ends the lease without knowing its id, in the way that the note says, and keeps the note for the holder to read
+    /// (S17, S22). The note is there before the lease is broken. With `if_match`, only if the record still has this ETag
+    /// (S33). A note of a break that ended the same grant's lease at once is not made milder by a later one.
     ///
     /// # Errors
-    /// `NotHeld`, `NotFound`, and the faults of the store.
+    /// `NotHeld`, `NotFound`, `Changed`, and the faults of the store.
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError>;
 
     /// Replaces all fields of the record, under the lease.
@@ -157,7 +159,7 @@ pub const MIN_LEASE_DURATION: Duration = Duration::from_secs(15);
 /// The longest lease of the contract: Azure's.
 pub const MAX_LEASE_DURATION: Duration = Duration::from_secs(60);
 
-/// How long nothing is granted in a container or file that was gone and is there again: leases died with it, and their
+/// How long nothing is granted in a container or file that was deleted and created again: leases died with it, and their
 /// holders believe no longer than the longest lease (S18).
 const GRACE_AFTER_LOSS: Duration = MAX_LEASE_DURATION;
 
@@ -199,17 +201,50 @@ pub enum BreakPeriod {
     Now,
 }
 
-/// Why and by whom a lock was broken.
+impl BreakPeriod {
+    /// As it stands in a stored note.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::RunOut => "run-out",
+            Self::Now => "now",
+        }
+    }
+
+    /// From a stored note.
+    pub(crate) fn from_stored(text: &str) -> Self {
+        if text == Self::RunOut.as_str() { Self::RunOut } else { Self::Now }
+    }
+}
+
+/// How, why and by whom a lock was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakNote {
+    /// How its lease ends. A note that does not say it, or not so that it can be read, counts as `Now`.
+    pub period: BreakPeriod,
     /// The operator's reason.
     pub reason: String,
     /// Who broke it, for people.
     pub by: String,
     /// The token of the record when it was broken: the note is for that grant and its hand-offs only.
-    pub token: Option<crate::lock::FencingToken>,
+    pub token: Option<FencingToken>,
     /// When, by the breaker's wall clock, for people.
     pub at: UnixMillis,
+}
+
+impl BreakNote {
+    /// Whether the note is about the grant with this token or one that was handed on from it (S10).
+    #[must_use]
+    pub fn is_about(&self, token: Option<FencingToken>) -> bool {
+        self.token.is_some()
+            && self.token.map(FencingToken::epoch) == token.map(FencingToken::epoch)
+    }
+
+    /// This note in the place of `former`: a lease that was broken at once stays so.
+    pub(crate) fn after(self, former: Option<&Self>) -> Self {
+        let ended = former
+            .is_some_and(|former| former.period == BreakPeriod::Now && former.is_about(self.token));
+        Self { period: if ended { BreakPeriod::Now } else { self.period }, ..self }
+    }
 }
 
 /// A lease is ending or has ended by a break.

@@ -356,6 +356,7 @@ mod tests {
             include_str!("../coordinator/pacing.rs"),
             include_str!("../coordinator/readiness.rs"),
             include_str!("../grpc/certificates.rs"),
+            include_str!("../grpc/guard.rs"),
             include_str!("../grpc/permission.rs"),
             include_str!("../grpc/tls.rs"),
             include_str!("../grpc/tokens.rs"),

@@ -9,8 +9,8 @@ use super::Metrics;
 use super::metrics::{CUT_OFF, DONE};
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
-    Operation, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::time::{Clock, Instant};
 
@@ -84,10 +84,10 @@ impl LeaseStore for Measured {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
-        self.measured(Operation::BreakLease, self.store.break_lease(path, period, note)).await
+        self.measured(Operation::BreakLease, self.store.break_lease(path, note, if_match)).await
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::super::rig::Rig;
 use super::*;
-use crate::store::{FaultPlan, FaultyStore, MemoryStore};
+use crate::store::{BreakPeriod, FaultPlan, FaultyStore, MemoryStore};
 use crate::testing::SimClock;
 use crate::time::UnixMillis;
 
@@ -64,9 +64,14 @@ async fn every_request_is_counted_once_under_its_own_operation() {
     let write = Write { lease_id: *lease_id, if_match: Some(etag), fields: BTreeMap::default() };
     let etag = store.write_record(&path, write).await.unwrap().etag;
     store.read_record(&path).await.unwrap();
-    let note =
-        BreakNote { reason: "why".to_owned(), by: String::new(), token: None, at: UnixMillis(0) };
-    store.break_lease(&path, BreakPeriod::Now, note).await.unwrap();
+    let note = BreakNote {
+        period: BreakPeriod::Now,
+        reason: "why".to_owned(),
+        by: String::new(),
+        token: None,
+        at: UnixMillis(0),
+    };
+    store.break_lease(&path, note, None).await.unwrap();
     store.read_break_note(&path).await.unwrap().unwrap();
     store.release(&path, *lease_id, None).await.unwrap();
     let list =

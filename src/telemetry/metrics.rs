@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use super::Exposition;
 use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
 use crate::coordinator::{
-    AcquireResult, Coordinator, LossReason, Observation, Observer, RenewalFailure,
+    AcquireResult, Coordinator, HoldEnd, LossReason, Observation, Observer, RenewalFailure,
 };
 use crate::store::{Operation, StoreError};
 use crate::time::{Clock, UnixMillis};
@@ -204,7 +204,8 @@ impl Families {
         );
         to.add(
             "leasehold_hold_duration",
-            "Time from a grant to the end of the hold, by how it ended",
+            "Time from a grant to the end of the hold here, by how it ended: handed_over was left to the replacement of this \
+             sidecar, resumed_elsewhere goes on at another one",
             &self.hold_duration,
         );
         to.add(
@@ -247,8 +248,13 @@ impl Families {
         for granted in [true, false] {
             drop(self.acquire_wait.get_or_create(&granted_label(granted)));
         }
-        for lost in [None, Some(LossReason::Expired)] {
-            drop(self.hold_duration.get_or_create(&end_label(lost)));
+        for end in [
+            HoldEnd::Released,
+            HoldEnd::Lost(LossReason::Expired),
+            HoldEnd::HandedOver,
+            HoldEnd::ResumedElsewhere,
+        ] {
+            drop(self.hold_duration.get_or_create(&end_label(end)));
         }
         for reason in LossReason::ALL {
             drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
@@ -314,12 +320,12 @@ impl Observer for Metrics {
                 let label = granted_label(is_grant(result));
                 families.acquire_wait.get_or_create(&label).observe(waited.as_secs_f64());
             }
-            Observation::HoldEnded { lost, held } => {
-                if let Some(reason) = lost {
+            Observation::HoldEnded { end, held } => {
+                if let HoldEnd::Lost(reason) = end {
                     families.losses.get_or_create(&[("reason", reason.as_str())]).inc();
                 }
                 if let Some(held) = held {
-                    let duration = families.hold_duration.get_or_create(&end_label(lost));
+                    let duration = families.hold_duration.get_or_create(&end_label(end));
                     duration.observe(held.as_secs_f64());
                 }
             }
@@ -364,8 +370,8 @@ const fn granted_label(granted: bool) -> Labels<1> {
     [("granted", if granted { "true" } else { "false" })]
 }
 
-const fn end_label(lost: Option<LossReason>) -> Labels<1> {
-    [("end", if lost.is_some() { "lost" } else { "released" })]
+const fn end_label(end: HoldEnd) -> Labels<1> {
+    [("end", end.as_str())]
 }
 
 fn renewal_labels(failure: Option<RenewalFailure>) -> Labels<2> {

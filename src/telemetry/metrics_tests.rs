@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::rig::{Rig, request};
 use super::*;
-use crate::coordinator::{HoldEvent, HoldRequest, Outcome, ResumeRequest};
+use crate::coordinator::{HoldEnd, HoldEvent, HoldRequest, Outcome, ResumeRequest};
 use crate::hold::StoreFailureKind;
 use crate::lock::Labels as LockLabels;
 use crate::testing::SimClock;
@@ -116,6 +116,33 @@ async fn s16_a_resume_that_comes_too_late_is_a_loss_without_a_hold() {
     assert_eq!(rig.value("leasehold_hold_duration_seconds_count{end=\"lost\"}"), 0.0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn s15_s16_a_hold_that_goes_on_elsewhere_is_not_counted_as_released() {
+    let rig = Rig::paused();
+    let mut stream = rig.coordinator.hold(&request("f", "")).unwrap();
+    let resume_token = loop {
+        match stream.next().await {
+            Some(HoldEvent::Granted(grant)) => break grant.resume_token,
+            Some(_) => {}
+            None => panic!("the stream ended before the grant"),
+        }
+    };
+    let other = rig.beside();
+    let told = Some(rig.clock.boot_reading(rig.clock.now() + Duration::from_secs(30)));
+    let resume = ResumeRequest { attempt_id: String::new(), resume_token, told_valid_until: told };
+    let _resumed = other.coordinator.resume(&resume).unwrap();
+    rig.pass(40).await;
+    let count = |rig: &Rig, end: &str| {
+        rig.value(&format!("leasehold_hold_duration_seconds_count{{end=\"{end}\"}}"))
+    };
+    assert_eq!(count(&rig, "resumed_elsewhere"), 1.0);
+    other.coordinator.hand_over(Duration::from_secs(20)).await;
+    assert_eq!(count(&other, "handed_over"), 1.0);
+    for rig in [&rig, &other] {
+        assert_eq!(count(rig, "released"), 0.0);
+    }
+}
+
 #[tokio::test]
 async fn the_end_of_the_certificate_is_shown_and_follows_a_renewal() {
     let rig = Rig::new(SimClock::new());
@@ -132,7 +159,7 @@ async fn the_end_of_the_certificate_is_shown_and_follows_a_renewal() {
 async fn every_observation_moves_its_series_and_no_other() {
     let span = Duration::from_secs(1);
     let acquire = |result| Observation::Acquire { result, waited: span };
-    let lost = |reason| Observation::HoldEnded { lost: Some(reason), held: Some(span) };
+    let lost = |reason| Observation::HoldEnded { end: HoldEnd::Lost(reason), held: Some(span) };
     let renewal = |failure| Observation::Renewal { failure, latency: None, lateness: span };
     let mut expected = vec![
         (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),

@@ -31,11 +31,25 @@ impl Rig {
         let of_stores: Arc<dyn Clock> = Arc::<SimClock>::clone(&clock);
         let memory = Arc::new(MemoryStore::new(Arc::clone(&of_stores)));
         let plan = FaultPlan::default();
-        let store = Arc::new(FaultyStore::new(memory, Arc::clone(&of_stores), 1, plan));
-        let metrics = Metrics::new(clock.as_ref());
-        let measured = measured(&store, &clock, &metrics);
+        let store = Arc::new(FaultyStore::new(memory, of_stores, 1, plan));
         let mut settings = settings();
         change(&mut settings);
+        Self::around(clock, store, settings)
+    }
+
+    /// Another sidecar of the same store.
+    pub(crate) fn beside(&self) -> Self {
+        Self::around(Arc::clone(&self.clock), Arc::clone(&self.store), settings())
+    }
+
+    fn around(
+        clock: Arc<SimClock>,
+        store: Arc<FaultyStore<MemoryStore>>,
+        settings: Settings,
+    ) -> Self {
+        let of_stores: Arc<dyn Clock> = Arc::<SimClock>::clone(&clock);
+        let metrics = Metrics::new(clock.as_ref());
+        let measured = measured(&store, &clock, &metrics);
         let observer = Arc::new(metrics.clone());
         let coordinator = Coordinator::new(Arc::new(measured), of_stores, observer, settings);
         Self { clock, store, metrics, coordinator }

@@ -6,6 +6,16 @@ use crate::rig::{Ended, Home};
 
 async fn on_azurite(home: &Home, words: &[&str]) -> Ended {
     let (first, rest) = words.split_first().unwrap();
+    let all: Vec<&str> = std::iter::once(first)
+        .chain(&["--set", "store.azure.create_container=true"])
+        .chain(rest)
+        .copied()
+        .collect();
+    with_defaults(home, &all).await
+}
+
+async fn with_defaults(home: &Home, words: &[&str]) -> Ended {
+    let (first, rest) = words.split_first().unwrap();
     let settings = ["--store", "azure", "--set", "store.azure.connection_string_env=CONNECTION"];
     let words: Vec<&str> = std::iter::once(first).chain(&settings).chain(rest).copied().collect();
     let mut command = home.command(&words);
@@ -31,6 +41,17 @@ async fn doctor_run_ls_and_gc_work_on_azure() {
     assert_eq!(locks[0]["state"], "available");
     let collected = on_azurite(&home, &["gc", "--idle", "1h", "--output", "json"]).await;
     assert_eq!((collected.code, &collected.json()["kept"]), (0, &1.into()), "{collected:?}");
+}
+
+#[tokio::test]
+async fn s18_a_mistyped_container_is_an_error_and_not_a_second_one() {
+    let home = Home::new();
+    let words = ["--set", "paths.container=leasehodl", "-f", "job", "--", "true"];
+    let words: Vec<&str> = std::iter::once("run").chain(words).collect();
+    let ended = with_defaults(&home, &words).await;
+    assert_ne!(ended.code, 0, "{ended:?}");
+    assert!(ended.stderr.contains("the container \"leasehodl\" does not exist"), "{ended:?}");
+    assert!(ended.stderr.contains("store.azure.create_container"), "{ended:?}");
 }
 
 #[tokio::test]

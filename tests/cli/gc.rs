@@ -7,7 +7,7 @@ fn second() -> u64 {
 }
 
 /// Makes all records of the store look as old as that, once the second of their tokens is over: until then they are kept (S5).
-async fn age(home: &Home, days: i64) {
+pub(crate) async fn age(home: &Home, days: i64) {
     let granted = second();
     eventually("the second of the grant is over", || async { (second() > granted).then_some(()) })
         .await;

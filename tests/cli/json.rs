@@ -2,18 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::rig::{Home, Sidecar};
+use crate::rig::{GENEROUS, Home, Sidecar};
 
-/// A document with types instead of values. Labels are free, so they have no shape.
+/// The shape of `bench` is compared where it runs.
+const ELSEWHERE: &str = "bench";
+
+/// A document with types instead of values, and arrays with each shape that occurs in them, once. Labels are free, so
+/// they have no shape.
 fn shape(document: &Value) -> Value {
     match document {
         Value::Null => "null".into(),
         Value::Bool(_) => "bool".into(),
         Value::Number(_) => "number".into(),
         Value::String(_) => "text".into(),
-        Value::Array(all) => all.first().map_or_else(|| json!([]), |first| json!([shape(first)])),
+        Value::Array(all) => {
+            let mut shapes = Vec::new();
+            for shape in all.iter().map(shape) {
+                if !shapes.contains(&shape) {
+                    shapes.push(shape);
+                }
+            }
+            shapes.into()
+        }
         Value::Object(fields) => fields
             .iter()
             .map(|(name, value)| {
@@ -37,40 +50,75 @@ fn names(shape: &Value, all: &mut Vec<String>) {
     }
 }
 
-async fn shapes() -> BTreeMap<&'static str, Value> {
+fn kept() -> BTreeMap<String, Value> {
+    serde_json::from_str(include_str!("json_shapes.json")).unwrap()
+}
+
+/// Checks a document against the shape that is kept under `name`.
+pub(crate) fn has_the_kept_shape(name: &str, document: &Value) {
+    let (shape, kept) = (shape(document), kept());
+    assert_eq!(Some(&shape), kept.get(name), "{name} is now {shape:#}");
+}
+
+async fn shapes() -> BTreeMap<String, Value> {
     let sidecar = Sidecar::start(&["admin.allow_break=true"]).await;
-    let ask = async |words: &[&str]| {
-        let words: Vec<&str> = words.iter().chain(&["--output", "json"]).copied().collect();
-        let ended = sidecar.leasehold(&words).await;
-        let text = if ended.stdout.is_empty() { &ended.stderr } else { &ended.stdout };
-        serde_json::from_str::<Value>(text).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
-    };
+    let ask = async |words: &[&str]| sidecar.leasehold(&with_json(words)).await.document();
+    let directly = async |words: &[&str]| sidecar.home.directly(&with_json(words)).await.document();
     let granted = ask(&["acquire", "job", "--label", "team=orders"]).await;
     let lease_id = granted["lease_id"].as_str().unwrap();
-    let mut documents = BTreeMap::from([
+    let mut documents = vec![
         ("acquire, busy", ask(&["acquire", "job"]).await),
         ("extend", ask(&["extend", lease_id, "--max-hold", "5m"]).await),
         ("ls", ask(&["ls"]).await),
+        ("watch", first_of_watch(&sidecar, "job").await),
         ("path", ask(&["path", "job"]).await),
+        ("info", ask(&["info"]).await),
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
         ("break", ask(&["break", "-f", "job", "--reason", "a test"]).await),
         ("show", ask(&["show", "-f", "job"]).await),
-        ("release", ask(&["release", lease_id]).await),
+        ("release, already lost", ask(&["release", lease_id]).await),
         ("an error", Home::new().leasehold(&["ls", "--output", "json"]).await.error_json()),
-    ]);
-    documents.insert("acquire", granted);
-    documents.into_iter().map(|(name, document)| (name, shape(&document))).collect()
+        ("an error of the API", ask(&["extend", "no-lease-id", "--max-hold", "5m"]).await),
+        ("doctor", directly(&["doctor", "--exclusion"]).await),
+    ];
+    let rests = ask(&["acquire", "rests", "--min-hold", "1m"]).await;
+    let lease_id = rests["lease_id"].as_str().unwrap();
+    documents.push(("release, resting", ask(&["release", lease_id]).await));
+    let short = ask(&["acquire", "short"]).await;
+    let lease_id = short["lease_id"].as_str().unwrap();
+    documents.push(("release", ask(&["release", lease_id]).await));
+    crate::gc::age(&sidecar.home, 40).await;
+    documents.push(("gc", directly(&["gc", "--idle", "30d", "--dry-run", "--all-hosts"]).await));
+    documents.push(("acquire", granted));
+    documents.into_iter().map(|(name, document)| (name.to_owned(), shape(&document))).collect()
+}
+
+fn with_json<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    words.iter().chain(&["--output", "json"]).copied().collect()
+}
+
+/// The first line of a watch, which does not end by itself.
+async fn first_of_watch(sidecar: &Sidecar, function: &str) -> Value {
+    let words = ["watch", "-f", function, "--output", "json"];
+    let mut watch = sidecar.home.command(&words).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let line = tokio::time::timeout(GENEROUS, lines.next_line()).await.expect("a line").unwrap();
+    serde_json::from_str(&line.unwrap()).unwrap()
 }
 
 #[tokio::test]
 async fn the_json_of_commands_has_the_shape_that_is_documented() {
-    let shapes = serde_json::to_value(shapes().await).unwrap();
-    let kept: Value = serde_json::from_str(include_str!("json_shapes.json")).unwrap();
-    assert_eq!(shapes, kept, "changed: {}", serde_json::to_string_pretty(&shapes).unwrap());
+    let shapes = shapes().await;
+    let mut kept = kept();
+    let elsewhere = kept.remove(ELSEWHERE).expect("a shape that another test compares");
+    let now = serde_json::to_string_pretty(&shapes).unwrap();
+    assert!(shapes == kept, "changed: {now}");
     let page = include_str!("../../docs/cli.md");
     let mut all = Vec::new();
-    names(&shapes, &mut all);
-    for name in all.iter().filter(|name| !shapes.as_object().unwrap().contains_key(*name)) {
+    for shape in shapes.values().chain([&elsewhere]) {
+        names(shape, &mut all);
+    }
+    for name in all {
         assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/cli.md");
     }
 }

@@ -23,15 +23,21 @@ async fn ls_lists_all_or_what_is_held_or_what_has_a_prefix() {
         listed.json().as_array().unwrap().len()
     };
     assert_eq!(count(&[]).await, 3);
-    assert_eq!(count(&["--held"]).await, 1);
-    assert_eq!(count(&["--prefix", "leasehold/locks/"]).await, 3);
+    assert_eq!(count(&["--state", "held"]).await, 1);
+    assert_eq!(count(&["--state", "held", "--state", "available"]).await, 3);
+    assert_eq!(count(&["--label", "team=orders"]).await, 0);
+    let labelled = ["acquire", "labelled", "--label", "team=orders", "--label", "tier=gold"];
+    assert_eq!(sidecar.leasehold(&labelled).await.code, 0);
+    assert_eq!(count(&["--label", "team=orders"]).await, 1);
+    assert_eq!(count(&["--label", "team=orders", "--label", "tier=plain"]).await, 0);
+    assert_eq!(count(&["--prefix", "leasehold/locks/"]).await, 4);
     assert_eq!(count(&["--host-id", "somebody-else"]).await, 0);
     let table = sidecar.leasehold(&["ls"]).await.stdout;
     let held = table.lines().find(|line| line.contains("/held/")).unwrap();
     assert!(table.starts_with("LOCK") && held.contains("  held  "), "{table}");
     let direct =
         sidecar.home.directly(&["ls", "--set", "host_id.host_type=test", "--output", "json"]).await;
-    assert_eq!(direct.json().as_array().unwrap().len(), 3, "{direct:?}");
+    assert_eq!(direct.json().as_array().unwrap().len(), 4, "{direct:?}");
 }
 
 #[tokio::test]
@@ -68,6 +74,39 @@ async fn watch_tells_each_change_as_an_object_a_line() {
     acquire(&sidecar, "job").await;
     while next_state().await != "held" {}
     child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn ls_watch_tells_each_change_of_each_lock_as_an_object_a_line() {
+    let sidecar = Sidecar::start(&[]).await;
+    acquire(&sidecar, "held").await;
+    let mut command = sidecar.home.command(&["ls", "--watch", "--output", "json"]);
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = async || {
+        let line = lines.next_line().await.unwrap().expect("a line");
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let lock = &event["changed"];
+        let path = lock["lock_path"].as_str().unwrap().to_owned();
+        (path, lock["state"].as_str().unwrap().to_owned())
+    };
+    let (path, state) = next().await;
+    assert!(path.contains("/held/") && state == "held", "{path} {state}");
+    let ended = sidecar.leasehold(&["run", "-f", "job", "--", "true"]).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    while next().await.1 != "available" {}
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn info_says_what_the_sidecar_is() {
+    let sidecar = Sidecar::start(&["admin.allow_break=true", "limits.holds=7"]).await;
+    let info = sidecar.leasehold(&["info", "--output", "json"]).await.json();
+    assert_eq!((&info["layout"], &info["limits"]["holds"]), (&"readable".into(), &7.into()));
+    let features = info["features"].as_array().unwrap();
+    assert!(features.contains(&"break".into()) && features.contains(&"wait-without-end".into()));
+    let text = sidecar.leasehold(&["info"]).await.stdout;
+    assert!(text.contains("version") && text.contains("wait-without-end"), "{text}");
 }
 
 #[tokio::test]

@@ -17,6 +17,18 @@ async fn the_command_has_its_lock_in_its_environment_and_its_exit_code_is_passed
 }
 
 #[tokio::test]
+async fn s11_the_command_knows_when_its_hold_ends_if_it_does() {
+    let home = Home::new();
+    let script =
+        "left=$((LEASEHOLD_HOLD_ENDS - $(date +%s))); test $left -gt 3500 && test $left -le 3600";
+    let run = ["run", "-f", "job", "--max-hold", "1h", "--", "sh", "-c", script];
+    let ended = home.directly(&run).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ended = home.directly(&["run", "-f", "job", "--", "printenv", "LEASEHOLD_HOLD_ENDS"]).await;
+    assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "without a limit: {ended:?}");
+}
+
+#[tokio::test]
 async fn arguments_are_executed_as_they_are() {
     let home = Home::new();
     let words = ["run", "-f", "job", "--", "printf", "%s|", "$HOME", "a b", "*", "--help"];
@@ -45,7 +57,7 @@ async fn s1_two_runs_exclude_each_other_with_and_without_a_sidecar() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_had_ends_in_75_or_what_was_asked_for() {
+async fn a_lock_that_is_not_acquired_ends_in_75_or_what_was_asked_for() {
     let sidecar = Sidecar::start(&[]).await;
     let taken = sidecar.leasehold(&["acquire", "-f", "job", "--holder", "somebody"]).await;
     assert_eq!(taken.code, 0, "{taken:?}");
@@ -58,7 +70,7 @@ async fn a_lock_that_is_not_had_ends_in_75_or_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_run_gives_its_lock_back() {
+async fn a_command_that_cannot_be_run_releases_its_lock() {
     let sidecar = Sidecar::start(&[]).await;
     let missing = sidecar.leasehold(&["run", "-f", "job", "--", "./not-there"]).await;
     assert_eq!(missing.code, 127, "{missing:?}");
@@ -126,7 +138,7 @@ async fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 }
 
 #[tokio::test]
-async fn what_the_command_leaves_behind_ends_before_its_lock_is_given_back() {
+async fn what_the_command_leaves_behind_ends_before_its_lock_is_released() {
     let home = Home::new();
     // The second one ignores SIGTERM.
     let script = "sleep 300 & echo $! > first; \

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-use crate::rig::{Ended, Home};
+use crate::rig::{Ended, GENEROUS, Home};
 
 /// A shell on a terminal of its own.
 struct Terminal {
@@ -93,6 +93,47 @@ async fn ctrl_c_reaches_the_command_and_ctrl_z_does_not_suspend_it() {
 }
 
 #[tokio::test]
+async fn ctrl_z_does_not_suspend_a_process_that_the_command_is_starting() {
+    let home = Home::new();
+    // As vfork does: the kernel reports no stop of the child, and cannot stop the parent before the child has ended.
+    let program = "import ctypes, os, sys\n\
+                   clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n\
+                   CLONE_VFORK, SIGCHLD = 0x4000, 17\n\
+                   if ctypes.CDLL(None).syscall(clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0) == 0:\n    \
+                       print('ready', flush=True)\n    \
+                       sys.stdin.readline()\n    \
+                       os._exit(0)\n\
+                   print('went on', flush=True)\n\
+                   sys.exit(5)\n";
+    std::fs::write(home.path("start.py"), program).unwrap();
+    let mut terminal = Terminal::start(&home, "$RUN python3 start.py");
+    terminal.shows("ready").await;
+    terminal.types("\u{1a}").await;
+    terminal.shows("cannot be suspended").await;
+    terminal.types("\n").await;
+    terminal.shows("went on").await;
+    assert_eq!(terminal.ends().await, 5);
+}
+
+#[tokio::test]
+async fn the_tests_of_signals_pass_where_signals_are_ignored_at_the_start() {
+    let again = std::env::current_exe().unwrap();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "trap '' HUP INT QUIT; exec \"$@\"", "sh"])
+        .arg(again)
+        .args(["--exact", "run::a_signal_ends_the_wait_and_the_place_in_the_queue"])
+        .arg("terminal::ctrl_c_reaches_the_command_and_ctrl_z_does_not_suspend_it")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    // The two have a minute each.
+    let ended = tokio::time::timeout(3 * GENEROUS, shell.output()).await.expect("it ends").unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && said.contains("2 passed"), "{said}");
+}
+
+#[tokio::test]
 async fn s17_a_person_is_asked_before_a_lock_is_broken_at_once() {
     let home = Home::new();
     assert_eq!(home.directly(&["run", "-f", "job", "--", "true"]).await.code, 0);
@@ -100,7 +141,7 @@ async fn s17_a_person_is_asked_before_a_lock_is_broken_at_once() {
     let command = home.direct_command(&words);
     let words = command.as_std().get_args().map(|word| word.to_str().unwrap());
     let words: Vec<&str> = std::iter::once(env!("CARGO_BIN_EXE_leasehold")).chain(words).collect();
-    for (answer, shown, code) in [("n\n", "not broken", 64), ("y\n", "nobody had the lock", 0)] {
+    for (answer, shown, code) in [("n\n", "not broken", 64), ("y\n", "nobody held the lock", 0)] {
         let mut terminal = Terminal::start(&home, &words.join(" "));
         terminal.shows("two holders are possible").await;
         terminal.types(answer).await;

@@ -8,12 +8,15 @@ use serde_json::json;
 use crate::driver::Driver;
 use crate::proxy::Proxy;
 use crate::scenarios::{LONG, SHORT};
-use crate::sidecar::Sidecar;
+use crate::sidecar::{Place, Sidecar};
 
 /// The keep-alive interval of the driver whose network falls silent: by default there is none on loopback.
 const KEEP_ALIVE: (&str, &str) = ("LEASEHOLD_DRIVER_KEEP_ALIVE_MS", "10000");
 /// The release timeout of the driver whose sidecar does not answer.
 const RELEASE_TIMEOUT: (&str, &str) = ("LEASEHOLD_DRIVER_RELEASE_TIMEOUT_MS", "2000");
+
+/// What a holder may be told when its stream ends or its work must.
+const STOPS: [&str; 4] = ["interrupted", "draining", "cancelled", "lost"];
 
 pub(crate) async fn silent_network(shared: &mut Driver, _: &mut Sidecar) {
     let sidecar = Sidecar::start_with_tcp().await;
@@ -49,6 +52,29 @@ pub(crate) async fn silent_network(shared: &mut Driver, _: &mut Sidecar) {
     driver.release("b").await;
     driver.release("a").await;
     while driver.event("w", "watched").await["state"] != "AVAILABLE" {}
+}
+
+/// The sidecar is told to end, and another one follows at its address.
+pub(crate) async fn hand_over(shared: &mut Driver, _: &mut Sidecar) {
+    for place in [Place::Here, Place::OtherMachine] {
+        let mut sidecar = Sidecar::start_that_hands_over(place).await;
+        let mut driver = Driver::start(shared.language(), &sidecar.clients_endpoint()).await;
+        let granted = driver.hold("a", "handed over", LONG).await;
+        sidecar.signal(Signal::TERM);
+        sidecar.wait_until_ended().await;
+        assert_eq!(driver.outcome("a", &STOPS).await["event"], "interrupted", "{place:?}: S15");
+        assert!(driver.validity("a").await.0);
+        sidecar.restart().await;
+        let resumed = driver.outcome("a", &[&STOPS[1..], &["resumed"]].concat()).await;
+        assert_eq!(resumed["event"], "resumed", "{place:?}: {}", driver.story());
+        let check = json!({ "function": "handed over", "token": granted["token"] });
+        driver.tell("c", "check", check).await;
+        assert_eq!(driver.event("c", "checked").await["status"], "CURRENT", "S16");
+        driver.release("a").await;
+        // Granted at once, so that it was released, and did not expire.
+        driver.hold("b", "handed over", LONG).await;
+        driver.release("b").await;
+    }
 }
 
 pub(crate) async fn exit_with_an_open_iterator(shared: &mut Driver, sidecar: &mut Sidecar) {

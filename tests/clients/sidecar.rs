@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use leasehold::testing::MovedClock;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::driver::until;
@@ -16,26 +17,42 @@ pub(crate) struct Sidecar {
     folder: tempfile::TempDir,
     /// Where it listens beside its socket.
     tcp: Option<SocketAddr>,
+    hands_over: bool,
     child: Child,
+}
+
+/// Where a sidecar is, as its clients see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In the same pod: its socket.
+    Here,
+    /// On another machine: TCP, and a boot clock that is not theirs.
+    OtherMachine,
 }
 
 impl Sidecar {
     pub(crate) async fn start() -> Self {
-        Self::start_at(None).await
+        Self::start_at(None, false).await
     }
 
     /// The same, and it listens on loopback beside its socket.
     pub(crate) async fn start_with_tcp() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        Self::start_at(Some(address)).await
+        Self::start_at(Some(free_address()), false).await
     }
 
-    async fn start_at(tcp: Option<SocketAddr>) -> Self {
+    /// The same at a place of its own, and it hands over to a replacement when it is told to end.
+    pub(crate) async fn start_that_hands_over(place: Place) -> Self {
+        let tcp = match place {
+            Place::Here => None,
+            Place::OtherMachine => Some(free_address()),
+        };
+        Self::start_at(tcp, true).await
+    }
+
+    async fn start_at(tcp: Option<SocketAddr>, hands_over: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let child = spawn(&folder, tcp);
-        let sidecar = Self { folder, tcp, child };
+        let child = spawn(&folder, tcp, hands_over);
+        let sidecar = Self { folder, tcp, hands_over, child };
         sidecar.wait_until_up().await;
         sidecar
     }
@@ -47,6 +64,11 @@ impl Sidecar {
 
     pub(crate) fn endpoint(&self) -> String {
         format!("unix://{}", self.folder.path().join("leasehold.sock").display())
+    }
+
+    /// Where its clients connect to.
+    pub(crate) fn clients_endpoint(&self) -> String {
+        self.tcp.map_or_else(|| self.endpoint(), |address| format!("http://{address}"))
     }
 
     /// The file of its locks.
@@ -64,9 +86,18 @@ impl Sidecar {
         self.child.wait().unwrap();
     }
 
+    /// Waits until it has ended by itself, and well.
+    pub(crate) async fn wait_until_ended(&mut self) {
+        let log = self.folder.path().join("log");
+        let why_not = || std::fs::read_to_string(&log).unwrap();
+        let status =
+            until("the sidecar has ended", why_not, || self.child.try_wait().unwrap()).await;
+        assert!(status.success(), "{status}");
+    }
+
     /// Starts it anew at the same place.
     pub(crate) async fn restart(&mut self) {
-        self.child = spawn(&self.folder, self.tcp);
+        self.child = spawn(&self.folder, self.tcp, self.hands_over);
         self.wait_until_up().await;
     }
 
@@ -94,7 +125,11 @@ impl Drop for Sidecar {
     }
 }
 
-fn spawn(folder: &tempfile::TempDir, tcp: Option<SocketAddr>) -> Child {
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn spawn(folder: &tempfile::TempDir, tcp: Option<SocketAddr>, hands_over: bool) -> Child {
     let at = |name: &str| folder.path().join(name).display().to_string();
     let log = File::options().create(true).append(true).open(at("log")).unwrap();
     let mut command = Command::new(BINARY);
@@ -105,10 +140,15 @@ fn spawn(folder: &tempfile::TempDir, tcp: Option<SocketAddr>) -> Child {
         format!("listen.tcp={}", tcp.map_or_else(String::new, |address| address.to_string())),
         "admin.listen=".to_owned(),
         "admin.allow_break=true".to_owned(),
+        format!("drain.hand_over={hands_over}"),
         // So that waiting without end is more than one wait.
         "locks.wait_ceiling=60s".to_owned(),
     ] {
         command.args(["--set", &setting]);
+    }
+    if hands_over && tcp.is_some() {
+        std::fs::write(at("clock"), "boot_id=another-machine\n").unwrap();
+        command.env(MovedClock::VARIABLE, at("clock"));
     }
     command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap()
 }

@@ -33,6 +33,7 @@ macro_rules! for_each_scenario {
         $run!(ends, interrupt_from_outside);
         $run!(ends, release_is_bounded);
         $run!(ends, silent_network);
+        $run!(ends, hand_over);
         // The sidecar does not come back: nothing can follow.
         $run!(scenarios, sidecar_gone_for_good);
     };

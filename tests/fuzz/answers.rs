@@ -73,7 +73,7 @@ proptest! {
             );
             let credential = AzureCredential::ConnectionString(Secret::new(connection));
             let settings =
-                AzureSettings { create_container: false, ..AzureSettings::new(credential) };
+                AzureSettings::new(credential);
             let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
             let path = LockPath::from_parts(&Container::parse("leasehold").unwrap(), "locks/fuzz");
             let lease_id = LeaseId::from_uuid(Uuid::parse_str(ID).unwrap());

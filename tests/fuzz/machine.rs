@@ -1,13 +1,14 @@
 //! Events into the machine in any order, also such that no driver would send.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, LeaseGranted, Memory, Request, Resume, Settings,
-    StoreFailure, StoreFailureKind, Stored, Terms,
+    Action, CallerId, Event, Failure, Hold, LeaseGranted, Look, Memory, NoteSeen, Request, Resume,
+    SaveAsked, SaveId, Settings, StoreFailure, StoreFailureKind, Stored, Terms,
 };
-use leasehold::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use leasehold::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
 use leasehold::time::{Instant, UnixMillis};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -17,16 +18,17 @@ use crate::cases;
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]
 enum Happens {
-    Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64 },
+    Arrives { caller: u64, lease: u64, wait: u64, max_hold: Option<u64>, min_hold: u64, id: u8 },
     Leaves(u64),
     Silent(u64),
     Releases(u64, u64),
     Extends(u64, u64, u64),
     Reports(u64, u64),
+    Saves(u64, u64),
     Resumes { caller: u64, generation: u64, believes: u64 },
     Suspects,
     Answered { kind: u8, request: u64, outcome: u8 },
-    Broken,
+    Broken { ends_now: bool },
     Drain(u64),
     DrainEnds,
     HandOver(u64),
@@ -36,9 +38,9 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     let caller = || 0..4_u64;
     prop_oneof![
-        3 => (caller(), 15..=60_u64, 0..100_u64, proptest::option::of(0..40_u64), 0..20_u64).prop_map(
-            |(caller, lease, wait, max_hold, min_hold)| {
-                Happens::Arrives { caller, lease, wait, max_hold, min_hold }
+        3 => (caller(), 15..=60_u64, 0..100_u64, proptest::option::of(0..40_u64), 0..20_u64, 0..3_u8).prop_map(
+            |(caller, lease, wait, max_hold, min_hold, id)| {
+                Happens::Arrives { caller, lease, wait, max_hold, min_hold, id }
             }
         ),
         1 => caller().prop_map(Happens::Leaves),
@@ -50,10 +52,11 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => (caller(), 0..4_u64, 0..60_u64).prop_map(|(caller, generation, believes)| {
             Happens::Resumes { caller, generation, believes }
         }),
+        2 => (caller(), 0..4_u64).prop_map(|(caller, of)| Happens::Saves(caller, of)),
         1 => Just(Happens::Suspects),
-        8 => (0..5_u8, 1..12_u64, 0..8_u8)
+        8 => (0..6_u8, 1..12_u64, 0..8_u8)
             .prop_map(|(kind, request, outcome)| Happens::Answered { kind, request, outcome }),
-        1 => Just(Happens::Broken),
+        1 => any::<bool>().prop_map(|ends_now| Happens::Broken { ends_now }),
         1 => (0..30_u64).prop_map(Happens::Drain),
         1 => Just(Happens::DrainEnds),
         1 => (0..30_u64).prop_map(Happens::HandOver),
@@ -78,7 +81,7 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
     let request = Request(request);
     let etag = || ETag(format!("\"{outcome}\""));
     let time = UnixMillis(1_800_000_000_000);
-    let stored = || Stored { etag: etag(), fields: Fields::new(), free: outcome > 3, time };
+    let stored = || Stored { etag: etag(), fields: fields(request), free: outcome > 3, time };
     let refused = (outcome > 0).then(|| failure(outcome));
     fn answer<T>(refused: Option<Failure>, good: T) -> Result<T, Failure> {
         refused.map_or(Ok(good), Err)
@@ -92,7 +95,59 @@ fn answered(kind: u8, request: u64, outcome: u8) -> Event {
         1 => Event::ReadAnswered { request, answer: answer(refused, stored()) },
         2 => Event::WriteAnswered { request, answer: answer(refused, etag()) },
         3 => Event::RenewAnswered { request, answer: answer(refused, time) },
-        _ => Event::ReleaseAnswered { request, answer: answer(refused, ()) },
+        4 => Event::ReleaseAnswered { request, answer: answer(refused, ()) },
+        _ => {
+            let token = FencingToken::from_u64(4_096 * request.0);
+            let note = request.0.is_multiple_of(2).then_some(NoteSeen { token, runs_out: true });
+            let look = Look { stored: stored(), breaking: outcome.is_multiple_of(2), note };
+            Event::LookAnswered { request, answer: answer(refused, look) }
+        }
+    }
+}
+
+/// What a record may have: nothing, a checkpoint, or something that cannot be read as one.
+fn fields(request: Request) -> Fields {
+    let checkpoints =
+        ["", "4096.4096.7.YQ", "18446744073709551615.4096.7.", "x.1.1.", "5.0.7.!", "9"];
+    let number = usize::try_from(request.0).unwrap_or_default();
+    let checkpoint = checkpoints.get(number % checkpoints.len()).copied().unwrap_or_default();
+    let name = "leasehold_checkpoint".to_owned();
+    let checkpoint = Some(checkpoint.to_owned()).filter(|checkpoint| !checkpoint.is_empty());
+    checkpoint.map(|checkpoint| (name, checkpoint)).into_iter().collect()
+}
+
+/// The saves that were asked for and not answered (S26).
+#[derive(Debug, Default)]
+struct Saves {
+    last: u64,
+    asked: BTreeSet<SaveId>,
+}
+
+impl Saves {
+    fn ask(&mut self) -> SaveAsked {
+        self.last += 1;
+        let id = SaveId(self.last);
+        self.asked.insert(id);
+        SaveAsked { id, value: CheckpointValue::new(&self.last.to_be_bytes()).unwrap() }
+    }
+
+    /// Each is answered once.
+    fn told(&mut self, action: &Action) -> Result<(), String> {
+        match action {
+            Action::TellSaved { id, .. } if !self.asked.remove(id) => {
+                Err(format!("S26: {id:?} is answered twice, or was not asked for"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// No hold leaves one behind.
+    fn settled(&self, hold: &Hold) -> Result<(), String> {
+        let is_over = hold.holding().is_none();
+        if is_over && !self.asked.is_empty() {
+            return Err(format!("S26: {:?} are not answered, and the hold is over", self.asked));
+        }
+        Ok(())
     }
 }
 
@@ -110,16 +165,104 @@ fn terms(lease: u64, wait: u64) -> Terms {
     }
 }
 
+/// One in three calls has none.
+fn request_id(id: u8) -> String {
+    if id == 0 { String::new() } else { format!("call-{id}") }
+}
+
+/// A call, and its request id.
+type Call = (CallerId, String);
+
+/// Who waits, in the order in which they are to be served, and who holds (S12).
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: Vec<Call>,
+    holder: Option<Call>,
+    /// Has come just now, and was not answered.
+    arriving: Option<Call>,
+    leaving: Option<CallerId>,
+}
+
+impl Queue {
+    fn comes(&mut self, event: &Event) {
+        (self.arriving, self.leaving) = match event {
+            Event::CallerArrived { caller, terms } => {
+                (Some((*caller, terms.request_id.clone())), None)
+            }
+            Event::CallerLeft { caller } | Event::HolderDisconnected { caller } => {
+                (None, Some(*caller))
+            }
+            _ => (None, None),
+        };
+    }
+
+    /// What an action says must be so.
+    fn told(&mut self, action: &Action) -> Result<(), String> {
+        let is_right = match action {
+            Action::TellSuperseded { caller, by } => self.superseded(*caller, *by),
+            Action::TellSameGrant { caller, holder } => self.repeats_holder(*caller, *holder),
+            Action::TellGranted { caller, grant } if !grant.resumed => self.served(*caller),
+            Action::TellGranted { .. } => {
+                self.holder = None;
+                true
+            }
+            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
+                self.waiting.retain(|(waiting, _)| waiting != caller);
+                self.arriving.take_if(|(arriving, _)| arriving == caller);
+                true
+            }
+            _ => true,
+        };
+        if is_right { Ok(()) } else { Err(format!("S12: {action:?} in {self:?}")) }
+    }
+
+    /// A call that waits gives its place to its repeat; a resume supersedes only what does not wait.
+    fn superseded(&mut self, former: CallerId, by: CallerId) -> bool {
+        let Some(place) = self.waiting.iter_mut().find(|(waiting, _)| *waiting == former) else {
+            return true;
+        };
+        let repeat = self.arriving.take().filter(|(caller, id)| *caller == by && *id == place.1);
+        repeat.filter(|(_, id)| !id.is_empty()).map(|repeat| *place = repeat).is_some()
+    }
+
+    fn repeats_holder(&mut self, caller: CallerId, holder: CallerId) -> bool {
+        let Some((arriving, id)) = self.arriving.take() else { return false };
+        arriving == caller && !id.is_empty() && self.holder == Some((holder, id))
+    }
+
+    fn served(&mut self, caller: CallerId) -> bool {
+        if self.waiting.first().is_some_and(|(first, _)| *first == caller) {
+            self.holder = Some(self.waiting.remove(0));
+            return true;
+        }
+        let is_first = self.waiting.is_empty();
+        self.holder = self.arriving.take_if(|(arriving, _)| is_first && *arriving == caller);
+        self.holder.is_some()
+    }
+
+    /// Nobody is left without an answer, and nobody waits twice.
+    fn settled(&mut self, waiting: usize) -> Result<(), String> {
+        self.waiting.extend(self.arriving.take());
+        let leaving = self.leaving.take();
+        self.waiting.retain(|(waiting, _)| Some(*waiting) != leaving);
+        let named = self.waiting.iter().map(|(_, id)| id).filter(|id| !id.is_empty());
+        let ids: BTreeSet<_> = named.clone().collect();
+        let is_right = waiting == self.waiting.len() && ids.len() == named.count();
+        if is_right { Ok(()) } else { Err(format!("S12: {waiting} wait, of {self:?}")) }
+    }
+}
+
 /// The generation that a call carries, if it carries one.
 fn known(generation: u64) -> Option<u64> {
     (generation > 0).then_some(generation)
 }
 
-fn event(happens: Happens, now: Instant) -> Event {
+fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
     let seconds = Duration::from_secs;
     match happens {
-        Happens::Arrives { caller, lease, wait, max_hold, min_hold } => {
+        Happens::Arrives { caller, lease, wait, max_hold, min_hold, id } => {
             let terms = Terms {
+                request_id: request_id(id),
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
                 auto_renew: wait % 5 > 0,
@@ -139,6 +282,9 @@ fn event(happens: Happens, now: Instant) -> Event {
         Happens::Reports(caller, of) => {
             Event::ProgressReported { caller: CallerId(caller), generation: known(of) }
         }
+        Happens::Saves(caller, of) => {
+            Event::SaveAsked { caller: CallerId(caller), generation: known(of), save: saves.ask() }
+        }
         Happens::Resumes { caller, generation, believes } => {
             let resume = Resume {
                 lease_id: LeaseId::from_uuid(Uuid::from_u64_pair(7, caller)),
@@ -154,7 +300,7 @@ fn event(happens: Happens, now: Instant) -> Event {
         }
         Happens::Suspects => Event::PauseSuspected,
         Happens::Answered { kind, request, outcome } => answered(kind, request, outcome),
-        Happens::Broken => Event::LeaseBroken,
+        Happens::Broken { ends_now } => Event::LeaseBroken { ends_now },
         Happens::Drain(span) => Event::DrainStarted { ends: now + seconds(span) },
         Happens::DrainEnds => Event::DrainEnded,
         Happens::HandOver(span) => Event::HandOverStarted { ends: now + seconds(span) },
@@ -173,15 +319,17 @@ proptest! {
         let mut now = Instant::from_boot(Duration::from_secs(1_000));
         let mut hold = Hold::new(settings, Memory::default(), 1, now);
         let (mut ids, mut arrived, mut token) = (0, 0, 0);
+        let mut queue = Queue::default();
+        let mut saves = Saves::default();
         for happens in story {
             if let Happens::Time(span) = happens {
                 now = now + Duration::from_millis(span);
             }
             // Callers have numbers of their own (`CallerId`), whatever else is out of order.
             let happens = match happens {
-                Happens::Arrives { lease, wait, max_hold, min_hold, .. } => {
+                Happens::Arrives { lease, wait, max_hold, min_hold, id, .. } => {
                     arrived += 1;
-                    Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold }
+                    Happens::Arrives { caller: arrived, lease, wait, max_hold, min_hold, id }
                 }
                 Happens::Resumes { generation, believes, .. } => {
                     arrived += 1;
@@ -189,7 +337,7 @@ proptest! {
                 }
                 other => other,
             };
-            let mut due = vec![event(happens, now)];
+            let mut due = vec![event(happens, &mut saves, now)];
             // A machine that is due at once, for want of a lease id, comes to rest soon.
             for round in 0.. {
                 let Some(event) = due.pop() else { break };
@@ -198,13 +346,18 @@ proptest! {
                     ids += 1;
                     hold.supply(LeaseId::from_uuid(Uuid::from_u64_pair(7, ids)));
                 }
+                queue.comes(&event);
                 for action in hold.handle_event(event, now) {
+                    prop_assert_eq!(queue.told(&action), Ok(()));
+                    prop_assert_eq!(saves.told(&action), Ok(()));
                     if let Action::TellGranted { grant, .. } = action {
                         prop_assert!(grant.valid_until > now, "S2");
                         prop_assert!(grant.token.value() > token || grant.resumed, "S5");
                         token = grant.token.value();
                     }
                 }
+                prop_assert_eq!(queue.settled(hold.waiting()), Ok(()));
+                prop_assert_eq!(saves.settled(&hold), Ok(()));
                 due.extend(hold.poll_timeout().filter(|at| *at <= now).map(|_| Event::TimePassed));
             }
             if let Some(holding) = hold.holding() {

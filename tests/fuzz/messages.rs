@@ -113,7 +113,7 @@ proptest! {
             .unwrap();
         runtime.block_on(async {
             let limits =
-                Limits { max_hold_ceiling: DAY, max_hold_default: DAY, wait_ceiling: DAY };
+                Limits { max_hold_ceiling: DAY, max_hold_default: DAY, wait_ceiling: DAY, store: "memory", hand_over: false };
             let mut client = LeaseServiceClient::new(grpc::in_process(coordinator(), limits));
             for spec in specs {
                 let request = AcquireLeaseRequest { spec: Some(spec) };
@@ -125,12 +125,12 @@ proptest! {
                     Ok(answer) => {
                         if let Some(Outcome::Granted(grant)) = answer.into_inner().outcome {
                             let lease_id = grant.lease_id;
-                            client.release_lease(ReleaseLeaseRequest { lease_id, generation: 0 }).await.unwrap();
+                            client.release_lease(ReleaseLeaseRequest { lease_id, ..ReleaseLeaseRequest::default() }).await.unwrap();
                         }
                     }
                 }
             }
-            let request = ReleaseLeaseRequest { lease_id: text.clone(), generation: 0 };
+            let request = ReleaseLeaseRequest { lease_id: text.clone(), ..ReleaseLeaseRequest::default() };
             let refused = client.release_lease(request).await.unwrap_err();
             prop_assert!(is_the_callers(refused.code()), "{refused:?}");
             for under in [Under::Prefix(text.clone()), Under::HostId(text.clone())] {

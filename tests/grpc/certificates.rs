@@ -1,17 +1,22 @@
 //! TLS, with and without certificates of clients.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls};
-use leasehold_client::proto::{HoldLeaseRequest, hold_lease_request::Start};
+use leasehold::time::UnixMillis;
+use leasehold_client::proto::{HoldLeaseRequest, ResolvePathRequest, hold_lease_request::Start};
 use leasehold_client::{Client, ClientBuilder, Error, LeaseSpec, LockKey, Tls as ClientTls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use crate::listeners::loopback;
-use crate::rig::{Account, LIMITS, Sidecar, spec};
+use crate::rig::{Account, LIMITS, Sidecar, key, spec};
 
 pub(crate) type Issuer = CertifiedIssuer<'static, KeyPair>;
 
@@ -188,8 +193,8 @@ async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on
         Client::builder(&endpoint).tls(tls)
     };
     let old = trusting(&before).connect().await.unwrap();
-    let key = || LockKey::new("nightly", "");
-    old.resolve_path(key()).await.unwrap();
+    let nightly = || LockKey::new("nightly", "");
+    old.resolve_path(nightly()).await.unwrap();
     let mut not_after = not_after.unwrap();
     not_after.mark_unchanged();
     install(&after);
@@ -197,13 +202,115 @@ async fn files_that_are_replaced_are_used_for_new_connections_and_old_ones_go_on
     replaced.await.expect("the files are looked at").unwrap();
     resolved(trusting(&after)).await.unwrap();
     assert!(resolved(trusting(&before)).await.is_err(), "the former ones are not used any more");
-    old.resolve_path(key()).await.expect("a connection that is open goes on");
+    old.resolve_path(nightly()).await.expect("a connection that is open goes on");
+}
+
+/// What a client does its handshakes with that trusts `servers` and shows this certificate, if any.
+fn client_config(
+    servers: &Issuer,
+    shown: Option<(String, String)>,
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> rustls::ClientConfig {
+    let mut trusted = rustls::RootCertStore::empty();
+    let authority = CertificateDer::from_pem_slice(servers.pem().as_bytes());
+    trusted.add(authority.unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .unwrap()
+        .with_root_certificates(trusted);
+    let mut config = match shown {
+        None => config.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = CertificateDer::from_pem_slice(certificate.as_bytes());
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+            config.with_client_auth_cert(vec![chain.unwrap()], key.unwrap()).unwrap()
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    config
+}
+
+async fn encrypted(
+    endpoint: &str,
+    config: &Arc<rustls::ClientConfig>,
+) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
+    let address = endpoint.strip_prefix("https://").unwrap();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(Arc::clone(config));
+    let name = rustls::pki_types::ServerName::try_from("127.0.0.1").unwrap();
+    connector.connect(name, stream).await.unwrap()
+}
+
+/// A session that is resumed is not asked for its certificate again, which may have expired since.
+#[tokio::test]
+async fn a_client_shows_its_certificate_at_each_connection() {
+    use rustls::HandshakeKind::{Full, Resumed};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (servers, clients) = (authority(), authority());
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        for (client_ca, again) in [(None, Resumed), (Some(&clients), Full)] {
+            let endpoint = serve(&sidecar, &servers, client_ca).await;
+            let shown = client_ca.map(issued);
+            let config = Arc::new(client_config(&servers, shown, &[version]));
+            for expected in [Full, again] {
+                let mut stream = encrypted(&endpoint, &config).await;
+                // What a session is resumed with comes before the first bytes of HTTP/2.
+                stream
+                    .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
+                    .await
+                    .unwrap();
+                stream.flush().await.unwrap();
+                stream.read_exact(&mut [0; 9]).await.unwrap();
+                let kind = stream.get_ref().1.handshake_kind().unwrap();
+                assert_eq!(kind, expected, "{version:?}, {}", client_ca.is_some());
+            }
+        }
+    }
+}
+
+/// A connection that outlives its client's certificate serves no call more, and what it held is not released by that:
+/// its client resumes with its next certificate.
+#[tokio::test]
+async fn a_connection_ends_when_its_client_s_certificate_expires() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (servers, clients) = (authority(), authority());
+    crate::loopholes::log();
+    let endpoint = serve(&sidecar, &servers, Some(&clients)).await;
+    let with_certificate = |not_after| {
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.not_after = not_after;
+        let (certificate, key) = issued_as(&clients, params);
+        let tls = ClientTls::new(servers.pem()).with_certificate(certificate, key);
+        Client::builder(&endpoint).tls(tls)
+    };
+    let year_4000 = UnixMillis(64_060_588_800_000);
+    let short = with_certificate(rcgen::date_time_ymd(4_000, 1, 1));
+    let channel = short.channel().await.unwrap();
+    let mut short = leasehold_client::proto::lease_service_client::LeaseServiceClient::new(channel);
+    let resolve = || ResolvePathRequest { key: Some(key("nightly")) };
+    let start = HoldLeaseRequest { start: Some(Start::Spec(spec("nightly"))) };
+    let mut stream = short.hold_lease(start).await.unwrap().into_inner();
+    stream.message().await.unwrap().unwrap();
+    account.clock.set_wall(UnixMillis(year_4000.0 - 3_600_000));
+    short.resolve_path(resolve()).await.expect("it is valid until then");
+    account.clock.set_wall(UnixMillis(year_4000.0 + 1_000));
+    let refused = short.resolve_path(resolve()).await.unwrap_err();
+    assert_ne!(refused.code(), Code::Unauthenticated, "its client connects again: {refused:?}");
+    stream.message().await.unwrap_err();
+    let lines = crate::loopholes::lines_with("certificate has expired");
+    assert!(lines.len() == 1 && lines[0].contains("client=127.0.0.1:"), "{lines:?}");
+    let record = sidecar.record("nightly").await;
+    assert!(record.held_here, "the end of the connection releases nothing: {record:?}");
+    resolved(with_certificate(rcgen::date_time_ymd(4_001, 1, 1))).await.unwrap();
 }
 
 /// A client that goes on sending reads why it was refused, and not only that the connection was reset.
 #[tokio::test]
 async fn a_client_that_is_refused_is_told_why() {
-    use rustls::pki_types::pem::PemObject as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let account = Account::new();
     let sidecar = account.sidecar();
@@ -211,29 +318,8 @@ async fn a_client_that_is_refused_is_told_why() {
     let endpoint = serve(&sidecar, &servers, Some(&clients)).await;
     let stranger = issued(&strangers);
     for (shown, alert) in [(None, "CertificateRequired"), (Some(stranger), "UnknownCA")] {
-        let mut trusted = rustls::RootCertStore::empty();
-        let authority = rustls::pki_types::CertificateDer::from_pem_slice(servers.pem().as_bytes());
-        trusted.add(authority.unwrap()).unwrap();
-        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(trusted);
-        let mut config = match shown {
-            None => config.with_no_client_auth(),
-            Some((certificate, key)) => {
-                let chain =
-                    rustls::pki_types::CertificateDer::from_pem_slice(certificate.as_bytes());
-                let key = rustls::pki_types::PrivateKeyDer::from_pem_slice(key.as_bytes());
-                config.with_client_auth_cert(vec![chain.unwrap()], key.unwrap()).unwrap()
-            }
-        };
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let address = endpoint.strip_prefix("https://").unwrap();
-        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-        let name = rustls::pki_types::ServerName::try_from("127.0.0.1").unwrap();
-        let mut stream = connector.connect(name, stream).await.unwrap();
+        let config = client_config(&servers, shown, rustls::DEFAULT_VERSIONS);
+        let mut stream = encrypted(&endpoint, &Arc::new(config)).await;
         // The server has said why by then. A connection that it had closed would be reset by what comes first.
         stream.get_ref().0.peek(&mut [0]).await.unwrap();
         for _ in 0..3 {

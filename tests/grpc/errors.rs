@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_client::proto::{
-    BreakLockRequest, CheckTokenRequest, ExtendLeaseRequest, GetLockRequest, HoldLeaseRequest,
-    LeaseSpec, ListLocksRequest, LockKey, LockSelector, ReleaseLeaseRequest, ReportProgressRequest,
-    ResolvePathRequest, Resume, WatchLockRequest, hold_lease_request::Start,
-    list_locks_request::Under, lock_selector,
+    BreakLockRequest, CheckTokenRequest, ExtendLeaseRequest, GetHoldRequest, GetLockRequest,
+    HoldLeaseRequest, LeaseSpec, ListLocksRequest, LockKey, LockSelector, LockState,
+    ReleaseLeaseRequest, ReportProgressRequest, ResolvePathRequest, Resume, WatchLockRequest,
+    WatchLocksRequest, hold_lease_request::Start, list_locks_request::Under, lock_selector,
+    watch_locks_request,
 };
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
@@ -108,17 +109,18 @@ async fn s19_all_mistakes_are_named_at_once() {
     assert_eq!(fields(&refused), ["spec.key.function", "spec.wait", "spec.holder"]);
 }
 
+macro_rules! refused {
+    ($client:ident, $refusals:ident, $rpc:ident, $($field:literal: $request:expr),+) => {
+        $($refusals.push(($field, $client.$rpc($request).await.unwrap_err()));)+
+    };
+}
+
 async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
     let mut client = sidecar.client.clone();
     let id = || "no-such-id".to_owned();
-    let mut refusals = Vec::new();
-    macro_rules! refused {
-        ($rpc:ident, $($field:literal: $request:expr),+) => {
-            $(refusals.push(($field, client.$rpc($request).await.unwrap_err()));)+
-        };
-    }
-    refused!(acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None });
-    refused!(hold_lease,
+    let mut refusals = of_lists(sidecar).await;
+    refused!(client, refusals, acquire_lease, "spec": leasehold_client::proto::AcquireLeaseRequest { spec: None });
+    refused!(client, refusals, hold_lease,
         "start": HoldLeaseRequest { start: None },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
             attempt_id: "attempt-1".to_owned(), ..Resume::default() })) },
@@ -128,33 +130,32 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             resume_token: "made up".to_owned(), attempt_id: "x".repeat(65), ..Resume::default() })) },
         "resume.resume_token": HoldLeaseRequest { start: Some(Start::Resume(Resume {
             resume_token: "made up".to_owned(), told_valid_until: None, attempt_id: "attempt-1".to_owned() })) });
-    refused!(release_lease,
+    refused!(client, refusals, release_lease,
         "lease_id": ReleaseLeaseRequest::default(),
-        "lease_id": ReleaseLeaseRequest { lease_id: id(), generation: 0 });
-    refused!(extend_lease,
+        "lease_id": ReleaseLeaseRequest { lease_id: id(), ..ReleaseLeaseRequest::default() });
+    refused!(client, refusals, extend_lease,
         "lease_id": ExtendLeaseRequest { lease_id: id(), max_hold: seconds(1), generation: 0 },
         "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: None, generation: 0 },
         "max_hold": ExtendLeaseRequest { lease_id: uuid(), max_hold: seconds(86_401), generation: 0 });
-    refused!(report_progress,
-        "lease_id": ReportProgressRequest { lease_id: id(), validity_only: false, generation: 0 });
-    refused!(get_lock,
-        "lock": GetLockRequest { lock: None },
-        "lock": GetLockRequest { lock: Some(LockSelector { lock: None }) },
-        "lock.lock_path": GetLockRequest { lock: by_path("no-slash") },
+    refused!(client, refusals, report_progress,
+        "lease_id": ReportProgressRequest { lease_id: id(), generation: 0 });
+    refused!(client, refusals, get_hold,
+        "lease_id": GetHoldRequest::default(),
+        "lease_id": GetHoldRequest { lease_id: id(), generation: 0 });
+    refused!(client, refusals, get_lock,
+        "lock": GetLockRequest::default(),
+        "lock": GetLockRequest { lock: Some(LockSelector::default()), ..GetLockRequest::default() },
+        "lock.lock_path": GetLockRequest { lock: by_path("no-slash"), ..GetLockRequest::default() },
         "lock.key.function": GetLockRequest { lock: Some(LockSelector {
-            lock: Some(lock_selector::Lock::Key(LockKey::default())) }) });
-    refused!(watch_lock, "lock": WatchLockRequest { lock: None });
-    refused!(list_locks,
-        "host_id": ListLocksRequest { under: Some(Under::HostId("UPPER".to_owned())),
-            ..ListLocksRequest::default() },
-        "page_token": ListLocksRequest { page_token: "made up".to_owned(),
-            ..ListLocksRequest::default() },
-        "page_token": ListLocksRequest { page_token: "x".repeat(5_000),
-            ..ListLocksRequest::default() });
-    refused!(check_token,
+            lock: Some(lock_selector::Lock::Key(LockKey::default())), permit: 0 }),
+            ..GetLockRequest::default() },
+        "lock.permit": GetLockRequest { lock: by_key("nightly").map(|lock| LockSelector {
+            permit: 1, ..lock }), ..GetLockRequest::default() });
+    refused!(client, refusals, watch_lock, "lock": WatchLockRequest { lock: None });
+    refused!(client, refusals, check_token,
         "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 0 },
         "fencing_token": CheckTokenRequest { lock: by_key("nightly"), fencing_token: 1 << 53 });
-    refused!(break_lock,
+    refused!(client, refusals, break_lock,
         "reason": BreakLockRequest { lock: by_key("nightly"), ..BreakLockRequest::default() },
         "reason": BreakLockRequest { lock: by_key("nightly"), reason: "x".repeat(513),
             ..BreakLockRequest::default() },
@@ -162,7 +163,33 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             ..BreakLockRequest::default() },
         "broken_by": BreakLockRequest { lock: by_key("nightly"), reason: "why".to_owned(),
             broken_by: "x".repeat(257), ..BreakLockRequest::default() });
-    refused!(resolve_path, "key": ResolvePathRequest { key: None });
+    refused!(client, refusals, resolve_path, "key": ResolvePathRequest { key: None });
+    refusals
+}
+
+/// The refusals of what asks for many locks.
+async fn of_lists(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
+    let mut client = sidecar.client.clone();
+    let mut refusals = Vec::new();
+    refused!(client, refusals, list_locks,
+        "host_id": ListLocksRequest { under: Some(Under::HostId("UPPER".to_owned())),
+            ..ListLocksRequest::default() },
+        "labels": ListLocksRequest { labels: [("a b".to_owned(), String::new())].into(),
+            ..ListLocksRequest::default() },
+        "states[1]": ListLocksRequest { states: vec![LockState::Held.into(), 9],
+            ..ListLocksRequest::default() },
+        "states[0]": ListLocksRequest { states: vec![0], ..ListLocksRequest::default() },
+        "page_token": ListLocksRequest { page_token: "made up".to_owned(),
+            ..ListLocksRequest::default() },
+        "page_token": ListLocksRequest { page_token: "x".repeat(10_000),
+            ..ListLocksRequest::default() });
+    refused!(client, refusals, watch_locks,
+        "labels": WatchLocksRequest { labels: [("a b".to_owned(), String::new())].into(),
+            ..WatchLocksRequest::default() },
+        "prefix": WatchLocksRequest { under: Some(watch_locks_request::Under::Prefix(
+            "elsewhere/".to_owned())), ..WatchLocksRequest::default() },
+        "host_id": WatchLocksRequest { under: Some(watch_locks_request::Under::HostId(
+            "UPPER".to_owned())), ..WatchLocksRequest::default() });
     refusals
 }
 
@@ -184,14 +211,17 @@ async fn s19_a_lease_id_that_nobody_was_given_is_not_found() {
     let account = Account::new();
     let mut client = account.sidecar().client;
     let lease_id = uuid();
-    let release = ReleaseLeaseRequest { lease_id: lease_id.clone(), generation: 0 };
+    let release =
+        ReleaseLeaseRequest { lease_id: lease_id.clone(), ..ReleaseLeaseRequest::default() };
+    let get = GetHoldRequest { lease_id: lease_id.clone(), generation: 0 };
     let extend =
         ExtendLeaseRequest { lease_id: lease_id.clone(), max_hold: seconds(1), generation: 0 };
-    let report = ReportProgressRequest { lease_id, validity_only: false, generation: 0 };
+    let report = ReportProgressRequest { lease_id, generation: 0 };
     let refusals = [
         client.release_lease(release).await.unwrap_err(),
         client.extend_lease(extend).await.unwrap_err(),
         client.report_progress(report).await.unwrap_err(),
+        client.get_hold(get).await.unwrap_err(),
     ];
     for refused in refusals {
         assert_eq!(reason(&refused), (Code::NotFound, "UNKNOWN_LEASE".to_owned()));
@@ -206,8 +236,9 @@ async fn a_released_hold_can_neither_be_extended_nor_report() {
     sidecar.release(&lease_id).await;
     let request = ExtendLeaseRequest { lease_id, max_hold: seconds(1), generation: 0 };
     let refused = sidecar.client.clone().extend_lease(request).await.unwrap_err();
-    assert_eq!(reason(&refused), (Code::FailedPrecondition, "HOLD_LOST".to_owned()));
-    assert_eq!(refused.get_details_error_info().unwrap().metadata["loss_reason"], "RELEASED");
+    assert_eq!(reason(&refused), (Code::FailedPrecondition, "HOLD_RELEASED".to_owned()));
+    let metadata = refused.get_details_error_info().unwrap().metadata;
+    assert_eq!(metadata.get("loss_reason"), None, "a release is no loss");
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,7 +260,7 @@ async fn s18_a_store_that_is_gone_is_unavailable_with_a_delay_and_comes_back() {
     assert_eq!(reason(&refused), (Code::Unavailable, "STORE_UNAVAILABLE".to_owned()));
     let retry = refused.get_details_retry_info().unwrap().retry_delay.unwrap();
     assert!(retry > Duration::ZERO);
-    let request = GetLockRequest { lock: by_key("nightly") };
+    let request = GetLockRequest { lock: by_key("nightly"), ..GetLockRequest::default() };
     let refused = sidecar.client.clone().get_lock(request).await.unwrap_err();
     assert_eq!(reason(&refused), (Code::Unavailable, "STORE_UNAVAILABLE".to_owned()));
     let mut patient = spec("nightly");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_client::proto::{
-    BusyReason, ExtendLeaseRequest, LockState, LossReason, ReleaseLeaseRequest, ReleaseOutcome,
-    ReportProgressRequest,
+    BusyReason, ExtendLeaseRequest, GetHoldRequest, LockState, LossReason, ReleaseLeaseRequest,
+    ReleaseOutcome, ReportProgressRequest,
 };
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -81,7 +81,7 @@ async fn s13_to_release_what_was_lost_is_no_error() {
     });
     let lease_id = bounded.await.lease_id;
     tokio::time::sleep(Duration::from_secs(6)).await;
-    let request = ReleaseLeaseRequest { lease_id, generation: 0 };
+    let request = ReleaseLeaseRequest { lease_id, ..ReleaseLeaseRequest::default() };
     let answer = sidecar.client.clone().release_lease(request).await.unwrap().into_inner();
     let result = answer.result.unwrap();
     assert_eq!(result.outcome(), ReleaseOutcome::AlreadyLost);
@@ -95,7 +95,8 @@ async fn s11_a_release_before_min_hold_lets_the_lock_rest_for_everybody() {
     let mut first = spec("nightly");
     first.min_hold = seconds(30);
     let grant = here.acquire(first).await;
-    let request = ReleaseLeaseRequest { lease_id: grant.lease_id, generation: 0 };
+    let request =
+        ReleaseLeaseRequest { lease_id: grant.lease_id, ..ReleaseLeaseRequest::default() };
     let answer = here.client.clone().release_lease(request).await.unwrap().into_inner();
     let result = answer.result.unwrap();
     assert_eq!(result.outcome(), ReleaseOutcome::Resting);
@@ -159,22 +160,22 @@ async fn s11_a_job_that_reports_progress_keeps_its_lock_and_one_that_hangs_does_
     let mut watched = spec("nightly");
     watched.progress_timeout = seconds(10);
     let lease_id = sidecar.acquire(watched).await.lease_id;
-    let report = |validity_only| {
-        let request =
-            ReportProgressRequest { lease_id: lease_id.clone(), validity_only, generation: 0 };
+    let report = || {
+        let request = ReportProgressRequest { lease_id: lease_id.clone(), generation: 0 };
         let mut client = sidecar.client.clone();
         async move { client.report_progress(request).await }
     };
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(8)).await;
-        let validity = report(false).await.unwrap().into_inner().validity.unwrap();
+        let validity = report().await.unwrap().into_inner().validity.unwrap();
         let valid_for = Duration::try_from(validity.valid_for.unwrap()).unwrap();
         assert!(valid_for <= Duration::from_secs(10), "{valid_for:?}");
     }
     tokio::time::sleep(Duration::from_secs(8)).await;
-    report(true).await.unwrap();
+    let request = GetHoldRequest { lease_id: lease_id.clone(), generation: 0 };
+    sidecar.client.clone().get_hold(request).await.unwrap();
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let refused = report(false).await.unwrap_err();
+    let refused = report().await.unwrap_err();
     let info = refused.get_details_error_info().unwrap();
     assert_eq!(
         info.metadata["loss_reason"], "NO_PROGRESS",
@@ -217,7 +218,7 @@ async fn without_auto_renew_a_hold_lasts_one_lease_duration() {
     once.lease_duration = seconds(15);
     let lease_id = sidecar.acquire(once).await.lease_id;
     tokio::time::sleep(Duration::from_secs(16)).await;
-    let request = ReleaseLeaseRequest { lease_id, generation: 0 };
+    let request = ReleaseLeaseRequest { lease_id, ..ReleaseLeaseRequest::default() };
     let answer = sidecar.client.clone().release_lease(request).await.unwrap().into_inner();
     assert_eq!(answer.result.unwrap().loss_reason(), LossReason::MaxHoldReached);
     sidecar.acquire(spec("nightly")).await;

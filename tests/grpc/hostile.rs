@@ -188,7 +188,7 @@ async fn s19_lease_ids_are_not_guessed_and_guessing_ends_nobodys_hold() {
         let refused = sidecar
             .client
             .clone()
-            .release_lease(ReleaseLeaseRequest { lease_id, generation: 0 })
+            .release_lease(ReleaseLeaseRequest { lease_id, ..ReleaseLeaseRequest::default() })
             .await;
         assert_eq!(reason(&refused.unwrap_err()), (Code::NotFound, "UNKNOWN_LEASE".to_owned()));
         guess[place] = right;

@@ -13,13 +13,23 @@ use tonic::Code;
 
 use crate::rig::{Account, HOST_ID, by_key, by_path, fields, key, reason, spec};
 
+/// The states of locks that somebody holds.
+fn taken() -> Vec<i32> {
+    [LockState::Held, LockState::Breaking].map(i32::from).to_vec()
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_is_named_by_its_key_or_by_its_path() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(spec("nightly")).await;
     for lock in [by_key("nightly"), by_path(&grant.lock_path)] {
-        let answer = sidecar.client.clone().get_lock(GetLockRequest { lock }).await.unwrap();
+        let answer = sidecar
+            .client
+            .clone()
+            .get_lock(GetLockRequest { lock, ..GetLockRequest::default() })
+            .await
+            .unwrap();
         let record = answer.into_inner().record.unwrap();
         assert_eq!(record.lock_path, grant.lock_path);
         assert_eq!(record.fencing_token, Some(grant.fencing_token));
@@ -73,7 +83,7 @@ async fn s19_a_path_outside_the_sidecar_s_own_is_refused() {
     let account = Account::new();
     let sidecar = account.sidecar();
     for path in ["other/locks/x", "leasehold/elsewhere/x", "leasehold/locksmith/x"] {
-        let request = GetLockRequest { lock: by_path(path) };
+        let request = GetLockRequest { lock: by_path(path), ..GetLockRequest::default() };
         let refused = sidecar.client.clone().get_lock(request).await.unwrap_err();
         assert_eq!(fields(&refused), ["lock.lock_path"]);
     }
@@ -121,13 +131,13 @@ async fn locks_are_listed_by_host_id_or_prefix_a_page_at_a_time() {
     assert_eq!(third, [("e".to_owned(), LockState::Available)]);
     assert_eq!(token, "");
 
-    let request = ListLocksRequest { held_only: true, ..ListLocksRequest::default() };
+    let request = ListLocksRequest { states: taken(), ..ListLocksRequest::default() };
     assert_eq!(list(&there, request).await.0, held(&["a", "b", "c", "d"]));
     let under = Some(Under::HostId("other-host".to_owned()));
     let request = ListLocksRequest { under, ..ListLocksRequest::default() };
     assert_eq!(list(&there, request).await.0, held(&["f"]));
     let under = Some(Under::Prefix("leasehold/locks/".to_owned()));
-    let request = ListLocksRequest { under, held_only: true, ..ListLocksRequest::default() };
+    let request = ListLocksRequest { under, states: taken(), ..ListLocksRequest::default() };
     assert_eq!(list(&there, request).await.0, held(&["a", "b", "c", "d", "f"]));
     let under = Some(Under::Prefix(format!("leasehold/locks/{HOST_ID}/b")));
     let request = ListLocksRequest { under, ..ListLocksRequest::default() };
@@ -189,7 +199,8 @@ async fn s17_a_break_now_frees_the_lock_at_once_and_the_holder_learns_it() {
     let second = there.acquire(spec("nightly")).await;
     assert!(second.fencing_token > first.fencing_token);
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let request = ReleaseLeaseRequest { lease_id: first.lease_id, generation: 0 };
+    let request =
+        ReleaseLeaseRequest { lease_id: first.lease_id, ..ReleaseLeaseRequest::default() };
     let answer = here.client.clone().release_lease(request).await.unwrap().into_inner();
     assert_ne!(answer.result.unwrap().loss_reason(), LossReason::Unspecified);
     assert!(there.record("nightly").await.held_here);

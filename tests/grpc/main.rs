@@ -9,6 +9,7 @@
 
 mod access;
 mod certificates;
+mod checkpoints;
 mod errors;
 mod health;
 mod holds;
@@ -16,7 +17,11 @@ mod hostile;
 mod life_lines;
 mod limits;
 mod listeners;
+mod listings;
 mod locks;
 mod loopholes;
 mod rig;
 mod streams;
+mod told;
+mod visible;
+mod watching;

@@ -26,6 +26,8 @@ pub(crate) const LIMITS: Limits = Limits {
     max_hold_ceiling: Duration::from_secs(24 * 60 * 60),
     max_hold_default: Duration::from_secs(600),
     wait_ceiling: Duration::from_secs(24 * 60 * 60),
+    store: "memory",
+    hand_over: false,
 };
 pub(crate) const HOST_ID: &str = "739df1faf6c08e78a883736d006f2964";
 
@@ -116,11 +118,11 @@ pub(crate) fn seconds(seconds: i64) -> Option<prost_types::Duration> {
 }
 
 pub(crate) fn by_key(function: &str) -> Option<LockSelector> {
-    Some(LockSelector { lock: Some(lock_selector::Lock::Key(key(function))) })
+    Some(LockSelector { lock: Some(lock_selector::Lock::Key(key(function))), permit: 0 })
 }
 
 pub(crate) fn by_path(path: &str) -> Option<LockSelector> {
-    Some(LockSelector { lock: Some(lock_selector::Lock::LockPath(path.to_owned())) })
+    Some(LockSelector { lock: Some(lock_selector::Lock::LockPath(path.to_owned())), permit: 0 })
 }
 
 /// What an AcquireLease was answered.
@@ -155,7 +157,8 @@ impl Sidecar {
     }
 
     pub(crate) async fn release(&self, lease_id: &str) -> ReleaseOutcome {
-        let request = ReleaseLeaseRequest { lease_id: lease_id.to_owned(), generation: 0 };
+        let request =
+            ReleaseLeaseRequest { lease_id: lease_id.to_owned(), ..ReleaseLeaseRequest::default() };
         let answer = self.client.clone().release_lease(request).await.unwrap().into_inner();
         answer.result.unwrap().outcome()
     }
@@ -163,13 +166,13 @@ impl Sidecar {
     /// Releases as clients do, with the generation: so the lock is handed on here (S10, S16).
     pub(crate) async fn release_of(&self, grant: &Grant) -> ReleaseOutcome {
         let (lease_id, generation) = (grant.lease_id.clone(), grant.generation);
-        let request = ReleaseLeaseRequest { lease_id, generation };
+        let request = ReleaseLeaseRequest { lease_id, generation, checkpoint: None };
         let answer = self.client.clone().release_lease(request).await.unwrap().into_inner();
         answer.result.unwrap().outcome()
     }
 
     pub(crate) async fn record(&self, function: &str) -> LockRecord {
-        let request = GetLockRequest { lock: by_key(function) };
+        let request = GetLockRequest { lock: by_key(function), ..GetLockRequest::default() };
         self.client.clone().get_lock(request).await.unwrap().into_inner().record.unwrap()
     }
 

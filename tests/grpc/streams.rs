@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use leasehold_client::proto::{
-    BreakLockRequest, BreakMode, LockState, LossReason, ReleaseOutcome, Resume, WatchLockRequest,
-    hold_lease_request::Start,
+    BreakLockRequest, BreakMode, ErrorReason, LockState, LossReason, ReleaseOutcome, Resume,
+    WatchLockRequest, hold_lease_request::Start,
 };
 use tonic::Code;
 use tonic_types::StatusExt as _;
@@ -100,7 +100,7 @@ async fn s9_a_holder_is_warned_told_of_recovery_and_at_last_of_the_loss() {
     let mut until = since_boot(granted(&mut stream).await.validity);
     sidecar.link.go_down(Duration::from_secs(45));
     let Event::AtRisk(risk) = next(&mut stream).await else { panic!() };
-    assert_eq!(risk.cause, "STORE_UNAVAILABLE");
+    assert_eq!(risk.cause(), ErrorReason::StoreUnavailable);
     assert!(!risk.detail.is_empty());
     assert_eq!(since_boot(risk.validity), until);
     let Event::Recovered(recovered) = next(&mut stream).await else { panic!() };
@@ -149,6 +149,9 @@ async fn s17_a_broken_lock_tells_its_holder_why_and_by_whom() {
     let record = answer.record.unwrap();
     assert_eq!(record.state(), LockState::Breaking);
     assert_eq!(record.break_note.unwrap().reason, "the node is on fire");
+    // S22: it has until the end of its validity to finish.
+    let Event::Revoked(revoked) = next(&mut stream).await else { panic!() };
+    assert_eq!(revoked.break_note.unwrap().reason, "the node is on fire");
     let Event::Lost(lost) = next(&mut stream).await else { panic!() };
     assert_eq!(lost.reason(), LossReason::Broken);
     let note = lost.break_note.unwrap();

@@ -113,9 +113,27 @@ fn ends_of_a_sidecar(world: &World, rules: &Rules, at: usize, found: &mut Vec<Ac
             found.push(Action::Crash(at, true));
         }
     }
+    hand_overs(world, at, found);
     let client = at + 1;
     if world.clients[client].stage == Stage::Holding && world.clients[client].until > 0 {
         found.push(Action::WaiterReleases(client));
+    }
+}
+
+/// How a sidecar ends that is replaced (S15).
+fn hand_overs(world: &World, at: usize, found: &mut Vec<Action>) {
+    let (sidecar, budget) = (&world.sidecars[at], &world.budget);
+    let is_under_way = sidecar.exchange.is_some_and(|exchange| exchange.reply.is_none());
+    if sidecar.ending {
+        found.push(Action::LeftAtLast(at, false));
+        if is_under_way {
+            found.push(Action::LeftAtLast(at, true));
+        }
+    } else if budget.hand_overs > 0 && sidecar.phase != Phase::Idle {
+        found.push(Action::HandOver(at, false));
+        if is_under_way && matches!(sidecar.phase, Phase::Renewing | Phase::Resuming) {
+            found.push(Action::HandOver(at, true));
+        }
     }
 }
 

@@ -151,6 +151,10 @@ impl Run<'_> {
     fn resume_arrives(&mut self, call: Call, attempt: u8) -> bool {
         let at = call.to;
         let sidecar = self.world.sidecars[at];
+        if sidecar.ending {
+            self.send_to_replacement(at, attempt);
+            return true;
+        }
         let has_it = sidecar.lease == call.lease && sidecar.own;
         let may = match sidecar.phase {
             Phase::Idle => true,
@@ -248,6 +252,10 @@ impl Run<'_> {
         if end == End::Release {
             self.tell_outcome(at, true, true);
         }
+        self.hand_on_to(at, next);
+    }
+
+    pub(crate) fn hand_on_to(&mut self, at: usize, next: usize) {
         let keeps = self.rules.has(Mistake::HandOffKeepsToken);
         let sidecar = &mut self.world.sidecars[at];
         sidecar.number += u8::from(!keeps);

@@ -127,7 +127,7 @@ pub(crate) fn explore(rules: Rules, sought: Sought) -> Explored {
 mod tests {
     use super::*;
     use crate::rules::{LARGE, Mistake, worlds};
-    use crate::state::How;
+    use crate::state::{How, MOVER, SIDECARS};
     use crate::traces::Walk;
     use leasehold::testing::{SeededRandom, accepts};
 
@@ -147,8 +147,11 @@ mod tests {
         }
     }
 
+    /// In which nothing but a hand-over ends a stream that its client goes on without.
+    const AFTER_HAND_OVERS: &str = "hand-overs";
+
     /// What the worlds must reach, or the model says nothing.
-    const MUST_OCCUR: [Effect; 21] = [
+    const MUST_OCCUR: [Effect; 23] = [
         Effect::Granted { sidecar: 0, client: 0, how: How::Acquired },
         Effect::Granted { sidecar: 0, client: 0, how: How::Resumed },
         Effect::Granted { sidecar: 0, client: 1, how: How::Acquired },
@@ -163,6 +166,8 @@ mod tests {
         Effect::Outcome { client: 0, released: false },
         Effect::ResumedUnheard,
         Effect::ResumeRepeated,
+        Effect::Interrupted,
+        Effect::ComeAgain,
         Effect::ResumeRefused { stale: true },
         Effect::Left,
         Effect::ReleaseRefusedHere,
@@ -183,6 +188,13 @@ mod tests {
             let explored = explore(rules, Sought::AnyBreach);
             println!("{name}: {} states, explored in full", explored.states);
             assert_eq!(explored.broken, None, "{name}");
+            if name == AFTER_HAND_OVERS {
+                let resumed = SIDECARS.map(|sidecar| {
+                    let how = How::Resumed;
+                    explored.effects.contains(&Effect::Granted { sidecar, client: MOVER, how })
+                });
+                assert_eq!(resumed, [true; 2], "nothing went on after a hand-over");
+            }
             states += explored.states;
             effects.extend(explored.effects);
         }

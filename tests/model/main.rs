@@ -10,6 +10,7 @@
 mod choices;
 mod client;
 mod explore;
+mod hand_over;
 mod normal;
 mod rules;
 mod run;

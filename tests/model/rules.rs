@@ -45,10 +45,16 @@ pub(crate) enum Mistake {
     CloseHandsOn,
     /// S11, S13: a bound that has come hands on, as a release does.
     BoundHandsOn,
+    /// S13, S15: a sidecar that is replaced releases what it leaves to its client.
+    HandOverReleases,
+    /// S13, S15: a sidecar that is replaced hands on to who waits there.
+    HandOverHandsOn,
+    /// S15, S16: a sidecar that is replaced goes on renewing what it has left, by the lease alone.
+    RenewsOnAfterHandOver,
 }
 
 impl Mistake {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::ValidityFromAnswer,
         Self::TokenNotStored,
         Self::HandOffKeepsToken,
@@ -69,6 +75,9 @@ impl Mistake {
         Self::SettledByGeneration,
         Self::CloseHandsOn,
         Self::BoundHandsOn,
+        Self::HandOverReleases,
+        Self::HandOverHandsOn,
+        Self::RenewsOnAfterHandOver,
     ];
 }
 
@@ -91,6 +100,9 @@ impl Mistake {
             Self::SettlingFromSend => "repeated resumes",
             Self::NoGenerationCheck | Self::EarlierAttemptAccepted => "moving twice",
             Self::SettledByGeneration => "unknown resumes",
+            Self::HandOverReleases | Self::HandOverHandsOn | Self::RenewsOnAfterHandOver => {
+                "hand-overs"
+            }
         }
     }
 
@@ -102,11 +114,13 @@ impl Mistake {
 
 /// The mistakes that make two clients believe within their worlds; the others are found by what only the store sees, since
 /// nobody is left there to take the lock. (With two leases each, `SettledByGeneration` does so; that world is too large.)
-const TWO_BELIEVE: [Mistake; 4] = [
+const TWO_BELIEVE: [Mistake; 6] = [
     Mistake::SilenceIsLeaving,
     Mistake::HandsOnLeft,
     Mistake::FailedResumeReleases,
     Mistake::BoundHandsOn,
+    Mistake::HandOverReleases,
+    Mistake::HandOverHandsOn,
 ];
 
 /// The worlds that are too large to be explored in full while the test command waits; mistakes are found in them.
@@ -141,6 +155,7 @@ pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
         cuts: 0,
         resumes: 0,
         crashes: 0,
+        hand_overs: 0,
         breaks: 0,
         breaks_now: 0,
         bounds: 0,
@@ -155,6 +170,8 @@ pub(crate) fn worlds(longer: Ticks) -> Vec<(&'static str, Rules)> {
         ("unknown outcomes", Budget { unknown: 1, ..none }, 3),
         ("crashes", Budget { crashes: 1, ..moving }, 2),
         ("breaks", Budget { breaks: 1, ..moving }, 2),
+        ("hand-overs", Budget { hand_overs: 1, resumes: 2, ..none }, 2),
+        ("hand-overs and cuts", Budget { hand_overs: 1, ..moving }, 2),
         ("repeated calls", Budget { repeated: 1, ..moving }, 2),
         ("repeated resumes", Budget { resumes: 2, ..moving }, 2),
         ("moving with unknown outcomes", Budget { unknown: 1, ..moving }, 2),

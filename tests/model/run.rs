@@ -30,6 +30,10 @@ pub(crate) enum Action {
     /// A resume whose caller has gone is not gone on with.
     DropResume(usize),
     Crash(usize, bool),
+    /// The sidecar is told to end, and a replacement follows (S15); `arrives`: what a resume there has sent will.
+    HandOver(usize, bool),
+    /// Its time is over: what is not settled is left as it is; `arrives`: what was sent will.
+    LeftAtLast(usize, bool),
     Break(bool),
     WaiterReleases(usize),
     Cut,
@@ -94,6 +98,7 @@ impl Run<'_> {
         let done = self.act(action);
         for at in SIDECARS {
             self.go_on(at);
+            self.leave_what_is_silent(at);
         }
         done
     }
@@ -135,7 +140,12 @@ impl Run<'_> {
                 self.world.sidecars[at].exchange = None;
                 self.drop_resume(at);
             }
-            Action::Crash(at, arrives) => self.crash(at, arrives),
+            Action::Crash(at, arrives) => {
+                self.world.budget.crashes -= 1;
+                self.crash(at, arrives);
+            }
+            Action::HandOver(at, arrives) => self.hand_over(at, arrives),
+            Action::LeftAtLast(at, arrives) => self.left_at_last(at, arrives),
             Action::Break(at_once) => return self.break_lease(at_once),
             Action::WaiterReleases(client) => self.waiter_releases(client),
             Action::Cut
@@ -209,6 +219,13 @@ impl Run<'_> {
     fn over(&mut self, at: usize) {
         let sidecar = self.world.sidecars[at];
         match sidecar.phase {
+            // S4, S15: it is lost, and runs out.
+            Phase::Held if sidecar.ending => {
+                if sidecar.holder != MOVER || self.world.mover.stream == Some(at) {
+                    self.stop(sidecar.holder);
+                }
+                self.forget(at);
+            }
             Phase::Held => {
                 if sidecar.holder != MOVER || self.world.mover.stream == Some(at) {
                     self.stop(sidecar.holder);
@@ -232,8 +249,8 @@ impl Run<'_> {
         }
     }
 
-    fn crash(&mut self, at: usize, arrives: bool) {
-        self.world.budget.crashes -= 1;
+    /// The process ends; another begins in its place, and knows nothing.
+    pub(crate) fn crash(&mut self, at: usize, arrives: bool) {
         let sidecar = self.world.sidecars[at];
         if let (Some(exchange), true) = (sidecar.exchange, arrives) {
             self.world.late.push((at, Request { fresh: 0, ..exchange.request }));
@@ -314,6 +331,8 @@ impl Run<'_> {
             | Action::Bound(_)
             | Action::DropResume(_)
             | Action::Crash(..)
+            | Action::HandOver(..)
+            | Action::LeftAtLast(..)
             | Action::Break(_)
             | Action::WaiterReleases(_)
             | Action::Deliver(..) => {}

@@ -33,7 +33,8 @@ impl Run<'_> {
                 Operation::Write { expected, record: self.record_of(at), claimed }
             }
             Phase::Held => {
-                let free = self.rules.has(Mistake::RenewsWithoutMatch);
+                let renews_on = sidecar.ending && self.rules.has(Mistake::RenewsOnAfterHandOver);
+                let free = renews_on || self.rules.has(Mistake::RenewsWithoutMatch);
                 Operation::Renew { expected: (!free).then_some(expected) }
             }
             Phase::Renewing => Operation::Renew { expected: None },
@@ -144,7 +145,11 @@ impl Run<'_> {
         let sidecar = &mut self.world.sidecars[at];
         let client = sidecar.holder;
         // S2: checked again after any wait.
-        if sidecar.valid == 0 || self.world.clients[client].stage != Stage::Waiting {
+        // S15: while it ends, nobody is granted anything.
+        if sidecar.ending
+            || sidecar.valid == 0
+            || self.world.clients[client].stage != Stage::Waiting
+        {
             sidecar.phase = Phase::Ending { asked: false };
             return;
         }
@@ -171,6 +176,9 @@ impl Run<'_> {
                     self.breach(Breach::RenewedOver);
                 }
                 self.tell_validity(at, fresh);
+                if sidecar.ending {
+                    self.leave_to_replacement(at);
+                }
             }
             (_, Reply::Changed) => self.send(at, sidecar.lease, Operation::Read),
             (_, Reply::Breaking) => {
@@ -366,6 +374,9 @@ impl Run<'_> {
 
     /// S10: the first local waiter, if one waits.
     pub(crate) fn next_waiter(&self, at: usize) -> Option<usize> {
+        if self.world.sidecars[at].ending && !self.rules.has(Mistake::HandOverHandsOn) {
+            return None;
+        }
         let waits = |client: usize| self.world.clients[client].stage == Stage::Waiting;
         let holder = self.world.sidecars[at].holder;
         let here = [waiter(at), MOVER].into_iter().filter(|client| *client != MOVER || at == 0);

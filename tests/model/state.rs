@@ -142,6 +142,8 @@ pub(crate) struct Sidecar {
     pub(crate) own: bool,
     /// A bound of the hold (`max_hold`, progress) has come: no more validity is told.
     pub(crate) bounded: bool,
+    /// It was told to end, and a replacement follows (S15).
+    pub(crate) ending: bool,
     /// When the release was asked for, the lease was ours.
     pub(crate) was_ours: bool,
     pub(crate) exchange: Option<Exchange>,
@@ -210,6 +212,8 @@ pub(crate) struct Budget {
     /// Resumes that the client sends.
     pub(crate) resumes: u8,
     pub(crate) crashes: u8,
+    /// Sidecars that are told to end, and are replaced (S15).
+    pub(crate) hand_overs: u8,
     pub(crate) breaks: u8,
     pub(crate) breaks_now: u8,
     pub(crate) bounds: u8,
@@ -291,6 +295,10 @@ pub(crate) enum Effect {
         stale: bool,
     },
     ResumeRepeated,
+    /// A sidecar that is replaced has left a hold to its client.
+    Interrupted,
+    /// It has sent a resume away: to be tried again at the replacement, or elsewhere.
+    ComeAgain,
     Left,
     ReleaseRefusedHere,
     Settled,

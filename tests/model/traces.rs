@@ -93,6 +93,8 @@ impl<'a> Walk<'a> {
             Effect::ResumedUnheard
             | Effect::ResumeRefused { .. }
             | Effect::ResumeRepeated
+            | Effect::Interrupted
+            | Effect::ComeAgain
             | Effect::Left
             | Effect::ReleaseRefusedHere
             | Effect::Settled

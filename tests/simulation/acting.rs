@@ -18,6 +18,9 @@ impl World {
             let delay = self.clients[index].paused_until - self.now;
             return self.after(delay, Delivery::ClientActs(index));
         }
+        if self.clients[index].calls.is_some() {
+            return self.act_by_call(index);
+        }
         let (mut random, again) = self.next_act(index);
         match self.clients[index].stage {
             Stage::Gone => return,
@@ -50,9 +53,11 @@ impl World {
         let token = self.clients[index].grant.as_ref().map_or(0, |grant| grant.token.value());
         let most = if !self.calm && random.chance(50) { 60_000 } else { 40 };
         self.after(millis(random, 1, most), Delivery::ToResource { client: index, token });
+        self.check_act(index, token);
         if self.calm {
             return self.leave(index);
         }
+        self.save_as_holder(index);
         let (caller, generation) = (self.clients[index].caller, self.clients[index].generation);
         let moved = !self.clients[index].former.is_empty();
         match random.below(12) {
@@ -91,6 +96,12 @@ impl World {
     /// Everybody dies: their sockets close.
     pub(crate) fn all_leave(&mut self) {
         for index in 0..self.clients.len() {
+            if self.clients[index].calls.is_some() {
+                if self.clients[index].stage != Stage::Gone {
+                    self.leave_by_call(index);
+                }
+                continue;
+            }
             let client = &mut self.clients[index];
             let (caller, at) = (client.caller, client.at);
             (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
@@ -119,6 +130,10 @@ impl World {
     pub(crate) fn streams_closed(&mut self, sidecar: usize) {
         for index in 0..self.clients.len() {
             if self.clients[index].at != sidecar {
+                continue;
+            }
+            if self.clients[index].calls.is_some() {
+                self.calls_closed(index);
                 continue;
             }
             let caller = self.clients[index].caller;

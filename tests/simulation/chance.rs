@@ -35,6 +35,10 @@ pub(crate) enum About {
     SlowAnswer,
     /// The store's clock is set (S5, S11).
     StoreClock,
+    /// A client saves, and how it takes a notice (S22, S23).
+    Save,
+    /// A lock is broken, now or with a delay (S17, S22).
+    Break,
 }
 
 /// A choice that went against the good course of things.

@@ -1,14 +1,17 @@
 //! What must hold at every step. The first thing that does not is kept.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use leasehold::hold::{Action, CallerId, Event, Hold, LossReason};
+use leasehold::hold::{Action, CallerId, Event, Hold, Holding, LossReason};
 use leasehold::lock::LeaseId;
 use leasehold::time::Instant;
 
+use crate::counters::Counters;
 use crate::hand_over::HandOvers;
 use crate::idle::Idle;
+use crate::notices::Notices;
+use crate::places::Places;
 use crate::plan::Mode;
 use crate::promises::{Look, Promises};
 use crate::truth::Truth;
@@ -42,8 +45,7 @@ pub(crate) struct Checks {
     told: BTreeMap<CallerId, Told>,
     /// Who has asked for a release, and is told what became of the hold (S13).
     asked: BTreeSet<CallerId>,
-    /// Who waits at each sidecar, in the order of arrival (S12).
-    waiting: Vec<VecDeque<CallerId>>,
+    places: Places,
     /// The leases under which sidecars have granted the lock.
     granted: BTreeSet<(usize, LeaseId)>,
     /// The leases that an operator ended at once: until that is noticed, two may believe (S17).
@@ -53,6 +55,8 @@ pub(crate) struct Checks {
     pub(crate) promises: Promises,
     pub(crate) idle: Idle,
     pub(crate) hand_overs: HandOvers,
+    pub(crate) notices: Notices,
+    pub(crate) counters: Counters,
     mode: Mode,
     /// Leases that were asked for.
     proposed: BTreeSet<(usize, LeaseId)>,
@@ -76,7 +80,7 @@ impl Checks {
             violation: None,
             told: BTreeMap::new(),
             asked: BTreeSet::new(),
-            waiting: vec![VecDeque::new(); sidecars],
+            places: Places::new(sidecars),
             granted: BTreeSet::new(),
             broken: BTreeSet::new(),
             tokens: BTreeSet::new(),
@@ -84,6 +88,8 @@ impl Checks {
             promises: Promises::default(),
             idle: Idle::default(),
             hand_overs: HandOvers::default(),
+            notices: Notices::default(),
+            counters: Counters::default(),
             mode,
             proposed: BTreeSet::new(),
             newest_grant: Duration::ZERO,
@@ -112,6 +118,13 @@ impl Checks {
         let (action, event) = done;
         let judged = self.idle.reached(done, sent, look.now);
         self.judge(judged);
+        self.notices.reached(look, done);
+        let saves = self.counters.is_save(action);
+        if let (Action::SendWrite { fields, .. }, Event::WriteAnswered { answer: Ok(_), .. }) = done
+        {
+            let judged = self.counters.wrote(fields);
+            self.judge(judged);
+        }
         let is_done = matches!(
             event,
             Event::WriteAnswered { answer: Ok(_), .. }
@@ -120,15 +133,19 @@ impl Checks {
         );
         // S5: a store that went back to an older copy has older versions again.
         let honoured = !self.truth.has_ended(action);
-        if is_done && honoured {
+        if is_done && honoured && !saves {
             let judged = self.promises.done(look, action);
             self.judge(judged);
         }
     }
 
     /// S6: an acquire is never used to prove that a hold goes on.
-    pub(crate) fn sent(&mut self, look: Look, action: &Action) {
+    pub(crate) fn sent(&mut self, look: Look, action: &Action, state: &str) {
         let sidecar = look.sidecar;
+        let judged = self.notices.sent(look, action);
+        self.judge(judged);
+        let judged = self.counters.sent(look, action, state);
+        self.judge(judged);
         if self.promises.sent(look, action) {
             self.idle.sent(action, look.now);
         }
@@ -146,15 +163,21 @@ impl Checks {
         }
     }
 
-    pub(crate) fn came_in(&mut self, sidecar: usize, event: &Event, now: Duration) {
+    pub(crate) fn came_in(
+        &mut self,
+        sidecar: usize,
+        event: &Event,
+        (now, local): (Duration, Instant),
+    ) {
+        self.places.came_in(sidecar, event, local);
         self.truth.came_in(sidecar, event);
         self.promises.came_in(sidecar, event);
+        self.notices.came_in(sidecar, event);
+        let leases = &self.truth.leases;
+        self.counters.came_in(sidecar, event, |caller| leases.get(&caller).copied());
         self.check_polls(sidecar, event, now);
         if let Event::ReleaseAsked { caller, .. } = event {
             self.asked.insert(*caller);
-        }
-        if let Event::CallerArrived { caller, .. } = event {
-            self.waiting[sidecar].push_back(*caller);
         }
     }
 
@@ -184,15 +207,28 @@ impl Checks {
         self.broken.extend(own);
     }
 
+    /// All is told that came of an event: of the arrival of this caller, if it was one.
+    pub(crate) fn settled(
+        &mut self,
+        sidecar: usize,
+        of: (Option<CallerId>, Option<&Holding>),
+        local: Instant,
+    ) {
+        let judged = self.places.settled(sidecar, of, local);
+        self.judge(judged);
+    }
+
     pub(crate) fn stops_waiting(&mut self, sidecar: usize, caller: CallerId) {
-        self.waiting[sidecar].retain(|waiting| *waiting != caller);
+        self.places.stops_waiting(sidecar, caller);
     }
 
     pub(crate) fn restarted(&mut self, sidecar: usize) {
-        self.waiting[sidecar].clear();
+        self.places.restarted(sidecar);
         self.truth.restarted(sidecar);
         self.promises.restarted(sidecar);
         self.hand_overs.restarted(sidecar);
+        self.notices.restarted(sidecar);
+        self.counters.restarted(sidecar);
     }
 
     /// S4, on the sidecar's side: nobody is kept past the end of its validity by a machine that was just looked at.
@@ -211,8 +247,15 @@ impl Checks {
     /// What a sidecar tells: HELD, (AT_RISK, HELD)*, then the end, and never back.
     pub(crate) fn told(&mut self, look: Look, action: &Action) {
         let Look { sidecar, now, .. } = look;
+        let judged = self.places.told(sidecar, action);
+        self.judge(judged);
         self.check_truth(sidecar, action);
         let judged = self.promises.told(look, action);
+        self.judge(judged);
+        let judged = self.notices.told(look, action);
+        self.judge(judged);
+        let broken = &self.broken;
+        let judged = self.counters.told(sidecar, action, |lease| broken.contains(&lease));
         self.judge(judged);
         if let Action::TellGranted { grant, .. } = action
             && grant.token.hand_offs() > 0
@@ -224,7 +267,8 @@ impl Checks {
             Action::TellGranted { caller, grant } => {
                 self.granted.insert((sidecar, grant.lease_id));
                 if !grant.resumed {
-                    self.check_order(sidecar, *caller);
+                    let judged = self.places.served(sidecar, *caller);
+                    self.judge(judged);
                     self.check_token(grant.token.value(), grant.lease_id);
                     self.newest_grant = now;
                 }
@@ -262,6 +306,11 @@ impl Checks {
         }
     }
 
+    /// Whether a caller's lease may have run out for its sidecar's clock, or was ended at once (S3, S17).
+    fn is_excused(&self, caller: CallerId) -> bool {
+        self.truth.leases.get(&caller).is_some_and(|lease| self.broken.contains(lease))
+    }
+
     /// What is told must be so (S3, S8, S13).
     fn check_truth(&mut self, sidecar: usize, action: &Action) {
         let lie = match action {
@@ -273,22 +322,15 @@ impl Checks {
             Action::TellAtRisk { .. } if self.mode == Mode::Clocks => {
                 Some(format!("S3: nothing but clocks was wrong, and yet {action:?}"))
             }
-            Action::TellLost { caller, reason, .. } => self.truth.lost(*caller, *reason),
+            Action::TellLost { caller, reason, .. } if !self.is_excused(*caller) => {
+                self.truth.lost(*caller, *reason)
+            }
             Action::TellReleased { caller, .. } => self.truth.released(sidecar, *caller),
             _ => None,
         };
         if let Some(lie) = lie {
             self.fail(lie);
         }
-    }
-
-    /// S12: who came first is served first.
-    fn check_order(&mut self, sidecar: usize, caller: CallerId) {
-        let first = self.waiting[sidecar].front().copied();
-        if first != Some(caller) {
-            self.fail(format!("S12: {caller:?} is served before {first:?}"));
-        }
-        self.stops_waiting(sidecar, caller);
     }
 
     /// S5: tokens grow in the order of their grants. Under a lease that was ended at once they may come too late, and
@@ -300,6 +342,12 @@ impl Checks {
             self.fail(format!("S5: token {token} is granted after {highest}"));
         }
         self.grants += 1;
+    }
+
+    /// Nobody wants anything any more: nobody is left without an answer.
+    pub(crate) fn ended(&mut self) {
+        let judged = self.counters.ended();
+        self.judge(judged);
     }
 
     /// A write at the protected resource, which refuses older tokens than it has seen.

@@ -8,11 +8,13 @@ use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
 use crate::chance::{About, millis};
+use crate::counters::log_of;
 use crate::due::{Delivery, Incoming};
 use crate::kept::{Here, Kept};
 use crate::long::Loop;
 use crate::plan::Mode;
 use crate::planted::Bug;
+use crate::repeats::{Calls, as_call};
 use crate::world::World;
 
 /// What a client reads.
@@ -30,8 +32,19 @@ pub(crate) enum Message {
         valid_for: Duration,
         bound: (Instant, Here, Duration),
     },
+    /// What the call that holds was answered with (S12).
+    SameGrant {
+        holder: CallerId,
+        grant: Granted,
+        valid_for: Duration,
+    },
     /// A validity that answers no question: as a reading of the sidecar's clock, and as a span.
     Validity {
+        until: Instant,
+        valid_for: Duration,
+    },
+    /// Its lease runs out, and this is the end of its validity (S22).
+    Revoked {
         until: Instant,
         valid_for: Duration,
     },
@@ -80,6 +93,10 @@ pub(crate) struct Client {
     pub(crate) bounds: Vec<Duration>,
     /// It acts by a script.
     pub(crate) loops: Option<Loop>,
+    /// It holds by unary calls.
+    pub(crate) calls: Option<Calls>,
+    /// The saves that its next one comes of (S23).
+    pub(crate) log: Vec<u32>,
     pub(crate) first_granted: Option<Duration>,
     pub(crate) paused_until: Duration,
     pub(crate) acts: u64,
@@ -101,7 +118,10 @@ impl World {
         } else {
             self.sidecars.len() + usize::try_from(random.below(remote as u64)).unwrap()
         };
-        let terms = self.plan.terms(&mut random);
+        let mut terms = self.plan.terms(&mut random);
+        if self.plan.crossing.repeats && self.chance.of(About::Arrival, 2, number).chance(700) {
+            terms = as_call(terms, format!("call-{number}"));
+        }
         self.arrive((machine, at), terms);
     }
 
@@ -126,10 +146,13 @@ impl World {
             former: Vec::new(),
             bounds: Vec::new(),
             loops: None,
+            calls: None,
+            log: Vec::new(),
             first_granted: None,
             paused_until: Duration::ZERO,
             acts: 0,
         });
+        self.begin_calls(index);
         self.send_event(index, Event::CallerArrived { caller, terms });
         if self.plan.mode != Mode::Nothing {
             let delay = self.next_act(index).1;
@@ -173,20 +196,12 @@ impl World {
     }
 
     /// Whether an operator let others believe beside this one: its lease was ended at once (S17).
-    fn is_excused(&self, index: usize) -> bool {
+    pub(crate) fn is_excused(&self, index: usize) -> bool {
         let grant = self.clients[index].grant.as_ref();
         grant.is_some_and(|grant| self.checks.broken.contains(&grant.lease_id))
     }
 
-    /// Freezes the processes of some clients.
-    pub(crate) fn pause_client(&mut self, pause: Duration) {
-        let until = self.now + pause;
-        for client in self.clients.iter_mut().rev().take(4) {
-            client.paused_until = client.paused_until.max(until);
-        }
-    }
-
-    fn set_belief(&mut self, index: usize, until: Instant) {
+    pub(crate) fn set_belief(&mut self, index: usize, until: Instant) {
         if self.story.trace.is_some() {
             self.trace_belief(index, until);
         }
@@ -217,6 +232,9 @@ impl World {
             return self.after(delay, Delivery::ToClient(caller, message));
         }
         self.story.note(self.now, || format!("client {index}    {caller:?} reads {message:?}"));
+        if client.calls.is_some() {
+            return self.hear_by_call(index, caller, message);
+        }
         let here = self.clocks[client.machine].read(self.now);
         let local = client.machine == client.at;
         let naive = self.bug == Some(Bug::CountsFromReading);
@@ -245,6 +263,10 @@ impl World {
                     self.set_belief(index, until);
                 }
             }
+            Message::Revoked { until, valid_for } => {
+                self.hear_notice(index);
+                self.hear(caller, Message::Validity { until, valid_for });
+            }
             Message::Answer { valid_for, asked } => {
                 let until = if naive { here + valid_for } else { asked + valid_for };
                 let may = self.clients[index].until.is_none() || self.believes(index);
@@ -252,6 +274,7 @@ impl World {
                     self.set_belief(index, until);
                 }
             }
+            Message::SameGrant { .. } => {}
             Message::Released => {
                 client.until = None;
                 self.loops_on_after(index, |loops| loops.away);
@@ -303,6 +326,9 @@ impl World {
             false => client.called + valid_for,
         };
         client.generation = Some(grant.generation);
+        if !grant.resumed {
+            client.log = log_of(grant.checkpoint.as_ref());
+        }
         (client.grant, client.kept) = (Some(grant), Some(kept));
         if here < until {
             self.set_belief(index, until);
@@ -329,8 +355,16 @@ impl World {
 
     /// Ends its belief first, then says so (S13).
     pub(crate) fn leave(&mut self, index: usize) {
+        self.leave_saving(index, false);
+    }
+
+    /// The same; with what it `saves`, if that must be.
+    pub(crate) fn leave_saving(&mut self, index: usize, saves: bool) {
+        if self.clients[index].calls.is_some() {
+            return self.leave_by_call(index);
+        }
         let (mut random, _) = self.next_act(index);
-        let asks = random.chance(self.plan.releases());
+        let asks = random.chance(self.plan.releases()) || saves;
         let keeps = self.bug == Some(Bug::BelievesUntilReleased) && asks;
         if !keeps {
             self.trace_end(index, false);
@@ -347,8 +381,7 @@ impl World {
             let moved = !self.clients[index].former.is_empty();
             // An address that several sidecars share takes the call to any of them.
             if !moved || random.chance(400) {
-                let generation = self.clients[index].generation;
-                self.send_event(index, Event::ReleaseAsked { caller, generation });
+                self.send_release(index, saves);
             }
             if moved || random.chance(100) {
                 self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {

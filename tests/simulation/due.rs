@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event};
+use leasehold::lock::FencingToken;
+use leasehold::store::BreakPeriod;
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::client::Message;
@@ -12,6 +14,15 @@ use crate::client::Message;
 #[derive(Debug)]
 pub(crate) enum Incoming {
     Event(Event),
+    /// What one call asks for.
+    Together(Vec<Event>),
+    /// A lock was broken through this sidecar, with a note about this grant (S17).
+    Broken {
+        noted: Option<FencingToken>,
+        ends_now: bool,
+    },
+    /// The connection of a unary call is gone.
+    CallCut(CallerId),
     /// An answer of the store, with its date.
     Answer(Event, UnixMillis),
     /// A client elsewhere asks for its validity with this generation, at this time of its own (S21).
@@ -34,6 +45,24 @@ pub(crate) struct WallMoves {
     pub(crate) swings: bool,
     pub(crate) left: u8,
     pub(crate) each: Duration,
+}
+
+/// A break of a lock (S17).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Break {
+    pub(crate) by: Breaker,
+    /// The token in the record when it was read for the note.
+    pub(crate) noted: Option<FencingToken>,
+    /// The sidecar through which it was asked for, if it is one of these.
+    pub(crate) through: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Breaker {
+    /// The product, which leaves its note.
+    Ours(BreakPeriod),
+    /// Another tool, with a period of its own.
+    Another(Duration),
 }
 
 #[derive(Debug)]
@@ -66,6 +95,14 @@ pub(crate) enum Delivery {
     WallMoves(WallMoves),
     /// Somebody mends a record that another tool has spoilt.
     Mended,
+    /// A client has finished after a notice (S22).
+    Finishes {
+        client: usize,
+        caller: CallerId,
+        saves: bool,
+    },
+    /// The break of a lock, for which its record has been read, reaches the store.
+    Breaks(Break),
     /// A client that takes the lock in a loop goes on.
     LoopsOn(usize),
 }

@@ -1,16 +1,17 @@
 //! Machines with a bug in them (`planted.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, Hold, LossReason, Memory, Request, Settings, Stored, margin,
+    Action, CallerId, Event, Hold, LossReason, Memory, Request, Settings, Stored, Terms, margin,
 };
 use leasehold::lock::{ETag, FencingToken, LeaseId};
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::planted::Bug;
-use crate::storage::GARBAGE;
+use crate::spoilt::{Beside, Spoilt, misread};
 
 /// The real machine, which a bug may stand before and behind.
 #[derive(Debug)]
@@ -33,10 +34,14 @@ pub(crate) struct Machine {
     lease: Option<LeaseId>,
     /// The lease id that the hold was supplied with last.
     pub(crate) spare: Option<LeaseId>,
+    /// The newest call with each request id, and the id of each.
+    calls: BTreeMap<String, CallerId>,
+    ids: BTreeMap<CallerId, String>,
+    spoilt: Spoilt,
 }
 
 impl Machine {
-    pub(crate) const fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
+    pub(crate) fn new(hold: Hold, settings: Settings, bug: Option<Bug>) -> Self {
         Self {
             hold,
             bug,
@@ -53,6 +58,9 @@ impl Machine {
             looks: 0,
             lease: None,
             spare: None,
+            calls: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            spoilt: Spoilt::default(),
         }
     }
 
@@ -106,7 +114,7 @@ impl Machine {
                 if self.arrivals.is_multiple_of(3) { Event::TimePassed } else { event }
             }
             (Bug::SuspicionIgnored, Event::PauseSuspected) => Event::TimePassed,
-            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken,
+            (Bug::SuspicionIsLoss, Event::PauseSuspected) => Event::LeaseBroken { ends_now: true },
             (Bug::CancelEndsResumed, Event::CallerLeft { caller })
                 if self.resumed.contains(&caller) =>
             {
@@ -141,7 +149,52 @@ impl Machine {
             (Bug::HandOverWithoutRenewal, Event::HandOverStarted { .. }) => {
                 Event::HandOverStarted { ends: now }
             }
-            (bug, event) => misread(bug, event),
+            (bug, event) => {
+                let event = self.spoilt.before(bug, misread(bug, event));
+                self.of_a_repeat(bug, event, now, told)
+            }
+        }
+    }
+
+    /// What the bug makes of calls that are repeated with their request id.
+    fn of_a_repeat(
+        &mut self,
+        bug: Bug,
+        event: Event,
+        now: Instant,
+        told: &mut Vec<Action>,
+    ) -> Event {
+        match (bug, event) {
+            (Bug::RepeatIsAnother, Event::CallerArrived { caller, terms }) => {
+                let request_id = String::new();
+                let terms = Arc::new(Terms { request_id, ..Terms::clone(&terms) });
+                Event::CallerArrived { caller, terms }
+            }
+            (Bug::RepeatDropsPlace, Event::CallerArrived { caller, terms }) => {
+                let former = self.calls.insert(terms.request_id.clone(), caller);
+                if let Some(former) = former.filter(|_| !terms.request_id.is_empty())
+                    && self.hold.validity(former).is_none()
+                {
+                    let (left, waited) =
+                        (Event::CallerLeft { caller: former }, self.hold.waiting());
+                    told.extend(self.hold.handle_event(left, now));
+                    let superseded = Action::TellSuperseded { caller: former, by: caller };
+                    told.extend((self.hold.waiting() < waited).then_some(superseded));
+                }
+                Event::CallerArrived { caller, terms }
+            }
+            (Bug::CutTakesRepeat, Event::CallerArrived { caller, terms }) => {
+                if !terms.request_id.is_empty() {
+                    self.calls.insert(terms.request_id.clone(), caller);
+                    self.ids.insert(caller, terms.request_id.clone());
+                }
+                Event::CallerArrived { caller, terms }
+            }
+            (Bug::CutTakesRepeat, Event::CallerLeft { caller }) => {
+                let newest = self.ids.get(&caller).and_then(|id| self.calls.get(id));
+                Event::CallerLeft { caller: newest.copied().unwrap_or(caller) }
+            }
+            (_, event) => event,
         }
     }
 
@@ -190,13 +243,9 @@ impl Machine {
     /// What the bug does beside an action.
     fn beside(&mut self, bug: Bug, action: &Action) -> Option<Action> {
         let lease_id = self.lease?;
-        if bug != Bug::HandOverReleases || !matches!(action, Action::TellInterrupted { .. }) {
-            return None;
-        }
+        let beside = Beside::of(bug, action, self.hold.state())?;
         self.looks += 1;
-        let request = Request((1 << 32) + self.looks);
-        let timeout = Duration::from_secs(1);
-        Some(Action::SendRelease { request, lease_id, if_match: None, timeout })
+        Some(beside.action(Request((1 << 32) + self.looks), lease_id))
     }
 
     /// What the bug makes of an action.
@@ -252,6 +301,9 @@ impl Machine {
                     detail: "the sidecar shut down".to_owned(),
                 });
             }
+            (Bug::RepeatUnanswered, Action::TellSameGrant { .. }) => {
+                return Behind::Event(Event::TimePassed);
+            }
             (Bug::LateRenewalRevives, Action::TellLost { caller, .. }) => self.lost = Some(*caller),
             (Bug::LateRenewalRevives, Action::TellGranted { .. }) => self.lost = None,
             (Bug::SameTokenOnHandOff, Action::TellGranted { grant, .. }) => {
@@ -263,7 +315,10 @@ impl Machine {
             }
             _ => self.about_generations(bug, &mut action),
         }
-        Behind::Action(action)
+        match self.spoilt.behind(bug, &mut action, &self.hold) {
+            Some(event) => Behind::Event(event),
+            None => Behind::Action(action),
+        }
     }
 
     /// What the bug makes of versions, generations and rests in an action (S10, S11, S16).
@@ -300,49 +355,5 @@ enum Behind {
     Event(Event),
 }
 
-/// What the bug makes of an answer of the store.
-fn misread(bug: Bug, event: Event) -> Event {
-    match (bug, event) {
-        (
-            Bug::UnreadableIsNone,
-            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
-        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
-        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
-            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
-        }
-        (
-            Bug::EpochInSeconds,
-            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
-        ) => {
-            granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
-            Event::AcquireAnswered { request, answer: Ok(granted), read }
-        }
-        (
-            Bug::UnknownIsStored,
-            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
-        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
-        (
-            Bug::RefusalIsLoss,
-            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
-        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
-        (
-            Bug::TakenIsReleased,
-            Event::ReleaseAnswered {
-                request,
-                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
-            },
-        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
-        (_, event) => event,
-    }
-}
-
 /// What [`Machine::as_changed`] puts between a version and its own number.
 const LOOK: char = '~';
-
-/// 2020-01-01 UTC.
-const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
-
-fn without_garbage(mut stored: Stored) -> Stored {
-    stored.fields.retain(|_, value| value != GARBAGE);
-    stored
-}

@@ -12,6 +12,7 @@
 //! | a call names the caller that the sidecar knows | it names a lease id | `tests/world`, `tests/grpc` |
 //! | a request is lost, late, repeated or refused as a whole | HTTP, and its error codes | `tests/world`, `tests/store_conformance` |
 //! | what a stream's end means is decided (S14) | `grpc` decides it | `tests/grpc`, `tests/faults` |
+//! | who has the answer to a repeated call (`repeats.rs`) | `coordinator::repeats` | its own tests, `tests/world` |
 //! | clocks are numbers | CLOCK_BOOTTIME and what sets the wall clock | `tests/faults` |
 //!
 //! A pause that no clock counted is outside S1 for the leases of before it; that it is found, and ends the validity, is
@@ -32,10 +33,12 @@
 )]
 
 mod acting;
+mod breaking;
 mod chance;
 mod checks;
 mod client;
 mod clock;
+mod counters;
 mod due;
 mod exhaustive;
 mod found;
@@ -46,11 +49,16 @@ mod long;
 mod machine;
 mod moving;
 mod network;
+mod notices;
+mod places;
 mod plan;
 mod planted;
 mod promises;
+mod repeats;
 mod run;
+mod saving;
 mod sidecar;
+mod spoilt;
 mod storage;
 mod story;
 mod traced;
@@ -256,7 +264,16 @@ fn survey() {
 /// Of schedules in which the store honours its leases: else the clients of a lost lease are excused (S17).
 #[test]
 fn s1_s4_s5_s13_the_model_allows_what_clients_were_told() {
-    let excused = ["! BreakNow", "! Deletion", "! OlderCopy", "! MachineMoved", "! TokenGarbled"];
+    let excused = [
+        "! BreakNow",
+        "! BreakTwice",
+        "! BreakHere",
+        "! ForeignBreak",
+        "! Deletion",
+        "! OlderCopy",
+        "! MachineMoved",
+        "! TokenGarbled",
+    ];
     let (mut schedules, mut events) = (0, 0);
     for seed in 0..TRACED {
         let outcome = quietly(|| run(seed, None, None, true));

@@ -125,11 +125,16 @@ impl World {
                 let valid_for = for_now(until);
                 (*caller, Message::Validity { until: until.saturating_sub(gained), valid_for })
             }
+            Action::TellRevoked { caller, valid_until: until } => {
+                let valid_for = for_now(until);
+                (*caller, Message::Revoked { until: until.saturating_sub(gained), valid_for })
+            }
             Action::TellExtended { caller, valid_until: until, max_hold_ends } => {
                 let ends = self.now + max_hold_ends.saturating_since(here.boot);
                 let bound = (*max_hold_ends, here, ends);
                 (*caller, Message::Extended { until: *until, valid_for: for_now(until), bound })
             }
+            Action::TellSameGrant { caller, holder } => (*caller, self.same_grant(index, *holder)?),
             Action::TellReleased { caller, .. } => (*caller, Message::Released),
             Action::TellLost { caller, .. } => (*caller, Message::Lost),
             Action::TellMoved { caller }

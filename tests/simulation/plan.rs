@@ -32,6 +32,12 @@ pub(crate) struct Crossing {
     pub(crate) store_clock: u16,
     /// How often what happens is a hand-over, as in a rollout (S15).
     pub(crate) hand_overs: u16,
+    /// Clients that hold by unary calls, and repeat them (S12).
+    pub(crate) repeats: bool,
+    /// Holders that save checkpoints (S23).
+    pub(crate) saves: bool,
+    /// How often what happens is a break (S22).
+    pub(crate) breaks: u16,
 }
 
 /// How a schedule is: rates in thousandths.
@@ -47,6 +53,9 @@ pub(crate) struct Plan {
     pub(crate) crossing: Crossing,
 }
 
+/// A number with which the schedules in `found.rs` stay what they were.
+const SAVES: u64 = 0;
+
 impl Crossing {
     /// Drawn apart from the rest of the plan, so that the other schedules are what they were without it.
     fn drawn(chance: &Chance, mode: Mode) -> Self {
@@ -55,10 +64,15 @@ impl Crossing {
             Mode::Everything if chance.of(About::Plan, 4, 0).below(3) == 0 => 600,
             Mode::Everything | Mode::Clocks | Mode::Nothing => 0,
         };
-        // A number with which the schedules in `found.rs` stay what they were.
+        // Numbers with which the schedules in `found.rs` stay what they were.
+        let repeats = mode == Mode::Everything && chance.of(About::Plan, 5, 2).below(4) == 0;
+        let everything = mode == Mode::Everything;
+        let saves = everything && chance.of(About::Plan, 6, SAVES).below(2) == 0;
+        let breaks = everything && chance.of(About::Plan, 7, SAVES).below(3) == 0;
+        let breaks = if breaks { 600 } else { 0 };
         let mut random = chance.of(About::Plan, 3, 10);
         if random.below(3) > 0 {
-            return Self { hand_overs, ..Self::default() };
+            return Self { hand_overs, repeats, saves, breaks, ..Self::default() };
         }
         let mut rate = |most: u64| u16::try_from(random.below(most + 1)).unwrap();
         let (moves, late_writes, slow_answers) = (rate(3) > 0, rate(400), rate(400));
@@ -66,7 +80,8 @@ impl Crossing {
         match mode {
             Mode::Clocks => Self { store_clock, ..Self::default() },
             Mode::Everything | Mode::Nothing => {
-                Self { moves, late_writes, slow_answers, store_clock, hand_overs }
+                let rates = Self { late_writes, slow_answers, store_clock, ..Self::default() };
+                Self { moves, hand_overs, repeats, saves, breaks, ..rates }
             }
         }
     }
@@ -134,6 +149,9 @@ impl Plan {
                 slow_answers: 0,
                 store_clock: 0,
                 hand_overs: 0,
+                repeats: false,
+                saves: false,
+                breaks: 0,
             },
         }
     }

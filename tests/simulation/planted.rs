@@ -83,6 +83,38 @@ pub(crate) enum Bug {
     HandOverTellsLost,
     /// Holds are left to the replacement without another renewal (S15).
     HandOverWithoutRenewal,
+    /// A call that is repeated is taken for another (S12).
+    RepeatIsAnother,
+    /// A call that is repeated while it waits goes to the end of the queue (S12).
+    RepeatDropsPlace,
+    /// A call that is repeated while it holds is not answered (S12).
+    RepeatUnanswered,
+    /// A call that is repeated while it waits is answered by nobody once its first connection is gone (S12).
+    CutTakesRepeat,
+    /// A save is written over whatever version the record has (S24).
+    SaveWithoutMatch,
+    /// A save of unknown outcome is taken for one that was not done, and the lock is handed on (S13, S27).
+    UnknownSaveHandedOn,
+    /// A save of unknown outcome is taken for one that was done (S27).
+    UnknownSaveIsStored,
+    /// A save of unknown outcome is settled by its version instead of its name (S27).
+    SettledByVersion,
+    /// A grant carries the checkpoint from before the lock was acquired (S25).
+    CheckpointBeforeAcquire,
+    /// A hand-off passes the checkpoint that its predecessor was granted (S25).
+    StaleHandOff,
+    /// The lease goes back before the last save was answered (S26).
+    ReleaseBeforeSave,
+    /// A save that a newer one replaces is not answered (S26).
+    ForgetsReplacedSave,
+    /// A broken lease is taken to run out though there is no note (S22).
+    NoticeWithoutNote,
+    /// A note about an earlier grant is taken for one about this one (S22, S36).
+    OldNoteBelieved,
+    /// A lease that runs out is renewed (S22).
+    RenewsAfterNotice,
+    /// A lease that runs out is not looked at any more (S22).
+    NoticeUnwatched,
 }
 
 /// Where a bug is looked for.
@@ -95,7 +127,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 40] = [
+    pub(crate) const ALL: [Self; 56] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -136,6 +168,22 @@ impl Bug {
         Self::HandOverReleases,
         Self::HandOverTellsLost,
         Self::HandOverWithoutRenewal,
+        Self::RepeatIsAnother,
+        Self::RepeatDropsPlace,
+        Self::RepeatUnanswered,
+        Self::CutTakesRepeat,
+        Self::SaveWithoutMatch,
+        Self::UnknownSaveHandedOn,
+        Self::UnknownSaveIsStored,
+        Self::SettledByVersion,
+        Self::CheckpointBeforeAcquire,
+        Self::StaleHandOff,
+        Self::ReleaseBeforeSave,
+        Self::ForgetsReplacedSave,
+        Self::NoticeWithoutNote,
+        Self::OldNoteBelieved,
+        Self::RenewsAfterNotice,
+        Self::NoticeUnwatched,
     ];
 
     pub(crate) const fn hunt(self) -> Hunt {

@@ -110,6 +110,7 @@ impl Promises {
             }
             Event::ExtendAsked { caller, generation: Some(generation), .. }
             | Event::ProgressReported { caller, generation: Some(generation) }
+            | Event::SaveAsked { caller, generation: Some(generation), .. }
             | Event::ValidityAsked { caller, generation: Some(generation) } => {
                 self.called(*caller, *generation, false);
             }
@@ -173,6 +174,7 @@ impl Promises {
             }
             Action::TellRenewed { caller, valid_until }
             | Action::TellRecovered { caller, valid_until }
+            | Action::TellRevoked { caller, valid_until }
             | Action::TellExtended { caller, valid_until, .. }
             | Action::TellAtRisk { caller, valid_until, .. } => {
                 self.check_validity(look.sidecar, *caller, *valid_until)

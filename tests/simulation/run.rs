@@ -65,6 +65,10 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     counts.insert("renewals that overlap".to_owned(), promises.overlapping);
     counts.insert("calls where the hold has left".to_owned(), promises.calls_at_left);
     counts.insert("cancels where the hold has left".to_owned(), promises.cancels_at_left);
+    counts.insert("ends learned after a notice".to_owned(), world.checks.notices.learned);
+    for (what, count) in world.repeats.counts.iter().chain(&world.checks.counters.counts) {
+        counts.insert((*what).to_owned(), *count);
+    }
     for (what, count) in &world.checks.idle.late {
         counts.insert(format!("late write across a {what}"), *count);
     }
@@ -124,6 +128,7 @@ fn come_to_rest(world: &mut World) -> Duration {
     }
     world.all_leave();
     world.run_until(world.now + LONGEST_LEASE + Duration::from_secs(10));
+    world.checks.ended();
     if !world.is_quiet() {
         world.checks.fail("S6: a machine is not idle though nobody wants anything".to_owned());
     }

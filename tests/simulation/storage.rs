@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, Event, Failure, LeaseGranted, StoreFailure, StoreFailureKind, Stored,
+    Action, Event, Failure, LeaseGranted, Look, NoteSeen, StoreFailure, StoreFailureKind, Stored,
 };
-use leasehold::lock::{Container, FencingToken, Fields, LeaseId, LockPath};
+use leasehold::lock::{Container, FencingToken, Fields, LeaseId, LockPath, Record};
 use leasehold::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, MemoryLocks, RecordCopy, StoreError,
     Write,
@@ -13,6 +13,8 @@ use leasehold::store::{
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::clock::EPOCH;
+use crate::counters::checkpoint_of;
+use crate::due::Breaker;
 use crate::truth::{Ended, Truth};
 
 /// The field of the record that the token stands in.
@@ -40,6 +42,8 @@ pub(crate) struct Storage {
     garbled: Option<String>,
     /// It takes no notice of the version that a write is for: a planted bug.
     pub(crate) loose: bool,
+    /// The same for a write that saves a checkpoint.
+    pub(crate) loose_saves: bool,
     /// A rule that a write broke.
     pub(crate) violation: Option<String>,
 }
@@ -59,6 +63,7 @@ impl Storage {
             only_clocks: false,
             garbled: None,
             loose: false,
+            loose_saves: false,
             violation: None,
         }
     }
@@ -99,7 +104,8 @@ impl Storage {
                 Event::ReadAnswered { request: *request, answer: self.read(at, time) }
             }
             Action::SendWrite { request, lease_id, if_match, fields, .. } => {
-                let if_match = Some(if_match.clone()).filter(|_| !self.loose);
+                let loose = self.loose || self.loose_saves && self.is_save(fields, now);
+                let if_match = Some(if_match.clone()).filter(|_| !loose);
                 let write = Write { lease_id: *lease_id, if_match, fields: fields.clone() };
                 let answer = self.locks.write_record(&self.path, write, at, time);
                 if answer.is_ok() && self.garbled.take().is_some() {
@@ -123,6 +129,10 @@ impl Storage {
                 }
                 let answer = answer.map_err(|error| failure(&error));
                 Event::ReleaseAnswered { request: *request, answer }
+            }
+            Action::SendLook { request, note, .. } => {
+                let answer = self.look(*note, at, time);
+                Event::LookAnswered { request: *request, answer }
             }
             other => panic!("not for the store: {other:?}"),
         }
@@ -149,16 +159,51 @@ impl Storage {
         self.newest_lease
     }
 
-    /// S17.
-    pub(crate) fn break_lease(&mut self, period: BreakPeriod, now: Duration, truth: &mut Truth) {
+    /// S22: the record, whether its lease runs out, and the note of the break.
+    fn look(&self, note: bool, at: Instant, time: UnixMillis) -> Result<Look, Failure> {
+        let stored = self.locks.read_record(&self.path, at, time);
+        let breaking = stored.is_ok_and(|stored| stored.lease == LeaseState::Breaking);
+        let note = if note { self.locks.read_break_note(&self.path) } else { None };
+        let note = note.map(|note| NoteSeen {
+            token: note.token,
+            runs_out: note.period == BreakPeriod::RunOut,
+        });
+        Ok(Look { stored: self.read(at, time)?, breaking, note })
+    }
+
+    /// Whether a write of these fields changes the checkpoint.
+    fn is_save(&self, fields: &Fields, now: Duration) -> bool {
+        let stored = self.fields(now);
+        stored.is_some_and(|stored| checkpoint_of(&stored) != checkpoint_of(fields))
+    }
+
+    /// The token in the record.
+    pub(crate) fn token(&self, now: Duration) -> Option<FencingToken> {
+        Record::from_fields(&self.fields(now)?).token
+    }
+
+    /// S17: the lease that was broken, if there was one.
+    pub(crate) fn break_lease(
+        &mut self,
+        (by, token): (Breaker, Option<FencingToken>),
+        now: Duration,
+        truth: &mut Truth,
+    ) -> Option<LeaseId> {
         let (at, time) = self.times(now);
-        let note =
-            BreakNote { reason: "stuck".to_owned(), by: "night".to_owned(), token: None, at: time };
+        let (reason, by_whom) = ("stuck".to_owned(), "night".to_owned());
+        let broken = match by {
+            Breaker::Ours(period) => {
+                let note = BreakNote { period, reason, by: by_whom, token, at: time };
+                self.locks.break_lease(&self.path, note, None, at).is_ok()
+            }
+            Breaker::Another(period) => {
+                self.locks.break_without_note(&self.path, period, at).is_ok()
+            }
+        };
         // Nobody may have it.
-        let broken = self.locks.break_lease(&self.path, period, note, at).is_ok();
-        if let Some(lease_id) = self.newest_lease.filter(|_| broken) {
-            truth.end(lease_id, Ended::Broken);
-        }
+        let lease_id = self.newest_lease.filter(|_| broken)?;
+        truth.end(lease_id, Ended::Broken);
+        Some(lease_id)
     }
 
     /// Somebody cleans up, as `leasehold gc` does: not while the lock is leased, nor within 5 s of its latest grant (S5).
@@ -216,7 +261,7 @@ impl Storage {
         self.garbled.is_some()
     }
 
-    fn fields(&self, now: Duration) -> Option<Fields> {
+    pub(crate) fn fields(&self, now: Duration) -> Option<Fields> {
         let (at, time) = self.times(now);
         self.locks.read_record(&self.path, at, time).ok().map(|stored| stored.fields)
     }
@@ -314,6 +359,9 @@ pub(crate) fn failed(action: &Action, failure: Failure) -> Option<Event> {
         }
         Action::SendRelease { request, .. } => {
             Event::ReleaseAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendLook { request, .. } => {
+            Event::LookAnswered { request: *request, answer: Err(failure) }
         }
         _ => return None,
     })

@@ -21,6 +21,12 @@ pub(crate) enum Happening {
     HandOver,
     Break,
     BreakNow,
+    /// First so that the lease runs out, then at once (S22).
+    BreakTwice,
+    /// Through a sidecar.
+    BreakHere,
+    /// By another tool, with a period and without a note.
+    ForeignBreak,
     Deletion,
     OlderCopy,
     TokenGarbled,
@@ -36,6 +42,10 @@ pub(crate) enum Happening {
 impl Happening {
     /// What happens to clocks only.
     pub(crate) const CLOCKS: [Self; 3] = [Self::WallSteps, Self::WallSwings, Self::WallSlews];
+
+    /// What happens to locks where breaks are looked at (S17, S22).
+    pub(crate) const BREAKS: [Self; 5] =
+        [Self::Break, Self::Break, Self::BreakTwice, Self::BreakHere, Self::ForeignBreak];
 
     pub(crate) const ALL: [Self; 17] = [
         Self::CutOff,
@@ -121,9 +131,11 @@ impl Story {
             Action::TellRenewed { .. } => "renewed",
             Action::TellAtRisk { .. } => "at risk",
             Action::TellRecovered { .. } => "recovered",
+            Action::TellRevoked { .. } => "revoked",
             Action::TellDraining { .. } => "draining",
             Action::TellReleased { .. } => "released",
             Action::TellMoved { .. } => "moved",
+            Action::TellSuperseded { .. } => "superseded",
             Action::TellInterrupted { .. } => "interrupted",
             Action::TellExtended { .. } => "extended",
             Action::TellBusy { .. } => "busy",
@@ -142,7 +154,8 @@ impl Story {
         | Event::ReadAnswered { answer: Err(failure), .. }
         | Event::WriteAnswered { answer: Err(failure), .. }
         | Event::RenewAnswered { answer: Err(failure), .. }
-        | Event::ReleaseAnswered { answer: Err(failure), .. }) = event
+        | Event::ReleaseAnswered { answer: Err(failure), .. }
+        | Event::LookAnswered { answer: Err(failure), .. }) = event
         else {
             return;
         };

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use leasehold::hold::Event;
-use leasehold::store::BreakPeriod;
 use leasehold::testing::SeededRandom;
 
 use crate::chance::{About, millis, one_of};
 use crate::due::{Delivery, Incoming, WallMoves};
 use crate::plan::Mode;
-use crate::planted::Bug;
 use crate::story::Happening;
 use crate::world::World;
 
@@ -35,7 +33,12 @@ impl World {
             Mode::Everything | Mode::Nothing => &Happening::ALL[..],
         };
         let rolls = self.chance.of(About::Trouble, 2, number).chance(self.plan.crossing.hand_overs);
-        let what = if rolls { Happening::HandOver } else { one_of(&mut random, among) };
+        let mut breaking = self.chance.of(About::Break, 0, number);
+        let what = match breaking.chance(self.plan.crossing.breaks) {
+            true => one_of(&mut breaking, &Happening::BREAKS),
+            false if rolls => Happening::HandOver,
+            false => one_of(&mut random, among),
+        };
         self.story.happens(self.now, what, index);
         self.happen(what, index, &mut random);
     }
@@ -60,12 +63,19 @@ impl World {
             }
             Happening::Drain => self.drain(index),
             Happening::HandOver => self.hand_over(index, span(20, 12_000)),
-            Happening::Break => self.break_lock(BreakPeriod::RunOut),
-            Happening::BreakNow => self.break_lock(BreakPeriod::Now),
+            Happening::Break
+            | Happening::BreakNow
+            | Happening::BreakTwice
+            | Happening::BreakHere
+            | Happening::ForeignBreak => self.break_somehow(what, index),
             Happening::Deletion => {
                 self.storage.delete(now, self.checks.newest_grant, &mut self.checks.truth);
+                self.checks.counters.reset(self.storage.fields(now).as_ref());
             }
-            Happening::OlderCopy => self.storage.fall_back(now, &mut self.checks.truth),
+            Happening::OlderCopy => {
+                self.storage.fall_back(now, &mut self.checks.truth);
+                self.checks.counters.reset(self.storage.fields(now).as_ref());
+            }
             Happening::TokenGarbled => {
                 self.storage.garble(now, &mut self.checks.truth);
                 self.after(span(1_000, 20_000), Delivery::Mended);
@@ -92,6 +102,14 @@ impl World {
         let by = one_of(&mut random, &[1_500, 30_000, 3_600_000, 50_000_000_000]);
         self.story.happens(self.now, Happening::StoreClockBack, 0);
         self.storage.set_back(by, self.now);
+    }
+
+    /// Freezes the processes of some clients.
+    pub(crate) fn pause_client(&mut self, pause: Duration) {
+        let until = self.now + pause;
+        for client in self.clients.iter_mut().rev().take(4) {
+            client.paused_until = client.paused_until.max(until);
+        }
     }
 
     fn drain(&mut self, index: usize) {
@@ -151,16 +169,6 @@ impl World {
         self.storage.mend(self.now, &mut self.checks.truth);
         if self.storage.is_garbled() {
             self.after(Duration::from_millis(300), Delivery::Mended);
-        }
-    }
-
-    /// S17. Only a break that was asked to end the lease at once may let two believe.
-    fn break_lock(&mut self, asked: BreakPeriod) {
-        let by_bug = self.bug == Some(Bug::BreakNowByDefault);
-        let period = if by_bug { BreakPeriod::Now } else { asked };
-        self.storage.break_lease(period, self.now, &mut self.checks.truth);
-        if asked == BreakPeriod::Now {
-            self.checks.broken.extend(self.storage.newest_lease());
         }
     }
 }

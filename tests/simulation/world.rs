@@ -18,6 +18,7 @@ use crate::due::{Delivery, Due, Incoming, Side};
 use crate::plan::Plan;
 use crate::planted::Bug;
 use crate::promises::Look;
+use crate::repeats::Repeats;
 use crate::sidecar::Sidecar;
 use crate::storage::Storage;
 use crate::story::Story;
@@ -49,6 +50,7 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     pub(crate) messages: u64,
+    pub(crate) repeats: Repeats,
     pub(crate) checks: Checks,
     pub(crate) story: Story,
 }
@@ -86,6 +88,7 @@ impl World {
             .collect();
         let mut storage = Storage::new();
         storage.loose = bug == Some(Bug::WritesWithoutMatch);
+        storage.loose_saves = bug == Some(Bug::SaveWithoutMatch);
         storage.fronts = [0, random.below(3_001), random.below(3_001)];
         Self {
             now: Duration::ZERO,
@@ -103,6 +106,7 @@ impl World {
             queue: BinaryHeap::new(),
             numbers: 0,
             messages: 0,
+            repeats: Repeats::default(),
             checks: Checks::new(count, plan.mode),
             story,
         }
@@ -195,6 +199,8 @@ impl World {
             Delivery::Restart(sidecar) => self.restart(sidecar),
             Delivery::WallMoves(moves) => self.wall_moves(moves),
             Delivery::Mended => self.mend(),
+            Delivery::Finishes { client, caller, saves } => self.finish(client, caller, saves),
+            Delivery::Breaks(broken) => self.break_lock(broken),
             Delivery::LoopsOn(client) => self.loop_on(client),
         }
     }
@@ -209,14 +215,20 @@ impl World {
     fn take(&mut self, index: usize, incoming: Incoming) {
         match incoming {
             Incoming::Event(event) => self.feed(index, event),
+            Incoming::Together(events) => {
+                events.into_iter().for_each(|event| self.feed(index, event));
+            }
+            Incoming::Broken { noted, ends_now } => self.broken_here(index, noted, ends_now),
             Incoming::Answer(event, date) => {
                 self.observe_date(index, date);
                 self.feed(index, event);
             }
+            Incoming::CallCut(caller) => self.call_cut(index, caller),
             Incoming::Question(caller, generation, asked) => {
                 self.feed(index, Event::ValidityAsked { caller, generation });
                 if let Some(until) = self.sidecars[index].machine.hold.validity(caller) {
                     let valid_for = until.saturating_since(self.time_at(index));
+                    self.promise(index, caller, until);
                     self.tell(caller, Message::Answer { valid_for, asked });
                 }
             }
@@ -227,7 +239,11 @@ impl World {
     pub(crate) fn feed(&mut self, index: usize, event: Event) {
         let local = self.time_at(index);
         self.story.note(self.now, || format!("sidecar {index}   {event:?}"));
-        self.checks.came_in(index, &event, self.now);
+        self.checks.came_in(index, &event, (self.now, local));
+        let arrives = match &event {
+            Event::CallerArrived { caller, .. } => Some(*caller),
+            _ => None,
+        };
         self.checks.hand_overs.came_in(index, &event, local);
         self.story.count_event(&event);
         let leaves = match &event {
@@ -262,6 +278,9 @@ impl World {
         for action in actions {
             self.carry_out(index, action);
         }
+        let holding = self.sidecars[index].machine.hold.holding();
+        self.checks.settled(index, (arrives, holding.as_ref()), local);
+        self.check_notice(index, local);
         if let Some(caller) = leaves.or(releases) {
             self.checks.promises.is_gone(caller);
         }
@@ -275,12 +294,14 @@ impl World {
         self.story.note(self.now, || format!("sidecar {index}   → {action:?}"));
         self.story.count_action(&action);
         let look = self.look(index);
-        self.checks.sent(look, &action);
+        self.checks.sent(look, &action, self.sidecars[index].machine.hold.state());
         self.check_release_at_hand_over(index, &action);
         let Some(action) = self.send(index, action) else { return };
+        self.keep_grant(&action);
         self.check_resume(&action);
         self.check_hand_over(index, &action);
         self.checks.told(look, &action);
+        self.note_promise(index, &action);
         self.check_token(&action);
         self.check_bound(&action);
         self.weigh_suspicion(index, &action);

@@ -41,7 +41,8 @@ impl Bench for AzureBench {
         let real_account = real.is_some();
         let connection = real.unwrap_or_else(|| Azurite::shared().connection_string());
         let credential = AzureCredential::ConnectionString(Secret::new(connection));
-        let store = AzureStore::new(&AzureSettings::new(credential), Arc::new(BootClock::new()));
+        let settings = AzureSettings { create_container: true, ..AzureSettings::new(credential) };
+        let store = AzureStore::new(&settings, Arc::new(BootClock::new()));
         Self {
             store: Arc::new(store.unwrap()),
             container: Container::parse(&container).unwrap(),

@@ -7,6 +7,7 @@ mod files;
 mod generated;
 mod imports;
 mod rules;
+mod samples;
 
 use std::path::{Path, PathBuf};
 

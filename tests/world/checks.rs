@@ -1,6 +1,6 @@
 //! What must hold at every step. The first thing that does not is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use leasehold::lock::{FencingToken, LockPath};
@@ -47,6 +47,8 @@ pub(crate) struct Checks {
     pub(crate) progress: BTreeMap<Key, (Duration, Duration)>,
     /// The end of the validity that a hold's client was told by call: by lock and token.
     told_by_call: BTreeMap<Key, Duration>,
+    /// The streams that were told that their lease runs out (S22).
+    pub(crate) revoked: BTreeSet<u64>,
     pub(crate) grants: u64,
     pub(crate) writes: u64,
     pub(crate) stale_writes: u64,
@@ -148,6 +150,17 @@ impl Checks {
         if let Some(beliefs) = self.beliefs.get_mut(path) {
             beliefs.retain(|belief| belief.client != client);
         }
+    }
+
+    /// A client that believes in a hold that this is about.
+    pub(crate) fn believer(
+        &self,
+        is_about: impl Fn(&LockPath, u64) -> bool,
+        now: Duration,
+    ) -> Option<usize> {
+        let all = self.beliefs.iter().flat_map(|(path, all)| all.iter().map(move |it| (path, it)));
+        let mut found = all.filter(|(path, it)| now < it.until && is_about(path, it.token));
+        found.next().map(|(_, belief)| belief.client)
     }
 
     pub(crate) fn believed_until(&self, path: &LockPath, client: usize) -> Option<Duration> {

@@ -10,8 +10,9 @@ use leasehold::time::BootReading;
 use crate::chance::{About, millis};
 use crate::checks::Key;
 use crate::cost::Cause;
-use crate::justice::{self, Wants};
-use crate::promises;
+use crate::justice;
+use crate::promises::{self, Wants};
+use crate::resuming::is_to_come_again;
 use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
 use crate::world::World;
 
@@ -52,6 +53,8 @@ pub(crate) enum Begun {
     Granted(Box<Grant>),
     /// With the news that the hold is over.
     Over,
+    /// Its sidecar is being replaced (S15).
+    ComeAgain,
     /// With nothing that is known of the hold.
     Gone,
 }
@@ -193,6 +196,7 @@ impl Client {
                 HoldEvent::Granted(grant) => return Begun::Granted(grant),
                 HoldEvent::Waiting { .. } | HoldEvent::Draining { .. } => {}
                 HoldEvent::Lost { .. } | HoldEvent::Released(_) => return Begun::Over,
+                HoldEvent::Failed(error) if is_to_come_again(&error) => return Begun::ComeAgain,
                 _ => return Begun::Gone,
             }
         }

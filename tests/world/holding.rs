@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold::coordinator::{CallError, Extended, HoldEvent, Released, ResumeRequest, Validity};
+use leasehold::coordinator::{Extended, HoldEvent, Released, Validity};
 use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
-use crate::client::{Begun, Client, Holding, PATIENCE};
+use crate::client::{Client, Holding, PATIENCE};
 use crate::justice;
 use crate::planted::Bug;
+use crate::resuming::is_to_come_again;
 use crate::sidecar::{End, Stream};
 use crate::trouble;
 
@@ -16,6 +17,8 @@ use crate::trouble;
 enum Heard {
     GoesOn,
     EndsSoon,
+    /// Its sidecar is being replaced (S15).
+    Interrupted,
     Over,
 }
 
@@ -50,6 +53,11 @@ impl Client {
                     match self.hears(&mut holding, event, now) {
                         Heard::GoesOn => {}
                         Heard::EndsSoon => ends = self.world.now() + millis(random, 0, 20_000),
+                        // It comes back at once: what is left to it may be half of its validity.
+                        Heard::Interrupted => match self.resume(holding, random).await {
+                            Some(resumed) => holding = resumed,
+                            None => return,
+                        },
                         Heard::Over => {
                             self.believes_no_more(&holding);
                             return close(holding.stream);
@@ -89,7 +97,8 @@ impl Client {
                 self.hears_validity(holding, &extended.validity, now);
                 Heard::GoesOn
             }
-            HoldEvent::Draining { .. } => Heard::EndsSoon,
+            HoldEvent::Draining { .. } | HoldEvent::Revoked { .. } => Heard::EndsSoon,
+            HoldEvent::Failed(error) if is_to_come_again(&error) => Heard::Interrupted,
             _ => Heard::Over,
         }
     }
@@ -124,7 +133,7 @@ impl Client {
         {
             // A call that went astray.
             let (lease_id, generation) = (holding.lease_id, Some(holding.generation));
-            let astray = old.coordinator.report_progress(lease_id, generation, false);
+            let astray = old.coordinator.report_progress(lease_id, generation);
             let _ = old.call(self.index, astray).await;
         } else {
             self.world.state().checks.write(&holding.path, holding.token);
@@ -146,9 +155,11 @@ impl Client {
             let answer = match extend {
                 Some(span) => sidecar.coordinator.extend(lease_id, generation, span).await,
                 None => {
-                    let asked = sidecar.coordinator.report_progress(lease_id, generation, false);
+                    let asked = sidecar.coordinator.report_progress(lease_id, generation);
                     let none = String::new();
-                    asked.await.map(|validity| Extended { validity, resume_token: none })
+                    let extended =
+                        |validity| Extended { validity, resume_token: none, max_hold_ends: None };
+                    asked.await.map(extended)
                 }
             };
             if let Ok(extended) = &answer {
@@ -171,7 +182,7 @@ impl Client {
             }
             self.note(|| format!("extends {} to {new:?}: {}", holding.token, answer.is_some()));
         }
-        let Some(Ok(Extended { validity, resume_token })) = answer else { return false };
+        let Some(Ok(Extended { validity, resume_token, .. })) = answer else { return false };
         self.keeps(holding, resume_token);
         if self.until(&sidecar, &validity, asked) <= self.world.now() {
             return false;
@@ -256,62 +267,9 @@ impl Client {
         }
         close(holding.stream);
     }
-
-    /// Goes on with its hold at the same or another sidecar (S16).
-    async fn resume(&self, holding: Holding, random: &mut SeededRandom) -> Option<Holding> {
-        let mut to = self.pick(random);
-        if trouble::is_left_out("Moves") {
-            to = self.world.sidecar(holding.sidecar.index);
-        }
-        let Holding { sidecar, stream, path, token, resume_token, told, renews, .. } = holding;
-        stream?.breaks(millis(random, 0, 15_000));
-        let same_machine = self.home == Some(to.index);
-        let told_valid_until = told.clone().filter(|_| same_machine);
-        let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));
-        let request = ResumeRequest { resume_token, attempt_id, told_valid_until };
-        let moves = to.index != sidecar.index || to.life != sidecar.life;
-        if to.index != sidecar.index {
-            *self.world.state().dated.entry((path.clone(), token)).or_default() += 1;
-        }
-        let asked = self.world.now();
-        self.note(|| format!("resumes {token} at {}", to.index));
-        let begun = to.call_surely(self.index, async { to.resume(&request, &path, token) }).await;
-        let mut stream = match begun? {
-            Ok(stream) => stream,
-            Err(error) => {
-                if matches!(
-                    error,
-                    CallError::TooManyHolds { .. } | CallError::TooManyWaiters { .. }
-                ) {
-                    self.world.fail(format!("S16: a limit refuses to resume {token}: {error}"));
-                }
-                return None;
-            }
-        };
-        // Without an answer it neither releases nor cancels: the hold may go on there, or runs out.
-        let patience = to.loses_reply(self.index).unwrap_or(PATIENCE);
-        let begun = tokio::time::timeout(patience, self.begun(&mut stream)).await;
-        let grant = match begun {
-            Ok(Begun::Granted(grant)) => grant,
-            Ok(Begun::Over) => {
-                self.world.state().checks.believes_no_more(&path, self.index);
-                close(Some(stream));
-                return None;
-            }
-            Ok(Begun::Gone) | Err(_) => {
-                stream.breaks(millis(random, 0, 5_000));
-                return None;
-            }
-        };
-        let mut resumed = self.holding(&to, Some(stream), &grant);
-        resumed.renews = renews;
-        resumed.left = Some(sidecar).filter(|_| moves);
-        self.believe(&mut resumed, &grant.validity, asked);
-        Some(resumed)
-    }
 }
 
-fn close(stream: Option<Stream>) {
+pub(crate) fn close(stream: Option<Stream>) {
     if let Some(stream) = stream {
         stream.end(End::Closed);
     }

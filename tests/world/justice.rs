@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{
-    CallError, Extended, Grant, HoldEvent, HoldRequest, LockRecord, LossReason, StoreFailureKind,
-    Validity,
+    CallError, Extended, Grant, HoldEvent, LockRecord, LossReason, StoreFailureKind, Validity,
 };
 use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::BreakNote;
 
+use crate::hand_over::{self, TICK};
 use crate::lease::{End, Given, State as LeaseState};
-use crate::promises;
+use crate::promises::{self, Wants};
+use crate::resuming::is_to_come_again;
 use crate::world::State;
 
 /// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
 const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);
-/// Timers are as fine as a millisecond, and messages have a way to go.
-const TICK: Duration = Duration::from_millis(100);
 /// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
 /// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.
 const MEMORY: Duration = Duration::from_secs(5 + 5 + 5 + 10);
@@ -45,25 +44,6 @@ pub(crate) struct Stream<'a> {
     pub(crate) wants: Wants,
 }
 
-/// The bounds that a caller has set to its hold (S11).
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wants {
-    max_hold: Option<Duration>,
-    min_hold: Duration,
-    progress: Option<Duration>,
-}
-
-impl Wants {
-    pub(crate) fn of(request: &HoldRequest) -> Self {
-        Self {
-            // Without renewals the lease bounds it too.
-            max_hold: request.max_hold.filter(|_| request.auto_renew),
-            min_hold: request.min_hold,
-            progress: request.progress_timeout,
-        }
-    }
-}
-
 /// What is wrong with an event, if something is.
 pub(crate) fn judge(
     state: &mut State,
@@ -80,7 +60,7 @@ pub(crate) fn judge(
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
         (Some(Told::Over), _) => wrong(),
-        (_, HoldEvent::Draining { .. }) => None,
+        (_, HoldEvent::Draining { .. }) => told_draining(state, stream),
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
         (None, HoldEvent::Granted(grant)) => {
@@ -107,6 +87,9 @@ pub(crate) fn judge(
             tell(state, Told::Held { token: *token, until: until(validity), at_risk });
             (at_risk && warned).then(wrong).flatten()
         }
+        (Some(Told::Held { token, until: known, .. }), HoldEvent::Revoked { validity, .. }) => {
+            promises::revoked(state, stream, (*token, *known), until(validity))
+        }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, break_note, .. }) => {
             ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now)
         }
@@ -119,16 +102,12 @@ pub(crate) fn judge(
         (Some(Told::Held { token, .. }), HoldEvent::Released(_)) => {
             told_released(state, stream, *token)
         }
-        (Some(Told::Held { token, .. }), HoldEvent::Failed(CallError::Superseded)) => {
-            let left = state.checks.is_left(&(stream.path.clone(), *token), stream.number);
-            (!left).then(|| format!("S16: {token} is told to go on elsewhere, where nobody is"))
+        (Some(Told::Held { token, until, .. }), HoldEvent::Failed(error)) => {
+            holder_failed(state, stream, (*token, *until), error, now)
         }
         (
             Some(Told::Held { .. }),
-            HoldEvent::Waiting { .. }
-            | HoldEvent::Granted(_)
-            | HoldEvent::Busy(_)
-            | HoldEvent::Failed(_),
+            HoldEvent::Waiting { .. } | HoldEvent::Granted(_) | HoldEvent::Busy(_),
         )
         | (
             None,
@@ -136,10 +115,36 @@ pub(crate) fn judge(
             | HoldEvent::Extended(_)
             | HoldEvent::AtRisk { .. }
             | HoldEvent::Recovered(_)
+            | HoldEvent::Revoked { .. }
             | HoldEvent::Lost { .. }
             | HoldEvent::Released(_),
         ) => wrong(),
     }
+}
+
+/// S15: where a replacement follows, nobody is told draining.
+fn told_draining(state: &State, stream: Stream<'_>) -> Option<String> {
+    let (sidecar, _) = stream.sidecar;
+    let replaced = state.hand_overs.is_ending(sidecar);
+    replaced.then(|| format!("S15: {sidecar} is replaced, and tells that it drains"))
+}
+
+/// A holder's stream ends without an end of the hold: it goes on elsewhere.
+fn holder_failed(
+    state: &mut State,
+    stream: Stream<'_>,
+    (token, until): (u64, Duration),
+    error: &CallError,
+    now: Duration,
+) -> Option<String> {
+    if is_to_come_again(error) {
+        return hand_over::interrupted(state, stream, (token, until), now);
+    }
+    if !matches!(error, CallError::Superseded) {
+        return Some(format!("S4: a holder with {token} is refused: {error}"));
+    }
+    let left = state.checks.is_left(&(stream.path.clone(), token), stream.number);
+    (!left).then(|| format!("S16: {token} is told to go on elsewhere, where nobody is"))
 }
 
 fn told_busy(state: &mut State, stream: Stream<'_>, record: &LockRecord) -> Option<String> {
@@ -178,7 +183,7 @@ fn resume_lost(
 ) -> Option<String> {
     let key = (stream.path.clone(), token);
     let told = |told: &Told| matches!(told, Told::Held { token: held, until, .. } if *held == token && now < *until);
-    let believes = state.checks.told.values().any(told);
+    let believes = state.checks.told.values().any(told) || state.hand_overs.is_left(&key, now);
     // S8: where no record can be written, nothing goes on.
     let refused = state.service.policy.is_some_and(|(until, _)| now < until + state.lease);
     if state.released.contains(&key) || !believes || refused && reason == LossReason::Expired {
@@ -233,6 +238,9 @@ pub(crate) fn granted(
     let before = state.checks.generations.insert((path.clone(), token), grant.generation);
     if let Some(resumed) = resumes {
         state.story.count("resumed");
+        if state.hand_overs.resumed(&(path.clone(), resumed)) {
+            state.story.count("resumed after a hand-over");
+        }
         if resumed != token {
             return Some(format!("S16: a hold with {resumed} goes on with {token}"));
         }
@@ -361,7 +369,9 @@ fn lost(
             });
             if early { unjust("S11") } else { None }
         }
-        LossReason::Shutdown if !state.draining[sidecar] => unjust("S15"),
+        LossReason::Shutdown if !state.draining[sidecar] || state.hand_overs.is_ending(sidecar) => {
+            unjust("S15")
+        }
         LossReason::Expired | LossReason::Shutdown => None,
     }
 }

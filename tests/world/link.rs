@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::testing::{Asked, Carried, Wire};
 
+use crate::hand_over;
 use crate::lease::State as LeaseState;
 use crate::service::{Answer, blob_name};
 use crate::weather::Course;
@@ -97,15 +98,18 @@ impl Link {
         if asked.target.contains("oauth2") {
             state.signing_in[self.sidecar] = Some(now);
         }
+        let mut wrong = None;
         let is_release = asked.header("x-ms-lease-action") == Some("release");
         if is_release && let Some(id) = asked.header("x-ms-lease-id") {
+            wrong = hand_over::releases(state, self.sidecar, (name, id), now);
             state.service.release_asked(name, id);
         }
         let place = (self.sidecar, &**name);
         if is_release {
             state.checks.costs.gives_up(self.life, place);
         }
-        let mut wrong = state.checks.costs.sends(place, now);
+        let costly = state.checks.costs.sends(place, now);
+        wrong = wrong.or(costly);
         if is_acquire(asked) {
             wrong = wrong.or_else(|| state.checks.costs.begins(self.life, place));
         }
@@ -167,6 +171,12 @@ impl Link {
         let mut state = self.world.state();
         let state = &mut *state;
         let answer = state.service.handle(now, asked);
+        if asked.header("x-ms-lease-action") == Some("renew")
+            && answer.status == 200
+            && let Some(id) = lease_id(asked)
+        {
+            state.hand_overs.renewed(id, now);
+        }
         if asked.target.contains("oauth2") {
             state.signed_in[self.sidecar] = now;
         }

@@ -26,6 +26,7 @@ pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
         period,
         reason: reason.clone(),
         by: Some("operator".to_owned()),
+        caller: "operator".to_owned(),
     };
     sidecar.calls_for(&path, Cause::Break);
     let before = world.now();

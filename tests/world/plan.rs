@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) weather: Weather,
     /// How often something happens to a sidecar or the service: a thousandth for each ten seconds and each kind.
     pub(crate) troubles: u16,
+    /// How often a sidecar is told to end and a replacement follows, as in a rollout (S15): a thousandth for each ten seconds.
+    pub(crate) hand_overs: u16,
     /// How clients fare, in thousandths of their chances to.
     pub(crate) client_faults: u16,
     /// How far each front end's clock is ahead.
@@ -58,6 +60,8 @@ impl Plan {
             refuse: permille(60),
             odd: permille(40),
         };
+        // Drawn apart, so that the other schedules are what they were without it.
+        let hand_overs = one_of(&mut chance.of(About::Plan, 0, 2), &[0, 0, 0, 0, 60, 200]);
         let mut random = chance.of(About::Plan, 0, 1);
         // Half of all schedules have a network without faults: what goes wrong there has no excuse.
         let weather = if random.chance(500) { Weather::default() } else { stormy };
@@ -70,6 +74,7 @@ impl Plan {
             locks: one_of(&mut random, &[1, 1, 2]),
             weather,
             troubles: one_of(&mut random, &[0, 30, 80]),
+            hand_overs,
             client_faults: one_of(&mut random, &[0, 100, 300]),
             front_ends: std::array::from_fn(|_| Duration::from_millis(random.below(3_001))),
             rates: (0..sidecars + clients)

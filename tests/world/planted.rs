@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, LeaseId, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, LeaseBroken, LeaseEnd, LeaseStore, List, Listing,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseEnd, LeaseStore, List, Listing, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::UnixMillis;
 
@@ -46,10 +46,18 @@ pub(crate) enum Bug {
     TakenForNew,
     /// Nobody is told that the holder may be another than the last recorded (beside WebJobs).
     LastRecordedHidden,
+    /// A sidecar that is replaced drains: it tells its holders to end (S15).
+    HandOverDrains,
+    /// The lease is given back as soon as it was renewed once more (S13, S15).
+    HandOverReleases,
+    /// The last renewal is taken for done (S2, S15).
+    HandOverRenewalAssumed,
+    /// A sidecar that was replaced goes on renewing what it has left (S15).
+    RenewsOnAfterHandOver,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::PolicyIsLoss,
         Self::OldTokenKept,
         Self::ContainerForgotten,
@@ -65,6 +73,10 @@ impl Bug {
         Self::RestForgotten,
         Self::TakenForNew,
         Self::LastRecordedHidden,
+        Self::HandOverDrains,
+        Self::HandOverReleases,
+        Self::HandOverRenewalAssumed,
+        Self::RenewsOnAfterHandOver,
     ];
 }
 
@@ -84,6 +96,10 @@ impl Bug {
             Self::PolicyIsLoss | Self::OldTokenKept => &["S8:"],
             Self::ContainerForgotten => &["S18:"],
             Self::RenewalAssumed | Self::BreakIgnored => &["S1:"],
+            Self::HandOverDrains | Self::HandOverRenewalAssumed => &["S15:"],
+            Self::HandOverReleases => &["S1:", "S15:"],
+            // Nobody is served any more, and its lease is left over.
+            Self::RenewsOnAfterHandOver => &["S6:", "S12:"],
             Self::ReleaseAlwaysFine => &["S13:"],
             Self::LimitsRefuseResumes => &["S16:"],
             Self::ExtendForgotten | Self::RestForgotten => &["S11:"],
@@ -97,11 +113,21 @@ impl Bug {
     }
 }
 
-type Connect = Box<dyn Fn() -> Arc<dyn LeaseStore> + Send + Sync>;
+type Connect = Box<dyn Fn(Life) -> Arc<dyn LeaseStore> + Send + Sync>;
+
+/// Whose way to the service it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It ends with its sidecar.
+    Sidecar,
+    /// It goes on for ever.
+    Endless,
+}
 
 /// A store with a mistake.
 pub(crate) struct Planted {
     world: World,
+    sidecar: usize,
     inner: Arc<dyn LeaseStore>,
     connect: Connect,
 }
@@ -115,17 +141,35 @@ impl fmt::Debug for Planted {
 impl Planted {
     pub(crate) fn wrap(
         world: &World,
-        connect: impl Fn() -> Arc<dyn LeaseStore> + Send + Sync + 'static,
+        sidecar: usize,
+        connect: impl Fn(Life) -> Arc<dyn LeaseStore> + Send + Sync + 'static,
     ) -> Arc<dyn LeaseStore> {
-        let inner = connect();
+        let inner = connect(Life::Sidecar);
         if !world.has_any_bug() {
             return inner;
         }
-        Arc::new(Self { world: world.clone(), inner, connect: Box::new(connect) })
+        Arc::new(Self { world: world.clone(), sidecar, inner, connect: Box::new(connect) })
     }
 
     fn has(&self, bug: Bug) -> bool {
         self.world.has(bug)
+    }
+
+    /// What a sidecar that is replaced makes of a renewal that was done.
+    async fn renewed_once_more(&self, path: &LockPath, lease_id: LeaseId) {
+        if self.has(Bug::HandOverReleases) {
+            let _ = self.inner.release(path, lease_id, None).await;
+        }
+        if self.has(Bug::RenewsOnAfterHandOver) {
+            let (store, path) = ((self.connect)(Life::Endless), path.clone());
+            let third = self.world.lease() / 3;
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(third).await;
+                    let _ = store.renew(&path, lease_id, None).await;
+                }
+            });
+        }
     }
 }
 
@@ -135,7 +179,7 @@ const TAKEN: StoreError = StoreError::LeaseLost { how: LeaseEnd::Taken };
 impl LeaseStore for Planted {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         if self.has(Bug::ContainerForgotten) {
-            return (self.connect)().acquire(path, request).await;
+            return (self.connect)(Life::Sidecar).acquire(path, request).await;
         }
         if self.has(Bug::AskedManyTimes) {
             for _ in 0..30 {
@@ -155,7 +199,15 @@ impl LeaseStore for Planted {
         if_match: Option<ETag>,
     ) -> Result<Renewed, StoreError> {
         let fine = || Ok(Renewed { time: UnixMillis(0) });
-        match self.inner.renew(path, lease_id, if_match).await {
+        let is_replaced = self.world.state().hand_overs.is_ending(self.sidecar);
+        if is_replaced && self.has(Bug::HandOverRenewalAssumed) {
+            return fine();
+        }
+        let answer = self.inner.renew(path, lease_id, if_match).await;
+        if is_replaced && answer.is_ok() {
+            self.renewed_once_more(path, lease_id).await;
+        }
+        match answer {
             Err(StoreError::Unavailable { .. }) if self.has(Bug::RenewalAssumed) => fine(),
             Err(StoreError::LeaseLost { how: LeaseEnd::Broken }) if self.has(Bug::BreakIgnored) => {
                 fine()
@@ -180,10 +232,10 @@ impl LeaseStore for Planted {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
-        self.inner.break_lease(path, period, note).await
+        self.inner.break_lease(path, note, if_match).await
     }
 
     async fn write_record(&self, path: &LockPath, mut write: Write) -> Result<Written, StoreError> {

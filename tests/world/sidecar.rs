@@ -22,15 +22,19 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chance::{About, millis};
 use crate::cost::Cause;
-use crate::justice::{self, Wants};
+use crate::justice;
 use crate::link::Link;
-use crate::planted::{Bug, Planted};
+use crate::planted::{Bug, Life, Planted};
+use crate::promises::Wants;
 use crate::world::{MachineClock, World};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 /// `max_hold` of unary calls that do not say.
 pub(crate) const MAX_HOLD: Duration = Duration::from_secs(30);
 pub(crate) const POLL_CAP: Duration = Duration::from_secs(5);
+
+/// What is added to the number of a sidecar whose way to the service goes on for ever (`planted.rs`).
+const ENDLESS: u32 = 1_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Sidecar {
@@ -58,15 +62,18 @@ impl Sidecar {
     pub(crate) fn start(world: &World, index: usize, life: u32) -> Self {
         let alive = Arc::new(AtomicBool::new(true));
         let clock = MachineClock::new(world, index);
-        let wire = Arc::new(Link::new(world, index, life, Arc::clone(&alive)));
+        let wires = [
+            Arc::new(Link::new(world, index, life, Arc::clone(&alive))),
+            Arc::new(Link::new(world, index, ENDLESS + life, Arc::new(AtomicBool::new(true)))),
+        ];
         let shared_clock: Arc<MachineClock> = Arc::new(clock.clone());
         let of = Arc::clone(&shared_clock);
-        let connect = move || {
-            let store =
-                AzureStore::over(Arc::clone(&wire) as _, &azure_settings(), Arc::clone(&of) as _);
+        let connect = move |life: Life| {
+            let wire = Arc::clone(&wires[usize::from(life == Life::Endless)]);
+            let store = AzureStore::over(wire as _, &azure_settings(), Arc::clone(&of) as _);
             Arc::new(store.unwrap()) as Arc<dyn LeaseStore>
         };
-        let store = Planted::wrap(world, connect);
+        let store = Planted::wrap(world, index, connect);
         let random = world.state().chance.of(About::Plan, 1 + index, u64::from(life));
         let coordinator = Coordinator::with_entropy(
             store,
@@ -240,7 +247,7 @@ impl Pump {
                 how = &mut ended => {
                     match how {
                         Ok(End::Silent) => stream.disconnected(),
-                        Ok(End::Closed) | Err(_) if over => stream.let_go(),
+                        Ok(End::Closed) | Err(_) if over => stream.closed_by_client(),
                         Ok(End::Closed) | Err(_) => drop(stream),
                     }
                     return;
@@ -295,7 +302,8 @@ fn azure_settings() -> AzureSettings {
     };
     let endpoint = Some("https://world.blob.core.windows.net".to_owned());
     let authority_host = Some("https://sign-in.world".to_owned());
-    AzureSettings { endpoint, authority_host, ..AzureSettings::new(credential) }
+    let defaults = AzureSettings::new(credential);
+    AzureSettings { endpoint, authority_host, create_container: true, ..defaults }
 }
 
 fn settings(world: &World) -> Settings {

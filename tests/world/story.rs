@@ -43,6 +43,7 @@ pub(crate) fn told(event: &HoldEvent) -> String {
         }
         HoldEvent::AtRisk { detail, .. } => format!("at risk: {detail}"),
         HoldEvent::Recovered(_) => "recovered".to_owned(),
+        HoldEvent::Revoked { validity, .. } => format!("revoked: {:?}", validity.valid_for),
         HoldEvent::Draining { .. } => "draining".to_owned(),
         HoldEvent::Lost { reason, detail, .. } => format!("lost {}: {detail}", reason.as_str()),
         HoldEvent::Released(released) => format!("released: {released:?}"),

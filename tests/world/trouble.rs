@@ -7,6 +7,7 @@ use leasehold::lock::Layout;
 use leasehold::testing::SeededRandom;
 
 use crate::chance::{About, millis, one_of};
+use crate::hand_over;
 use crate::sidecar::{SECOND, key};
 use crate::world::World;
 
@@ -27,10 +28,12 @@ pub(crate) enum Kind {
     BreakHere,
     /// A host of WebJobs takes a lock.
     Stranger,
+    /// A sidecar is told to end, and a replacement follows (S15).
+    HandOver,
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::CutOff,
         Self::Crash,
         Self::Drain,
@@ -45,11 +48,12 @@ impl Kind {
         Self::BreakNow,
         Self::BreakHere,
         Self::Stranger,
+        Self::HandOver,
     ];
 
     const fn is_of_one_sidecar(self) -> bool {
         match self {
-            Self::CutOff | Self::Crash | Self::Drain | Self::WallStep => true,
+            Self::CutOff | Self::Crash | Self::Drain | Self::WallStep | Self::HandOver => true,
             Self::Throttled
             | Self::Denied
             | Self::Rotation
@@ -86,7 +90,8 @@ pub(crate) async fn happen(world: World) {
             let places = if kind.is_of_one_sidecar() { plan.sidecars } else { 1 };
             for place in 0..places {
                 let whose = kind as usize * 8 + place;
-                if let Some(random) = world.fault(About::Trouble, whose, plan.troubles) {
+                let rate = if kind == Kind::HandOver { plan.hand_overs } else { plan.troubles };
+                if let Some(random) = world.fault(About::Trouble, whose, rate) {
                     let now = world.now();
                     {
                         let mut state = world.state();
@@ -119,6 +124,9 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
                 world.replace(place);
             });
         }
+        // A second signal ends it at once.
+        Kind::Drain | Kind::HandOver if ends_at_once(world, kind, place) => world.replace(place),
+        Kind::HandOver => hand_over::begin(world, place, random),
         Kind::Drain => {
             let (sidecar, period) = (world.sidecar(place), millis(random, 0, 20_000));
             let world = world.clone();
@@ -149,10 +157,16 @@ fn happens(world: &World, kind: Kind, place: usize, mut random: SeededRandom) {
     }
 }
 
+/// Whether a sidecar that is told to end does so at once: one that hands over, and one that drains and is to hand over.
+fn ends_at_once(world: &World, kind: Kind, place: usize) -> bool {
+    let state = world.state();
+    state.hand_overs.is_ending(place) || kind == Kind::HandOver && state.draining[place]
+}
+
 fn happens_to_all(world: &World, kind: Kind, random: &mut SeededRandom) {
     let now = world.now();
     match kind {
-        Kind::CutOff | Kind::Crash | Kind::Drain | Kind::WallStep => {}
+        Kind::CutOff | Kind::Crash | Kind::Drain | Kind::WallStep | Kind::HandOver => {}
         Kind::Throttled => {
             let until = now + millis(random, 5_000, 180_000);
             let mut state = world.state();

@@ -10,6 +10,7 @@ use leasehold::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
 
 use crate::chance::{About, Chance};
 use crate::checks::{Checks, Key};
+use crate::hand_over::HandOvers;
 use crate::plan::Plan;
 use crate::planted::Bug;
 use crate::promises::Rest;
@@ -69,6 +70,7 @@ pub(crate) struct State {
     pub(crate) last_break: Duration,
     /// Sidecars that shut down (S15).
     pub(crate) draining: Vec<bool>,
+    pub(crate) hand_overs: HandOvers,
     /// When each sidecar asked last for a lease, by lock and lease.
     pub(crate) asked: BTreeMap<(usize, String), BTreeMap<String, Duration>>,
     /// When each sidecar was given its token to sign in with.
@@ -109,6 +111,7 @@ impl World {
             layout: plan.layout,
             last_break: Duration::ZERO,
             draining: vec![false; plan.sidecars],
+            hand_overs: HandOvers::default(),
             asked: BTreeMap::new(),
             signed_in: vec![Duration::ZERO; plan.sidecars],
             signed_in_vain: vec![None; plan.sidecars],
@@ -170,11 +173,19 @@ impl World {
             state.signing_in[index] = None;
             state.gone[index] = None;
             state.draining[index] = false;
+            state.hand_overs.is_over(index);
             state.asked.retain(|(sidecar, _), _| *sidecar != index);
             state.checks.costs.began_anew(index);
         }
         let sidecar = Sidecar::start(self, index, before.life + 1);
         self.0.sidecars.lock().unwrap()[index] = sidecar;
+    }
+
+    /// The same, unless another has taken it already.
+    pub(crate) fn replace_if(&self, index: usize, life: u32) {
+        if self.sidecar(index).life == life {
+            self.replace(index);
+        }
     }
 
     /// Frees what knows the world and is known by it.

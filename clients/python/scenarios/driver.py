@@ -44,6 +44,7 @@ class Block:
         self.told: Final[asyncio.Future[str]] = asyncio.get_running_loop().create_future()
         self.hold: leasehold.AsyncHold | None = None
         self.is_interrupted = False
+        self.checkpoint: str | None = None
 
     def tell(self, what: str) -> None:
         """End the block."""
@@ -73,6 +74,11 @@ class Driver:
             "break": self._break,
             "watch": self._watch,
             "exit_with_open_watch": self._exit_with_open_watch,
+            "save": self._save,
+            "info": self._info,
+            "lead": self._lead,
+            "watch_locks": self._watch_locks,
+            "server_info": self._server_info,
             "quick": self._quick,
             "measure": self._measure,
             "contend": self._contend,
@@ -82,7 +88,10 @@ class Driver:
         """Begin what a command says."""
         what, name = command["do"], str(command["id"])
         if what in ("release", "fail") and name in self._blocks:
+            self._blocks[name].checkpoint = command.get("checkpoint")
             self._blocks[name].tell(what)
+        elif what == "stop_leading" and name in self._tasks:
+            self._tasks[name].cancel()
         elif what in ("cancel", "interrupt") and name in self._tasks:
             if name in self._blocks:
                 self._blocks[name].is_interrupted = what == "interrupt"
@@ -93,7 +102,7 @@ class Driver:
             if what == "hold":
                 self._blocks[name] = Block()
             task = asyncio.get_running_loop().create_task(self._guarded(self._commands[what], command))
-            if what not in ("progress", "validity"):
+            if what not in ("progress", "validity", "save", "info"):
                 self._tasks[name] = task
 
     async def end(self) -> None:
@@ -126,27 +135,37 @@ class Driver:
         def on_event(event: leasehold.HoldEvent) -> None:
             if isinstance(event, leasehold.Waiting):
                 emit(command, "waiting", place=event.position)
+            elif isinstance(event, leasehold.Revoked):
+                emit(command, "revoked", reason=event.notice.reason)
             elif type(event) in TOLD:
                 emit(command, TOLD[type(event)])
 
+        more: dict[str, object] = {}
         try:
             async with self._client.hold(*name_of(command), on_event=on_event, **options(command)) as hold:
                 block.hold = hold
                 emit_granted(command, hold.grant)
-                try:
-                    what = await block.told
-                except asyncio.CancelledError:
-                    if hold.loss is not None:
-                        emit(command, "cancelled")
-                    raise
-                if what == "fail":
-                    raise BoomError("boom")
-                if command.get("form") == "call":
-                    await hold.release()
+                more = await self._in_block(command, block, hold)
         except BoomError as error:
             emit(command, "failed", error=str(error))
         else:
-            emit(command, "released")
+            emit(command, "released", **more)
+
+    async def _in_block(self, command: Command, block: Block, hold: leasehold.AsyncHold) -> dict[str, object]:
+        """Wait until the block is told to end; give what its release told besides."""
+        try:
+            what = await block.told
+        except asyncio.CancelledError:
+            if hold.loss is not None:
+                emit(command, "cancelled")
+            raise
+        if what == "fail":
+            raise BoomError("boom")
+        if block.checkpoint is not None:
+            return told_of_checkpoint(await hold.release(block.checkpoint.encode()))
+        if command.get("form") == "call":
+            await hold.release()
+        return {}
 
     def _held(self, command: Command) -> leasehold.AsyncHold:
         block = self._blocks.get(str(command["id"]))
@@ -157,6 +176,48 @@ class Driver:
     async def _progress(self, command: Command) -> None:
         await self._held(command).report_progress()
         emit(command, "progressed")
+
+    async def _save(self, command: Command) -> None:
+        try:
+            version = await self._held(command).save(command["value"].encode())
+        except leasehold.ArgumentError:
+            emit(command, "save_failed", reason="INVALID_FIELD")
+        except leasehold.LostError:
+            emit(command, "save_failed", reason="HOLD_LOST")
+        except leasehold.RefusedError as error:
+            emit(command, "save_failed", reason=error.reason_name)
+        else:
+            emit(command, "saved", version=version)
+
+    async def _info(self, command: Command) -> None:
+        info = await self._held(command).info()
+        emit(command, "info", state=info.state.name, token=info.fencing_token)
+
+    async def _lead(self, command: Command) -> None:
+        try:
+            async for term in self._client.lead(*name_of(command)):
+                async with term:
+                    emit(command, "leading", token=term.fencing_token)
+                    await asyncio.Event().wait()
+                emit(command, "term_ended")
+        except asyncio.CancelledError:
+            emit(command, "stopped_leading")
+
+    async def _watch_locks(self, command: Command) -> None:
+        under: leasehold.WatchOptions = {"prefix": command["prefix"]} if command.get("prefix") else {}
+        async with contextlib.aclosing(self._client.watch_locks(**under)) as events:
+            async for event in events:
+                match event:
+                    case leasehold.LockChanged(record):
+                        emit(command, "lock_changed", path=record.lock_path, state=record.state.name)
+                    case leasehold.LockGone(path):
+                        emit(command, "lock_gone", path=path)
+                    case leasehold.Listed(locks):
+                        emit(command, "listed", locks=locks)
+
+    async def _server_info(self, command: Command) -> None:
+        info = await self._client.server_info()
+        emit(command, "server_info", version=info.version, features=sorted(info.features))
 
     async def _validity(self, command: Command) -> None:
         hold = self._held(command)
@@ -237,7 +298,9 @@ def options(command: Command) -> leasehold.LeaseOptions:
         if command.get(given) is not None:
             asked[name] = command[given] / 1_000
     wait = command.get("wait_ms") or 0
-    asked["wait"] = leasehold.FOREVER if wait == -1 else wait / 1_000
+    asked["wait"] = leasehold.FOREVER if wait == -1 or command.get("wait_forever") else wait / 1_000
+    if command.get("permits") is not None:
+        asked["permits"] = command["permits"]
     asked["labels"] = command.get("labels") or {}
     return cast("leasehold.LeaseOptions", asked)
 
@@ -250,7 +313,21 @@ def emit(command: Command, event: str, **more: object) -> None:
 
 def emit_granted(command: Command, grant: leasehold.Grant) -> None:
     """Tell a grant."""
-    emit(command, "granted", token=grant.fencing_token, lease_id=grant.lease_id, lock_path=grant.lock_path)
+    checkpoint = grant.checkpoint.value.decode() if grant.checkpoint else None
+    emit(
+        command,
+        "granted",
+        token=grant.fencing_token,
+        lease_id=grant.lease_id,
+        lock_path=grant.lock_path,
+        permit=grant.permit,
+        checkpoint=checkpoint,
+    )
+
+
+def told_of_checkpoint(result: leasehold.ReleaseResult) -> dict[str, object]:
+    """Give what a release told of its checkpoint."""
+    return {} if result.checkpoint is None else {"checkpoint": result.checkpoint.outcome.name.lower()}
 
 
 def emit_error(command: Command, error: leasehold.LeaseholdError) -> None:

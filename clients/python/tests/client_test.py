@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from fake import OURS, Holder, bench, grant, validity
@@ -89,6 +89,43 @@ async def all_pages_are_listed() -> None:
         assert made.sidecar.asked == ["list ''", "list '1'", "list '2'"]
 
 
+async def a_list_is_filtered_by_state_and_labels() -> None:
+    async with bench() as (made, client):
+        made.sidecar.pages = [wire.ListLocksResponse()]
+        states = [leasehold.LockState.HELD, leasehold.LockState.BREAKING]
+        assert [got async for got in client.list_locks(states=states, labels={"team": "a"})] == []
+        request = made.sidecar.requests[0]
+        assert list(request.states) == [lock_pb2.LOCK_STATE_HELD, lock_pb2.LOCK_STATE_BREAKING]
+        assert dict(request.labels) == {"team": "a"}
+
+
+async def a_break_note_says_how_the_lease_was_broken() -> None:
+    async with bench() as (made, client):
+        note = lock_pb2.BreakNote(reason="stuck", mode=lock_pb2.BREAK_MODE_NOW)
+        made.sidecar.answer = wire.GetLockResponse(record=lock_pb2.LockRecord(break_note=note))
+        got = (await client.get_lock("a")).break_note
+        assert got is not None
+        assert got.mode is leasehold.BreakMode.NOW
+        note.mode = lock_pb2.BREAK_MODE_UNSPECIFIED
+        made.sidecar.answer = wire.GetLockResponse(record=lock_pb2.LockRecord(break_note=note))
+        got = (await client.get_lock("a")).break_note
+        assert got is not None
+        assert got.mode is None, "not said"
+
+
+async def a_record_tells_when_its_lock_is_free_at_the_latest() -> None:
+    async with bench() as (made, client):
+        told = record("a")
+        told.lease_duration.seconds = 30
+        told.renewed_at.FromSeconds(1_700_000_000)
+        made.sidecar.answer = wire.GetLockResponse(record=told)
+        got = await client.get_lock("a")
+        assert got.lease_duration == 30
+        assert got.renewed_at == datetime.fromtimestamp(1_700_000_000, UTC)
+        made.sidecar.answer = wire.GetLockResponse(record=record("a"))
+        assert (await client.get_lock("a")).lease_duration is None
+
+
 async def a_watch_gives_each_record() -> None:
     async with bench() as (made, client):
         made.sidecar.pages = [wire.ListLocksResponse(records=[record("a"), record("a", lock_pb2.LOCK_STATE_AVAILABLE)])]
@@ -104,7 +141,7 @@ async def a_broken_lock_tells_when_it_is_free() -> None:
         broken = await client.break_lock("a", "because", mode=leasehold.BreakMode.NOW, broken_by="me")
         assert (broken.outcome, broken.free_in) == (leasehold.BreakOutcome.BREAKING, 12)
         request = made.sidecar.requests[0]
-        assert (request.lock.lock_path, request.mode, request.broken_by) == ("a", wire.BREAK_MODE_NOW, "me")
+        assert (request.lock.lock_path, request.mode, request.broken_by) == ("a", lock_pb2.BREAK_MODE_NOW, "me")
 
 
 async def tokens_are_checked_and_paths_resolved() -> None:

@@ -51,6 +51,9 @@ def validity(boot_id: str, until: float, valid_for: float) -> hold_pb2.Validity:
     return told
 
 
+UNDERSTOOD = hold_pb2.Understood(wait_without_end=True, permits=1)
+
+
 def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseResponse:
     return wire.HoldLeaseResponse(
         granted=hold_pb2.Grant(
@@ -60,8 +63,17 @@ def grant(told: hold_pb2.Validity, token: int = 65_536) -> wire.HoldLeaseRespons
             fencing_token=token,
             generation=1,
             validity=told,
+            understood=UNDERSTOOD,
         ),
     )
+
+
+def deadline(boot_id: str, at: float, after: float) -> hold_pb2.Deadline:
+    told = hold_pb2.Deadline()
+    told.at.boot_id = boot_id
+    told.at.since_boot.FromNanoseconds(round(at * SECOND))
+    told.after.FromNanoseconds(round(after * SECOND))
+    return told
 
 
 def renewed(told: hold_pb2.Validity) -> wire.HoldLeaseResponse:
@@ -131,13 +143,21 @@ class FakeSidecar(LeaseServiceServicer):
         self.asked: list[str] = []
         self.metadata: list[tuple[str, str | bytes]] = []
         self.report: hold_pb2.Validity | Refusal = validity(OURS, 1_058, 58)
+        self.info = wire.GetHoldResponse(state=wire.HOLD_STATE_HELD)
         self.release: Refusal | hold_pb2.ReleaseResult | None = None
         self.on_release: Callable[[], object] = lambda: None
+        self.on_request: Callable[[], object] = lambda: None
+        self.gate = asyncio.Event()
+        """Answers of calls without a method of their own wait for it."""
+        self.gate.set()
         self.pages: list[wire.ListLocksResponse] = []
         self.watches = 0
+        self.changes: list[list[wire.WatchLocksResponse]] = []
         self.is_deaf = False
         self.watch_stays_open = False
         self.answer: Any = None
+        self.answers: list[Any] = []
+        """What is answered before `answer`."""
         self.requests: list[Any] = []
         self._holds: asyncio.Queue[HoldCall] = asyncio.Queue()
 
@@ -159,7 +179,8 @@ class FakeSidecar(LeaseServiceServicer):
         self.on_release()
         if self.is_deaf:
             await asyncio.Event().wait()
-        self.asked.append(f"release {request.lease_id} of generation {request.generation}")
+        checkpoint = f" with {request.checkpoint!r}" if request.HasField("checkpoint") else ""
+        self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}")
         if isinstance(self.release, Refusal):
             await self.release.abort(context)
             raise AssertionError
@@ -169,28 +190,46 @@ class FakeSidecar(LeaseServiceServicer):
     async def ReportProgress(  # noqa: N802
         self, request: wire.ReportProgressRequest, context: Context
     ) -> wire.ReportProgressResponse:
-        self.asked.append(f"report validity_only={request.validity_only} of generation {request.generation}")
+        self.asked.append(f"report progress of generation {request.generation}")
+        return wire.ReportProgressResponse(validity=await self._reported(context))
+
+    async def GetHold(  # noqa: N802
+        self, request: wire.GetHoldRequest, context: Context
+    ) -> wire.GetHoldResponse:
+        self.asked.append(f"ask of generation {request.generation}")
+        answer = wire.GetHoldResponse()
+        answer.CopyFrom(self.info)
+        answer.validity.CopyFrom(await self._reported(context))
+        return answer
+
+    async def _reported(self, context: Context) -> hold_pb2.Validity:
         if isinstance(self.report, Refusal):
             await self.report.abort(context)
             raise AssertionError
-        return wire.ReportProgressResponse(validity=self.report)
+        return self.report
 
     async def ExtendLease(  # noqa: N802
         self, request: wire.ExtendLeaseRequest, context: Context
     ) -> wire.ExtendLeaseResponse:
         self.asked.append(f"extend {request.max_hold.seconds} of generation {request.generation}")
-        return wire.ExtendLeaseResponse(validity=validity(OURS, 1_090, 90), resume_token="resume-extended")
+        return wire.ExtendLeaseResponse(
+            validity=validity(OURS, 1_090, 90),
+            resume_token="resume-extended",
+            max_hold_ends=deadline(OURS, 1_090, 90),
+        )
 
     async def ListLocks(  # noqa: N802
         self, request: wire.ListLocksRequest, context: Context
     ) -> wire.ListLocksResponse:
         self.asked.append(f"list {request.page_token!r}")
+        self.requests.append(request)
         return self.pages[int(request.page_token or 0)]
 
     async def WatchLock(  # noqa: N802
         self, request: wire.WatchLockRequest, context: Context
     ) -> AsyncIterator[wire.WatchLockResponse]:
         self.watches += 1
+        self.requests.append(request)
         for page in self.pages:
             for record in page.records:
                 yield wire.WatchLockResponse(record=record)
@@ -201,12 +240,26 @@ class FakeSidecar(LeaseServiceServicer):
 
     async def _answered(self, request: Any, context: Context) -> Any:
         self.requests.append(request)
+        self.on_request()
+        await self.gate.wait()
         self.metadata = list(context.invocation_metadata() or ())
+        answer = self.answers.pop(0) if self.answers else self.answer
+        if isinstance(answer, Refusal):
+            await answer.abort(context)
+        return answer
+
+    AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = GetServerInfo = SaveCheckpoint = _answered
+
+    async def WatchLocks(  # noqa: N802
+        self, request: wire.WatchLocksRequest, context: Context
+    ) -> AsyncIterator[wire.WatchLocksResponse]:
+        self.requests.append(request)
+        for told in self.changes.pop(0) if self.changes else []:
+            yield told
+        if self.watch_stays_open:
+            await asyncio.Event().wait()
         if isinstance(self.answer, Refusal):
             await self.answer.abort(context)
-        return self.answer
-
-    AcquireLease = GetLock = CheckToken = BreakLock = ResolvePath = _answered
 
 
 class Bench:

@@ -4,10 +4,24 @@ import asyncio
 
 import grpc
 import pytest
-from fake import ELSEWHERE, OURS, Holder, Refusal, bench, eventually, grant, granted, held, renewed, validity
+from fake import (
+    ELSEWHERE,
+    OURS,
+    UNDERSTOOD,
+    Holder,
+    Refusal,
+    bench,
+    deadline,
+    eventually,
+    grant,
+    granted,
+    held,
+    renewed,
+    validity,
+)
 
 import leasehold
-from leasehold.v1 import hold_pb2
+from leasehold.v1 import errors_pb2, hold_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
 
@@ -51,8 +65,10 @@ async def a_wait_without_end_asks_again() -> None:
 
         task = asyncio.create_task(hold())
         call = await made.sidecar.hold()
-        assert call.request.spec.wait.seconds == 24 * 60 * 60
-        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
+        assert call.request.spec.wait_without_end
+        assert not call.request.spec.HasField("wait")
+        call.tell(wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD)))
+        call.tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy(understood=UNDERSTOOD)))
         call.end()
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 65_536
@@ -75,7 +91,9 @@ async def events_come_in_their_order_and_the_block_ends_by_the_loss() -> None:
         holder, call = await granted(made, client)
         call.tell(renewed(validity(OURS, 1_059, 58.5)))
         made.clock.advance(3)
-        risk = hold_pb2.AtRisk(validity=validity(OURS, 1_059, 57), cause="STORE_UNAVAILABLE", detail="no route")
+        risk = hold_pb2.AtRisk(
+            validity=validity(OURS, 1_059, 57), cause=errors_pb2.ERROR_REASON_STORE_UNAVAILABLE, detail="no route"
+        )
         call.tell(wire.HoldLeaseResponse(at_risk=risk))
         call.tell(wire.HoldLeaseResponse(recovered=hold_pb2.Recovered(validity=validity(OURS, 1_060, 57.5))))
         draining = hold_pb2.Draining()
@@ -86,7 +104,7 @@ async def events_come_in_their_order_and_the_block_ends_by_the_loss() -> None:
         loss = leasehold.Loss(leasehold.LossReason.SHUTDOWN, "drained")
         assert [await made.event() for _ in range(5)] == [
             leasehold.Renewed(1_059),
-            leasehold.AtRisk(1_059, "STORE_UNAVAILABLE", "no route"),
+            leasehold.AtRisk(1_059, leasehold.Reason.STORE_UNAVAILABLE, "STORE_UNAVAILABLE", "no route"),
             leasehold.Recovered(1_060),
             leasehold.Draining(20),
             leasehold.Lost(loss),
@@ -135,6 +153,18 @@ async def s21_a_renewal_moves_the_end_of_validity() -> None:
         assert holder.hold.remaining() == 58
 
 
+async def s21_elsewhere_the_sidecar_is_asked_once_about_each_renewal() -> None:
+    async with bench() as (made, client):
+        holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
+        # The last is the one with which a sidecar hands over (S15).
+        for count, passed in enumerate([20, 20, 20, 7], start=1):
+            made.clock.advance(passed)
+            made.sidecar.report = validity(ELSEWHERE, 90, 58)
+            call.tell(renewed(made.sidecar.report))
+            await eventually("the answer counts", lambda: holder.hold.remaining() == 58)
+            assert len(made.sidecar.asked) == count, made.sidecar.asked
+
+
 async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() -> None:
     async with bench() as (made, client):
         holder, call = await held(made, client, validity(ELSEWHERE, 70, 58))
@@ -142,20 +172,24 @@ async def s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_no
         await made.event()
         assert holder.hold.remaining() == 58
         made.sidecar.report = validity(ELSEWHERE, 95, 50)
-        made.clock.advance(20)
+        made.clock.advance(30)
         await eventually("the answer counts from the question", lambda: holder.hold.remaining() == 50)
-        assert set(made.sidecar.asked) == {"report validity_only=True of generation 1"}
+        assert set(made.sidecar.asked) == {"ask of generation 1"}
 
 
 async def s21_elsewhere_a_grant_after_a_long_wait_is_asked_about_first() -> None:
     async with bench() as (made, client):
         made.sidecar.report = validity(ELSEWHERE, 95, 57)
+        made.sidecar.info.max_hold_ends.CopyFrom(deadline(ELSEWHERE, 9_700, 600))
         holder = Holder(made, client)
         call = await made.sidecar.hold()
         made.clock.advance(500)
-        call.tell(grant(validity(ELSEWHERE, 70, 58)))
+        answer = grant(validity(ELSEWHERE, 70, 58))
+        answer.granted.max_hold_ends.CopyFrom(deadline(ELSEWHERE, 9_700, 600))
+        call.tell(answer)
         await holder.granted.wait()
         assert holder.hold.remaining() == 57
+        assert holder.hold.max_hold_ends == 2_100
 
 
 async def s2_a_grant_that_is_read_too_late_is_no_grant() -> None:
@@ -177,7 +211,7 @@ async def s11_progress_is_reported_and_its_answer_counts() -> None:
         assert holder.hold.remaining() == 60
         await holder.hold.extend(90)
         assert holder.hold.remaining() == 90
-        assert made.sidecar.asked == ["report validity_only=False of generation 1", "extend 90 of generation 1"]
+        assert made.sidecar.asked == ["report progress of generation 1", "extend 90 of generation 1"]
 
 
 async def an_answer_that_tells_of_the_loss_ends_the_hold() -> None:
@@ -189,3 +223,22 @@ async def an_answer_that_tells_of_the_loss_ends_the_hold() -> None:
         assert caught.value.reason is leasehold.Reason.HOLD_LOST
         assert not holder.hold.is_valid()
         assert (await holder.loss()).reason is leasehold.LossReason.NO_PROGRESS
+
+
+async def a_cause_that_this_version_does_not_know_is_kept_as_text() -> None:
+    async with bench() as (made, client):
+        _holder, call = await granted(made, client)
+        risk = hold_pb2.AtRisk(validity=validity(OURS, 1_058, 57))
+        risk.cause = 999  # type: ignore[assignment]
+        call.tell(wire.HoldLeaseResponse(at_risk=risk))
+        assert await made.event() == leasehold.AtRisk(1_058, leasehold.Reason.OTHER, "999", "")
+
+
+async def a_hold_that_another_released_says_so_when_it_is_asked() -> None:
+    async with bench() as (made, client):
+        holder, _call = await granted(made, client)
+        made.sidecar.report = Refusal(grpc.StatusCode.FAILED_PRECONDITION, "HOLD_RELEASED")
+        with pytest.raises(leasehold.RefusedError) as caught:
+            await holder.hold.report_progress()
+        assert caught.value.reason is leasehold.Reason.HOLD_RELEASED
+        assert (await holder.loss()).reason is leasehold.LossReason.UNSPECIFIED

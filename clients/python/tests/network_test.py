@@ -7,13 +7,13 @@ from typing import Unpack
 
 import grpc
 import pytest
-from fake import OURS, PATIENCE, Bench, HoldCall, Refusal, bench, eventually, grant, granted, validity
+from fake import OURS, PATIENCE, UNDERSTOOD, Bench, HoldCall, Refusal, bench, eventually, grant, granted, validity
 
 import leasehold
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
-WAITING = wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1))
+WAITING = wire.HoldLeaseResponse(waiting=hold_pb2.Waiting(position=1, understood=UNDERSTOOD))
 
 
 @asynccontextmanager
@@ -73,7 +73,7 @@ async def a_waiter_survives_a_restart_of_the_sidecar() -> None:
 async def a_wait_without_end_goes_on_where_its_connection_breaks_between_two_rounds() -> None:
     async with bench() as (made, client):
         task = waiter(made, client, leasehold.FOREVER)
-        (await made.sidecar.hold()).tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy()))
+        (await made.sidecar.hold()).tell(wire.HoldLeaseResponse(busy=hold_pb2.Busy(understood=UNDERSTOOD)))
         (await made.sidecar.hold()).fail(Refusal(grpc.StatusCode.UNAVAILABLE))
         (await made.sidecar.hold()).tell(grant(validity(OURS, 1_058, 58)))
         assert await task == 65_536
@@ -170,7 +170,7 @@ async def s14_a_resume_is_tried_again_where_a_token_could_not_be_loaded() -> Non
         tokens.clear()
         call.fail(Refusal(grpc.StatusCode.UNAVAILABLE))
         assert isinstance(await made.event(), leasehold.Interrupted)
-        await eventually("a try fails", lambda: holder.hold._session._resuming)
+        await eventually("a try fails", lambda: holder.hold._session.resuming)
         tokens.extend(["four"] * 9)
         resumed: HoldCall = await made.sidecar.hold()
         resumed.tell(grant(validity(OURS, 1_058, 58)))

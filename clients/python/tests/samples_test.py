@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from fake import Bench, bench, grant, validity
 
-from leasehold.v1 import hold_pb2
+from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
 
 PACKAGE = Path(__file__).parents[1]
@@ -21,7 +22,7 @@ def the_readme_shows_the_samples_as_they_are() -> None:
     shown = re.findall(r"^```python\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     samples = {sample.name: sample.read_text() for sample in SAMPLES.glob("*.py")}
     names = [name for block in shown for name, text in samples.items() if text == block]
-    assert names == ["nightly.py", "blocking.py", "decorated.py", "careful.py"]
+    assert names == ["nightly.py", "blocking.py", "decorated.py", "checkpoint.py", "leader.py", "careful.py"]
     assert len(shown) == len(names), "each block is a sample"
     first = [line for line in shown[0].splitlines() if line]
     assert len(first) < 10
@@ -95,3 +96,45 @@ async def the_sample_contend_counts_and_refuses_a_token_that_does_not_grow(tmp_p
         assert process.returncode == 1
         assert b"token 9 is not greater" in err
         assert file.read_text() == "1\n"
+
+
+async def the_sample_checkpoint_goes_on_from_what_was_saved_and_hands_over_at_notice() -> None:
+    async with bench() as (made, _client):
+        told = validity("", 0, 58)
+        made.sidecar.answer = wire.SaveCheckpointResponse(version=9, validity=told)
+        made.sidecar.release = hold_pb2.ReleaseResult(
+            outcome=hold_pb2.RELEASE_OUTCOME_RELEASED, checkpoint_outcome=hold_pb2.CHECKPOINT_OUTCOME_SAVED
+        )
+        process = await sample(made, "checkpoint.py", "count")
+        call = await made.sidecar.hold()
+        answer = grant(told)
+        answer.granted.checkpoint.value = b"41"
+        call.tell(answer)
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"starting from 41 with token 65536\n"
+        assert await process.stdout.readline() == b"saved 42\n"
+        note = lock_pb2.BreakNote(reason="new build")
+        call.tell(wire.HoldLeaseResponse(revoked=hold_pb2.Revoked(validity=told, break_note=note)))
+        out, err = await process.communicate()
+        assert process.returncode == 0, err
+        assert b"told to stop: new build\nreleased, checkpoint SAVED\n" in out
+        saved = [int(request.value) for request in made.sidecar.requests]
+        assert saved == list(range(42, 42 + len(saved)))
+        assert made.sidecar.asked[-1] == f"release lease-1 of generation 1 with b'{saved[-1]}'"
+
+
+async def the_sample_leader_leads_again_and_releases_at_ctrl_c() -> None:
+    async with bench() as (made, _client):
+        process = await sample(made, "leader.py", "f")
+        assert process.stdout is not None
+        for token in (1, 2):
+            call = await made.sidecar.hold()
+            call.tell(grant(validity("", 0, 58), token))
+            assert await process.stdout.readline() == f"leading with token {token}\n".encode()
+            if token == 1:
+                call.tell(wire.HoldLeaseResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN)))
+                assert await process.stdout.readline() == b"not leading any more\n"
+        process.send_signal(signal.SIGINT)
+        out, err = await process.communicate()
+        assert (process.returncode, out) == (0, b"released\n"), err
+        assert made.sidecar.asked[-1] == "release lease-1 of generation 1"

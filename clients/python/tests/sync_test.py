@@ -56,7 +56,7 @@ async def s13_a_with_block_releases_the_lock_and_ends_the_hold_first() -> None:
         call, task = await during(made, work)
         assert await task == 65_536
         assert made.sidecar.asked == [
-            "report validity_only=False of generation 1",
+            "report progress of generation 1",
             "extend 90 of generation 1",
             "release lease-1 of generation 1",
         ]

@@ -14,12 +14,14 @@ use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 use crate::error::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
-    BreakLock, Broken, Busy, Extended, Grant, Health, LeaseSpec, ListLocks, LockKey, LockPage,
-    LockRecord, LockSelector, ReleaseResult, ResolvedPath, TokenCheck, Validity, wire_duration,
+    BreakLock, Broken, Busy, Extended, Grant, Health, HeldLock, LeaseSpec, ListLocks, LockKey,
+    LockPage, LockRecord, LockSelector, ReleaseResult, ResolvedPath, ServerInfo, TokenCheck,
+    Validity, wire_duration,
 };
 use crate::proto;
 use crate::transport::{Dial, Headers, Lane, Pool};
 use crate::watch::LockWatch;
+use crate::watch_locks::{LocksWatch, WatchLocks};
 
 /// A call that asks no holder and waits for nothing is given up after this.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -170,7 +172,7 @@ impl Client {
         lease_id: String,
         generation: u64,
     ) -> Result<proto::ReleaseResult, Error> {
-        let request = proto::ReleaseLeaseRequest { lease_id, generation };
+        let request = proto::ReleaseLeaseRequest { lease_id, generation, checkpoint: None };
         let answer = self.pool.short().release_lease(within(RELEASE_TIMEOUT, request)).await;
         self.answer(answer)?
             .result
@@ -202,16 +204,12 @@ impl Client {
         self.answer(self.pool.short().extend_lease(within(CALL_TIMEOUT, request)).await)
     }
 
-    /// Says that the holder makes progress, or with `validity_only` just asks until when it may act.
+    /// Says that the holder makes progress, and restarts `progress_timeout` (S11). Returns until when it may act.
     ///
     /// # Errors
-    /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) if the hold is over.
-    pub async fn report_progress(
-        &self,
-        lease_id: impl Into<String>,
-        validity_only: bool,
-    ) -> Result<Validity, Error> {
-        let validity = self.report_hold(lease_id.into(), 0, validity_only).await?;
+    /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) if the hold is lost.
+    pub async fn report_progress(&self, lease_id: impl Into<String>) -> Result<Validity, Error> {
+        let validity = self.report_hold(lease_id.into(), 0).await?;
         Ok(Validity::from_wire(&validity))
     }
 
@@ -220,13 +218,41 @@ impl Client {
         &self,
         lease_id: String,
         generation: u64,
-        validity_only: bool,
     ) -> Result<proto::Validity, Error> {
-        let request = proto::ReportProgressRequest { lease_id, validity_only, generation };
+        let request = proto::ReportProgressRequest { lease_id, generation };
         let answer = self.pool.short().report_progress(within(CALL_TIMEOUT, request)).await;
         self.answer(answer)?
             .validity
             .ok_or(Error::Protocol("a report was answered without a validity"))
+    }
+
+    /// A hold that is not over, by its lease id: its validity, its bounds and its state. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) or
+    /// [`Reason::HoldReleased`](crate::Reason::HoldReleased) if the hold is over.
+    pub async fn get_hold(&self, lease_id: impl Into<String>) -> Result<HeldLock, Error> {
+        Ok(HeldLock::from_wire(self.ask_hold(lease_id.into(), 0).await?))
+    }
+
+    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
+    pub(crate) async fn ask_hold(
+        &self,
+        lease_id: String,
+        generation: u64,
+    ) -> Result<proto::GetHoldResponse, Error> {
+        let request = proto::GetHoldRequest { lease_id, generation };
+        self.answer(self.pool.short().get_hold(within(CALL_TIMEOUT, request)).await)
+    }
+
+    /// The validity of a hold by stream: as a question that changes nothing (S21).
+    pub(crate) async fn ask_validity(
+        &self,
+        lease_id: String,
+        generation: u64,
+    ) -> Result<proto::Validity, Error> {
+        let held = self.ask_hold(lease_id, generation).await?;
+        held.validity.ok_or(Error::Protocol("a hold was told without a validity"))
     }
 
     /// The record of one lock.
@@ -234,7 +260,8 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`].
     pub async fn get_lock(&self, lock: impl Into<LockSelector>) -> Result<LockRecord, Error> {
-        let request = proto::GetLockRequest { lock: Some(lock.into().into_wire()) };
+        let lock = Some(lock.into().into_wire());
+        let request = proto::GetLockRequest { lock, with_checkpoint: false };
         let answer =
             self.answer(self.pool.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
         let record = answer.record.ok_or(Error::Protocol("a lock was told without its record"))?;
@@ -257,6 +284,14 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn watch_lock(&self, lock: impl Into<LockSelector>) -> Result<LockWatch, Error> {
         LockWatch::open(self.clone(), lock.into()).await
+    }
+
+    /// All locks under a host id or a prefix now, and what changes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn watch_locks(&self, request: WatchLocks) -> Result<LocksWatch, Error> {
+        LocksWatch::open(self.clone(), request).await
     }
 
     /// What a fencing token is, compared with the newest of its lock.
@@ -293,6 +328,16 @@ impl Client {
         let request = within(CALL_TIMEOUT, request);
         let answer = self.answer(self.pool.short().resolve_path(request).await)?;
         Ok(ResolvedPath::from_wire(answer))
+    }
+
+    /// What the sidecar is: its version, its limits and what it can do.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn server_info(&self) -> Result<ServerInfo, Error> {
+        let request = within(CALL_TIMEOUT, proto::GetServerInfoRequest {});
+        let answer = self.answer(self.pool.short().get_server_info(request).await)?;
+        Ok(ServerInfo::from_wire(answer))
     }
 
     /// What the standard gRPC health service says of `service`: empty for the whole server.

@@ -61,7 +61,7 @@ async fn s14_the_bearer_token_and_the_kernel_go_with_each_call() {
 #[tokio::test]
 async fn an_error_of_the_sidecar_has_its_code() {
     let bench = Bench::new().await;
-    let error = bench.client.report_progress("x", true).await.unwrap_err();
+    let error = bench.client.report_progress("x").await.unwrap_err();
     assert_eq!(error.code(), Some(Code::Unavailable));
     assert_eq!(error.reason(), None);
     assert_eq!(error.to_string(), "not now");
@@ -139,4 +139,42 @@ fn no_type_of_grpc_or_of_the_wire_is_public() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_watch_of_many_locks_is_opened_again_and_tells_what_is_gone_since() {
+    let bench = Bench::new().await;
+    let changed = |path: &str| {
+        let lock_path = path.to_owned();
+        let record = proto::LockRecord { lock_path, ..proto::LockRecord::default() };
+        let event = Some(proto::watch_locks_response::Event::Changed(record));
+        Ok(proto::WatchLocksResponse { event })
+    };
+    let listed = || {
+        let listed = proto::Listed { locks: 1, at: None };
+        let event = Some(proto::watch_locks_response::Event::Listed(listed));
+        Ok(proto::WatchLocksResponse { event })
+    };
+    bench.sidecar.script.lock().unwrap().listings = vec![
+        vec![changed("b"), listed()],
+        vec![changed("a"), changed("b"), listed(), Err(Status::unavailable("shutting down"))],
+    ];
+    let mut watch = bench.client.watch_locks(WatchLocks::default()).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = watch.next().await.unwrap() {
+        told.push(match event {
+            crate::LocksEvent::Changed(record) => format!("changed {}", record.lock_path),
+            crate::LocksEvent::Gone(path) => format!("gone {path}"),
+            crate::LocksEvent::Listed { locks, .. } => format!("listed {locks}"),
+        });
+    }
+    let again = ["changed b", "gone a", "listed 1"];
+    assert_eq!(told, [&["changed a", "changed b", "listed 1"], again.as_slice()].concat());
+}
+
+#[tokio::test]
+async fn a_sidecar_says_what_it_is() {
+    let bench = Bench::new().await;
+    let info = bench.client.server_info().await.unwrap();
+    assert_eq!((info.version.as_str(), info.features), ("9.8.7", vec!["notice".to_owned()]));
 }

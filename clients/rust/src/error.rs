@@ -8,9 +8,12 @@ use tonic_types::StatusExt as _;
 
 use crate::hold::Loss;
 use crate::messages::Code;
+use crate::proto::ErrorReason;
 
 /// The domain of the reasons in google.rpc.ErrorInfo.
 const DOMAIN: &str = "leasehold.dev";
+/// What the names of `ErrorReason` have before the reason.
+const PREFIX: &str = "ERROR_REASON_";
 
 /// Why a call failed. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +116,18 @@ impl Error {
         }
     }
 
+    /// The sidecar does not know a field that the caller has set (S37).
+    pub(crate) fn unsupported(message: &str) -> Self {
+        Self::Refused(Box::new(Refusal {
+            code: Code::Unimplemented,
+            reason: Some(Reason::Unsupported),
+            message: message.to_owned(),
+            violations: Vec::new(),
+            retry_after: None,
+            loss_reason: None,
+        }))
+    }
+
     pub(crate) fn refused(status: &Status) -> Self {
         Self::Refused(Box::new(Refusal::from_status(status)))
     }
@@ -164,7 +179,7 @@ pub struct Refusal {
     pub violations: Vec<FieldViolation>,
     /// When trying again is worth while, if that was said.
     pub retry_after: Option<Duration>,
-    /// Why the hold is over, with [`Reason::HoldLost`]: `EXPIRED` and so on, or `RELEASED`.
+    /// Why the hold was lost, with [`Reason::HoldLost`]: `EXPIRED` and so on, as [`LossReason`](crate::LossReason).
     pub loss_reason: Option<String>,
 }
 
@@ -220,7 +235,7 @@ pub struct FieldViolation {
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// Why the sidecar refused: stable names, listed at LeaseService in the proto.
+        /// Why the sidecar refused: stable names, those of `ErrorReason` in the proto.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Reason {
@@ -235,6 +250,13 @@ macro_rules! reasons {
                     $($text => Self::$variant,)*
                     other => Self::Other(other.to_owned()),
                 }
+            }
+
+            /// The reason of this number.
+            pub(crate) fn from_wire(number: i32) -> Self {
+                let known = ErrorReason::try_from(number).ok();
+                let name = known.and_then(|reason| reason.as_str_name().strip_prefix(PREFIX));
+                name.map_or_else(|| Self::Other(number.to_string()), Self::parse)
             }
 
             /// The reason as it is on the wire.
@@ -256,8 +278,10 @@ reasons! {
     UnknownLease = "UNKNOWN_LEASE",
     /// The lock to be broken does not exist in the store.
     UnknownLock = "UNKNOWN_LOCK",
-    /// The hold is over: see [`Refusal::loss_reason`].
+    /// The hold is lost: see [`Refusal::loss_reason`].
     HoldLost = "HOLD_LOST",
+    /// The hold was released.
+    HoldReleased = "HOLD_RELEASED",
     /// The operator has not enabled breaking.
     BreakNotEnabled = "BREAK_NOT_ENABLED",
     /// The container does not exist and the sidecar may not make it.
@@ -292,6 +316,10 @@ reasons! {
     Superseded = "SUPERSEDED",
     /// This client did not read its events in time; the hold may be resumed.
     StreamBehind = "STREAM_BEHIND",
+    /// The validity ended before the store answered a save: the old checkpoint stands or the new one (S27).
+    CheckpointUnknown = "CHECKPOINT_UNKNOWN",
+    /// The sidecar that answered does not know a field that this caller has set (S37).
+    Unsupported = "UNSUPPORTED",
 }
 
 #[cfg(test)]
@@ -342,16 +370,14 @@ mod tests {
 
     #[test]
     fn every_documented_reason_is_known() {
-        let proto = include_str!("../../../proto/leasehold/v1/lease_service.proto");
         let mut seen = 0;
-        for line in proto.lines().filter_map(|line| line.strip_prefix("// - ")) {
-            let (head, _) = line.split_once(": ").unwrap();
-            let (_code, reasons) = head.split_once(' ').unwrap();
-            for reason in reasons.split(", ") {
-                assert!(!matches!(Reason::parse(reason), Reason::Other(_)), "{reason}");
-                seen += 1;
-            }
+        for number in (1..100).filter(|number| ErrorReason::try_from(*number).is_ok()) {
+            let reason = Reason::from_wire(number);
+            assert!(!matches!(reason, Reason::Other(_)), "{number}");
+            seen += 1;
         }
-        assert_eq!(seen, 21);
+        assert_eq!(seen, 24);
+        assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
+        assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
     }
 }

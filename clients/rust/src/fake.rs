@@ -69,8 +69,14 @@ pub(crate) fn grant(validity: Validity) -> Event {
         fencing_token: 65_536,
         generation: 1,
         validity: Some(validity),
+        understood: understood(),
         ..Grant::default()
     })
+}
+
+/// What a sidecar of this version understands.
+pub(crate) fn understood() -> Option<Understood> {
+    Some(Understood { wait_without_end: true, permits: 1 })
 }
 
 /// Waits until `condition` holds.
@@ -120,6 +126,8 @@ pub(crate) struct Script {
     pub(crate) hang_release: bool,
     /// What watches are answered with; the last one first.
     pub(crate) watches: Vec<Vec<Result<WatchLockResponse, Status>>>,
+    /// The same of watches of many locks.
+    pub(crate) listings: Vec<Vec<Result<WatchLocksResponse, Status>>>,
     pub(crate) on_release: Option<Box<dyn Fn() + Send>>,
     pub(crate) asked: Vec<String>,
 }
@@ -225,10 +233,17 @@ impl Service {
     fn note(&self, what: impl Into<String>) {
         self.script.lock().unwrap().asked.push(what.into());
     }
+
+    fn reported(&self) -> Result<Validity, Status> {
+        let script = self.script.lock().unwrap().report.clone();
+        script.unwrap_or_else(|| Err(Status::unavailable("not now")))
+    }
 }
 
 type Answer<T> = Result<Response<T>, Status>;
-type Records = Pin<Box<dyn tokio_stream::Stream<Item = Result<WatchLockResponse, Status>> + Send>>;
+type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+type Records = Stream<WatchLockResponse>;
+type ManyRecords = Stream<WatchLocksResponse>;
 
 fn record(lock: Option<LockSelector>) -> Option<LockRecord> {
     match lock?.lock? {
@@ -246,6 +261,7 @@ fn record(lock: Option<LockSelector>) -> Option<LockRecord> {
 impl LeaseService for Service {
     type HoldLeaseStream = ReceiverStream<Result<HoldLeaseResponse, Status>>;
     type WatchLockStream = Records;
+    type WatchLocksStream = ManyRecords;
 
     async fn hold_lease(
         &self,
@@ -285,7 +301,7 @@ impl LeaseService for Service {
         }
         let released =
             ReleaseResult { outcome: ReleaseOutcome::Released.into(), ..ReleaseResult::default() };
-        let result = Some(script.release.unwrap_or(released));
+        let result = Some(script.release.clone().unwrap_or(released));
         Ok(Response::new(ReleaseLeaseResponse { result }))
     }
 
@@ -298,7 +314,7 @@ impl LeaseService for Service {
         Ok(Response::new(ExtendLeaseResponse {
             resume_token: "resume-extended".to_owned(),
             validity: Some(validity(OURS, 1_090, 90)),
-            max_hold_ends_at: None,
+            ..ExtendLeaseResponse::default()
         }))
     }
 
@@ -306,12 +322,22 @@ impl LeaseService for Service {
         &self,
         request: Request<ReportProgressRequest>,
     ) -> Answer<ReportProgressResponse> {
-        let request = request.into_inner();
-        let (validity_only, generation) = (request.validity_only, request.generation);
-        self.note(format!("report validity_only={validity_only} of generation {generation}"));
-        let script = self.script.lock().unwrap().report.clone();
-        let validity = Some(script.unwrap_or_else(|| Err(Status::unavailable("not now")))?);
+        self.note(format!("report of generation {}", request.into_inner().generation));
+        let validity = Some(self.reported()?);
         Ok(Response::new(ReportProgressResponse { validity }))
+    }
+
+    async fn get_hold(&self, request: Request<GetHoldRequest>) -> Answer<GetHoldResponse> {
+        self.note(format!("get hold of generation {}", request.into_inner().generation));
+        let validity = Some(self.reported()?);
+        Ok(Response::new(GetHoldResponse { validity, ..GetHoldResponse::default() }))
+    }
+
+    async fn save_checkpoint(
+        &self,
+        _request: Request<SaveCheckpointRequest>,
+    ) -> Answer<SaveCheckpointResponse> {
+        Err(Status::unimplemented("not scripted"))
     }
 
     async fn get_lock(&self, request: Request<GetLockRequest>) -> Answer<GetLockResponse> {
@@ -335,6 +361,20 @@ impl LeaseService for Service {
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 
+    async fn watch_locks(&self, _request: Request<WatchLocksRequest>) -> Answer<ManyRecords> {
+        let script = self.script.lock().unwrap().listings.pop();
+        Ok(Response::new(Box::pin(tokio_stream::iter(script.unwrap_or_default()))))
+    }
+
+    async fn get_server_info(
+        &self,
+        _request: Request<GetServerInfoRequest>,
+    ) -> Answer<GetServerInfoResponse> {
+        let (version, features) = ("9.8.7".to_owned(), vec!["notice".to_owned()]);
+        let info = GetServerInfoResponse { version, features, ..GetServerInfoResponse::default() };
+        Ok(Response::new(info))
+    }
+
     async fn check_token(&self, request: Request<CheckTokenRequest>) -> Answer<CheckTokenResponse> {
         Ok(Response::new(CheckTokenResponse {
             status: TokenStatus::Stale.into(),
@@ -354,9 +394,7 @@ impl LeaseService for Service {
         &self,
         request: Request<ResolvePathRequest>,
     ) -> Answer<ResolvePathResponse> {
-        Ok(Response::new(ResolvePathResponse {
-            lock_path: request.into_inner().key.unwrap_or_default().function,
-            ..ResolvePathResponse::default()
-        }))
+        let lock_path = request.into_inner().key.unwrap_or_default().function;
+        Ok(Response::new(ResolvePathResponse { lock_path, ..ResolvePathResponse::default() }))
     }
 }

@@ -18,6 +18,7 @@ mod proto;
 mod transport;
 mod validity;
 mod watch;
+mod watch_locks;
 
 pub use boot_clock::BootInstant;
 pub use client::{Client, Outcome};
@@ -25,10 +26,12 @@ pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 pub use error::{Error, FieldViolation, Reason, Refusal};
 pub use hold::{HoldEvent, HoldGuard, Holding, Loss};
 pub use messages::{
-    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Code, Extended, Grant,
-    Health, LeaseSpec, ListLocks, LockKey, LockMode, LockPage, LockRecord, LockSelector, LockState,
-    LocksUnder, LossReason, ReleaseOutcome, ReleaseResult, ResolvedPath, TokenCheck, TokenStatus,
-    Validity, Waiting,
+    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Code, Deadline,
+    Extended, Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, LockKey, LockMode,
+    LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason, ReleaseOutcome,
+    ReleaseResult, ResolvedPath, ServerInfo, ServerLimits, TokenCheck, TokenStatus, Validity,
+    Waiting,
 };
 pub use transport::{Call, Interceptor, Tls};
 pub use watch::LockWatch;
+pub use watch_locks::{LocksEvent, LocksWatch, WatchLocks};

@@ -1,4 +1,4 @@
-//! What a client may believe (S21). Pure: readings of the clock are arguments.
+//! Until when a client may act (S21). Pure: readings of the clock are arguments.
 
 use std::time::Duration;
 
@@ -6,9 +6,12 @@ use crate::boot_clock::BootInstant;
 use crate::messages::duration;
 use crate::proto::{BootTime, Validity};
 
-/// Until when this client believes that it holds, and from which message.
+/// How much of a promised validity is worth a question: a tenth.
+const WORTH_ASKING: u32 = 10;
+
+/// The validity as this client counts it on its own clock, and from which message.
 #[derive(Debug)]
-pub(crate) struct Belief {
+pub(crate) struct LocalValidity {
     until: BootInstant,
     /// The moment from which `until` was counted: an older message than the newest one changes nothing.
     as_of: BootInstant,
@@ -16,6 +19,8 @@ pub(crate) struct Belief {
     told: Option<BootTime>,
     /// Whether the sidecar's boot clock is ours.
     same_kernel: bool,
+    /// When the sidecar last told of a validity that is noticeably longer, and cannot be counted before it is asked.
+    longer_heard: Option<BootInstant>,
 }
 
 /// A validity on our clock.
@@ -25,14 +30,15 @@ struct Reading {
     same_kernel: bool,
 }
 
-impl Belief {
-    /// Believes nothing yet.
-    pub(crate) const fn nothing() -> Self {
+impl LocalValidity {
+    /// None yet: it ended at boot.
+    pub(crate) const fn none() -> Self {
         Self {
             until: BootInstant::from_boot(Duration::ZERO),
             as_of: BootInstant::from_boot(Duration::ZERO),
             told: None,
             same_kernel: false,
+            longer_heard: None,
         }
     }
 
@@ -41,23 +47,21 @@ impl Belief {
         self.until
     }
 
-    /// When the newest message was made, or the request sent that it answers.
-    pub(crate) const fn as_of(&self) -> BootInstant {
-        self.as_of
-    }
-
     /// The latest validity told, in the sidecar's words.
     pub(crate) const fn told(&self) -> Option<&BootTime> {
         self.told.as_ref()
     }
 
-    /// Whether the sidecar must be asked from time to time, because its boot clock is not ours.
-    pub(crate) const fn must_ask(&self) -> bool {
-        !self.same_kernel
+    /// When the sidecar should be asked next for the validity: at once when it has told of one that cannot be counted
+    /// here, which it does at each renewal, and else when half of this one is over. `None` where its words are enough,
+    /// because its boot clock is ours.
+    pub(crate) fn next_question(&self) -> Option<BootInstant> {
+        let half = self.until.saturating_since(self.as_of) / 2;
+        (!self.same_kernel).then(|| self.longer_heard.unwrap_or(self.as_of + half))
     }
 
     /// Takes in a validity that was read at `now`, in an answer to a request sent at `sent` if there was one.
-    /// Whether the old belief still holds is for the caller to check before.
+    /// Whether the old one still counts is for the caller to check before.
     pub(crate) fn take_in(
         &mut self,
         validity: &Validity,
@@ -68,9 +72,16 @@ impl Belief {
         let Some(reading) = read(validity, sent, now, boot_id) else {
             // Said, though it cannot be counted here: the sidecar keeps to it.
             self.told = validity.valid_until.clone();
+            let valid_for = duration(validity.valid_for.as_ref());
+            if now + valid_for > self.until + valid_for / WORTH_ASKING {
+                self.longer_heard = Some(now);
+            }
             return;
         };
         if reading.as_of >= self.as_of {
+            // An answer to a question from before says nothing of what was told since.
+            let answered = |heard: &BootInstant| reading.same_kernel || reading.as_of >= *heard;
+            self.longer_heard = self.longer_heard.filter(|heard| !answered(heard));
             self.until = reading.until;
             self.as_of = reading.as_of;
             self.same_kernel = reading.same_kernel;
@@ -123,33 +134,55 @@ mod tests {
         }
     }
 
-    fn after(validity: &Validity, sent: Option<BootInstant>, now: BootInstant) -> Belief {
-        let mut belief = Belief::nothing();
-        belief.take_in(validity, sent, now, OURS);
-        belief
+    fn after(validity: &Validity, sent: Option<BootInstant>, now: BootInstant) -> LocalValidity {
+        let mut local = LocalValidity::none();
+        local.take_in(validity, sent, now, OURS);
+        local
     }
 
     #[test]
     fn s21_same_kernel_compares_clocks_however_late_the_message_is_read() {
-        let belief = after(&told(OURS, 158, 58), Some(at(99)), at(140));
-        assert_eq!(belief.until(), at(158));
-        assert!(!belief.must_ask());
+        let local = after(&told(OURS, 158, 58), Some(at(99)), at(140));
+        assert_eq!(local.until(), at(158));
+        assert_eq!(local.next_question(), None);
     }
 
     #[test]
     fn s21_elsewhere_the_span_counts_from_before_the_request() {
-        let belief = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(140));
-        assert_eq!(belief.until(), at(99 + 58));
-        assert!(belief.must_ask());
+        let local = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(140));
+        assert_eq!(local.until(), at(99 + 58));
+        assert_eq!(local.next_question(), Some(at(99 + 29)));
+    }
+
+    #[test]
+    fn s21_elsewhere_a_renewal_is_asked_about_at_once_and_once() {
+        let mut local = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(100));
+        // A question that crosses with the renewal may have been answered before it.
+        local.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
+        assert_eq!(local.next_question(), Some(at(120)));
+        local.take_in(&told("kernel-b", 9_158, 38), Some(at(119)), at(121), OURS);
+        assert_eq!(local.next_question(), Some(at(120)));
+        local.take_in(&told("kernel-b", 9_178, 56), Some(at(122)), at(123), OURS);
+        assert_eq!(local.until(), at(178));
+        assert_eq!(local.next_question(), Some(at(122 + 28)));
+    }
+
+    #[test]
+    fn s21_elsewhere_what_promises_hardly_more_is_not_asked_about() {
+        let mut local = after(&told("kernel-b", 9_158, 60), Some(at(100)), at(100));
+        local.take_in(&told("kernel-b", 9_164, 60), None, at(106), OURS);
+        assert_eq!(local.next_question(), Some(at(130)));
+        local.take_in(&told("kernel-b", 9_165, 60), None, at(107), OURS);
+        assert_eq!(local.next_question(), Some(at(107)));
     }
 
     #[test]
     fn s21_elsewhere_a_message_that_answers_nothing_extends_nothing() {
-        let mut belief = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(100));
-        belief.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
-        assert_eq!(belief.until(), at(157));
+        let mut local = after(&told("kernel-b", 9_158, 58), Some(at(99)), at(100));
+        local.take_in(&told("kernel-b", 9_178, 58), None, at(120), OURS);
+        assert_eq!(local.until(), at(157));
         assert_eq!(
-            duration(belief.told().unwrap().since_boot.as_ref()),
+            duration(local.told().unwrap().since_boot.as_ref()),
             Duration::from_secs(9_178),
             "a resume says what was told"
         );
@@ -157,37 +190,37 @@ mod tests {
 
     #[test]
     fn s21_an_unknown_boot_id_is_not_ours() {
-        let mut belief = Belief::nothing();
-        belief.take_in(&told("", 158, 58), Some(at(99)), at(100), "");
-        assert!(belief.must_ask());
+        let mut local = LocalValidity::none();
+        local.take_in(&told("", 158, 58), Some(at(99)), at(100), "");
+        assert!(local.next_question().is_some());
     }
 
     #[test]
     fn s21_a_shifted_clock_with_our_boot_id_is_found_out() {
         // Ours is behind the sidecar's: taken at its word, the hold would seem to last 1,000 s longer.
-        let belief = after(&told(OURS, 1_158, 58), Some(at(99)), at(100));
-        assert_eq!(belief.until(), at(157));
+        let local = after(&told(OURS, 1_158, 58), Some(at(99)), at(100));
+        assert_eq!(local.until(), at(157));
         // Ours is ahead.
-        let belief = after(&told(OURS, 158, 58), Some(at(1_099)), at(1_100));
-        assert_eq!(belief.until(), at(1_157));
+        let local = after(&told(OURS, 158, 58), Some(at(1_099)), at(1_100));
+        assert_eq!(local.until(), at(1_157));
     }
 
     #[test]
     fn an_older_answer_that_comes_later_changes_nothing() {
-        let mut belief = after(&told(OURS, 178, 58), None, at(121));
-        belief.take_in(&told(OURS, 158, 58), Some(at(99)), at(122), OURS);
-        assert_eq!(belief.until(), at(178));
+        let mut local = after(&told(OURS, 178, 58), None, at(121));
+        local.take_in(&told(OURS, 158, 58), Some(at(99)), at(122), OURS);
+        assert_eq!(local.until(), at(178));
     }
 
     #[test]
     fn a_newer_message_may_shorten() {
-        let mut belief = after(&told(OURS, 178, 58), None, at(121));
-        belief.take_in(&told(OURS, 140, 15), None, at(126), OURS);
-        assert_eq!(belief.until(), at(140));
+        let mut local = after(&told(OURS, 178, 58), None, at(121));
+        local.take_in(&told(OURS, 140, 15), None, at(126), OURS);
+        assert_eq!(local.until(), at(140));
     }
 
     #[test]
-    fn nonsense_ends_the_belief() {
+    fn nonsense_ends_the_validity() {
         let mut validity = told(OURS, 178, 58);
         validity.valid_for = Some(prost_types::Duration { seconds: -5, nanos: 0 });
         validity.valid_until = None;

@@ -1,143 +1,16 @@
 // Does what the shared scenarios say: a JSON command a line on standard input, a JSON event a line on standard output.
 
+import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-import {
-  BusyError,
-  Client,
-  Code,
-  EndpointError,
-  HoldLostError,
-  NotReleasedError,
-  RefusedError,
-  UnreachableError,
-  lossReasonName,
-} from "leasehold-client";
-import type { Hold, HoldEvent, HoldOptions, HoldRequest } from "leasehold-client";
+import { Checkpoint, CheckpointUnknownError, ErrorReason, HoldLostError, RefusedError } from "leasehold-client";
+import type { Client, Hold, HoldEvent, HoldOptions } from "leasehold-client";
 
 import { increment } from "../samples/increment.js";
 import { measure } from "./measure.js";
-
-interface Command {
-  readonly id: string;
-  readonly do: string;
-  readonly function?: string;
-  readonly scope?: string;
-  readonly wait_ms?: number | null;
-  readonly lease_ms?: number | null;
-  readonly max_hold_ms?: number | null;
-  readonly min_hold_ms?: number | null;
-  readonly progress_timeout_ms?: number | null;
-  readonly labels?: Record<string, string> | null;
-  readonly lease_id?: string;
-  readonly token?: number;
-  readonly reason?: string;
-  readonly now?: boolean;
-  readonly times?: number;
-  readonly file?: string;
-  /** `scope`: the hold is left by the end of an `await using` block. */
-  readonly form?: string;
-}
-
-/** What the commands on a hold, or on a watch, act upon. */
-interface Running {
-  readonly abort: AbortController;
-  hold?: Hold;
-  /** The abort comes from outside, when the lock is held. */
-  interrupted?: boolean;
-  /** Ends the block; with an error, by throwing it. */
-  leave?: (error?: Error) => void;
-}
-
-type Fields = Record<string, unknown>;
-
-const running = new Map<string, Running>();
-let connecting: Promise<Client> | undefined;
-
-function say(id: string, event: string, fields: Fields = {}): void {
-  process.stdout.write(`${JSON.stringify({ id, event, ...fields })}\n`);
-}
-
-async function connected(): Promise<Client> {
-  const options: { keepAliveMs?: number; releaseTimeoutMs?: number } = {};
-  const { LEASEHOLD_DRIVER_KEEP_ALIVE_MS: keepAlive, LEASEHOLD_DRIVER_RELEASE_TIMEOUT_MS: releaseTimeout } =
-    process.env;
-  if (keepAlive !== undefined) options.keepAliveMs = Number(keepAlive);
-  if (releaseTimeout !== undefined) options.releaseTimeoutMs = Number(releaseTimeout);
-  connecting ??= Client.connect(options);
-  try {
-    return await connecting;
-  } catch (error) {
-    connecting = undefined;
-    throw error;
-  }
-}
-
-function holdRequest(command: Command): HoldRequest {
-  const request: Record<string, unknown> = { ...lockName(command) };
-  const set = (name: keyof HoldRequest, value: unknown): void => {
-    if (value !== undefined && value !== null) request[name] = value;
-  };
-  set("waitMs", command.wait_ms === -1 ? Infinity : command.wait_ms);
-  set("leaseDurationMs", command.lease_ms);
-  set("maxHoldMs", command.max_hold_ms);
-  set("minHoldMs", command.min_hold_ms);
-  set("progressTimeoutMs", command.progress_timeout_ms);
-  set("labels", command.labels);
-  return request;
-}
-
-function lockName(command: Command): { function: string; scope: string } {
-  return { function: command.function ?? "", scope: command.scope ?? "" };
-}
-
-function sayGrant(id: string, grant: { fencingToken: number; leaseId: string; lockPath: string }): void {
-  say(id, "granted", { token: grant.fencingToken, lease_id: grant.leaseId, lock_path: grant.lockPath });
-}
-
-function sayEvent(id: string, event: HoldEvent): void {
-  switch (event.type) {
-    case "waiting":
-      say(id, "waiting", { place: event.position });
-      break;
-    case "atRisk":
-      say(id, "at_risk", { remaining_ms: Math.floor(event.remainingMs), cause: event.cause });
-      break;
-    case "recovered":
-    case "draining":
-    case "interrupted":
-    case "resumed":
-      say(id, event.type);
-      break;
-    // Said where the block begins and ends, or not at all.
-    case "granted":
-    case "renewed":
-    case "lost":
-  }
-}
-
-/** Says how a command failed. */
-function sayFailure(id: string, error: unknown, abort?: AbortController): void {
-  if (error instanceof BusyError) {
-    say(id, "busy", { holder: error.holder, token: error.record?.fencingToken ?? null });
-  } else if (error instanceof HoldLostError) {
-    say(id, "lost", { reason: lossReasonName(error.loss.reason), detail: error.loss.detail });
-  } else if (error instanceof NotReleasedError) {
-    say(id, "release_unconfirmed");
-  } else if (error instanceof RefusedError) {
-    const fields = error.violations.map(({ field }) => field);
-    const { reason = null, message } = error;
-    say(id, "error", { code: Code[error.code], reason, message, fields });
-  } else if (abort?.signal.aborted === true && error === abort.signal.reason) {
-    say(id, "aborted");
-  } else if (error instanceof Error && error.message === "boom") {
-    say(id, "failed", { error: error.message });
-  } else {
-    const code =
-      error instanceof UnreachableError ? "UNAVAILABLE" : error instanceof EndpointError ? "ENDPOINT" : "CLIENT";
-    say(id, "error", { code, reason: null, message: String(error), fields: [] });
-  }
-}
+import type { Command, Running } from "./talk.js";
+import { checkpointFields, connected, connectedBefore, holdRequest, lockName, nameOf, running } from "./talk.js";
+import { say, sayEvent, sayFailure, sayGrant } from "./talk.js";
 
 async function hold(command: Command): Promise<void> {
   const { id } = command;
@@ -157,7 +30,7 @@ async function hold(command: Command): Promise<void> {
         reject(signal.reason as Error);
       });
     });
-    sayGrant(id, held);
+    sayGrant(id, held, held.checkpoint);
     await Promise.race([told, aborted]);
   };
   const onEvent = (event: HoldEvent): void => {
@@ -168,7 +41,9 @@ async function hold(command: Command): Promise<void> {
     const options = { signal: entry.abort.signal, onEvent };
     if (command.form === "scope") await holdInScope(client, command, work, options);
     else await client.whileHolding(holdRequest(command), work, options);
-    say(id, "released");
+    // The same answer that the end of the block has got.
+    const result = await entry.hold?.release();
+    say(id, "released", result === undefined ? {} : checkpointFields(result));
   } catch (error) {
     if (entry.interrupted === true && error === entry.abort.signal.reason) say(id, "interrupted_outside");
     else sayFailure(id, error, entry.abort);
@@ -206,9 +81,66 @@ async function watch(command: Command): Promise<void> {
   }
 }
 
-/** An enum's value without the enum's own name. */
-function nameOf(prefix: string, value: string): string {
-  return value.startsWith(prefix) ? value.slice(prefix.length) : value;
+async function watchLocks({ id, prefix }: Command): Promise<void> {
+  const abort = new AbortController();
+  running.set(id, { abort });
+  try {
+    const options = prefix === undefined ? {} : { prefix };
+    for await (const event of (await connected()).watchLocks({ ...options, signal: abort.signal })) {
+      if (event.type === "changed") {
+        const { lockPath: path, state } = event.record;
+        say(id, "lock_changed", { path, state: nameOf("LOCK_STATE_", state) });
+      } else if (event.type === "gone") say(id, "lock_gone", { path: event.lockPath });
+      else say(id, "listed", { locks: event.locks });
+    }
+  } catch (error) {
+    sayFailure(id, error, abort);
+  }
+}
+
+/** Leads until it is told to stop. */
+async function lead(command: Command): Promise<void> {
+  const { id } = command;
+  const abort = new AbortController();
+  running.set(id, { abort });
+  try {
+    const client = await connected();
+    const terms = client.lead(lockName(command), {
+      signal: abort.signal,
+      onEvent: (event) => {
+        sayEvent(id, event);
+      },
+    });
+    for await (const { fencingToken, signal } of terms) {
+      say(id, "leading", { token: fencingToken });
+      await aborted(AbortSignal.any([signal, abort.signal]));
+      if (abort.signal.aborted) break;
+      say(id, "term_ended");
+    }
+  } catch (error) {
+    if (error !== abort.signal.reason) {
+      sayFailure(id, error, abort);
+      return;
+    }
+  }
+  say(id, "stopped_leading");
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, "abort");
+}
+
+/** Saves the checkpoint of a hold, and says the outcome. */
+async function save(id: string, value: string): Promise<void> {
+  try {
+    say(id, "saved", { version: await holdOf(id).hold.save(value) });
+  } catch (error) {
+    let reason: string | undefined;
+    if (error instanceof HoldLostError) reason = ErrorReason.HOLD_LOST;
+    else if (error instanceof RefusedError || error instanceof CheckpointUnknownError) reason = error.reason;
+    if (reason === undefined) throw error;
+    say(id, "save_failed", { reason });
+  }
 }
 
 function holdOf(id: string): { hold: Hold; leave: (error?: Error) => void } {
@@ -229,8 +161,31 @@ async function quick(client: Client, { function: name = "", times = 1 }: Command
 const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
   hold,
   watch,
-  release: ({ id }) => {
-    holdOf(id).leave();
+  release: async ({ id, checkpoint }) => {
+    const { hold: held, leave } = holdOf(id);
+    // What this throws, the end of the block throws, too.
+    if (checkpoint !== undefined) await held.release({ checkpoint }).catch(() => undefined);
+    leave();
+  },
+  save: async ({ id, value = "" }) => {
+    await save(id, value);
+  },
+  info: async ({ id }) => {
+    const { state, fencingToken } = await holdOf(id).hold.info();
+    say(id, "info", { state: nameOf("HOLD_STATE_", state), token: fencingToken });
+  },
+  lead: async (command) => {
+    await lead(command);
+  },
+  stop_leading: ({ id }) => {
+    running.get(id)?.abort.abort();
+  },
+  watch_locks: async (command) => {
+    await watchLocks(command);
+  },
+  server_info: async ({ id }) => {
+    const { version, features } = await (await connected()).serverInfo();
+    say(id, "server_info", { version, features: [...features] });
   },
   fail: ({ id }) => {
     holdOf(id).leave(new Error("boom"));
@@ -254,7 +209,8 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
     say(id, "validity", { valid: held.isValid(), remaining_ms: Math.floor(remaining) });
   },
   acquire: async (command) => {
-    sayGrant(command.id, await (await connected()).acquire(holdRequest(command)));
+    const grant = await (await connected()).acquire(holdRequest(command));
+    sayGrant(command.id, grant, Checkpoint.from(grant.checkpoint));
   },
   release_lease: async ({ id, lease_id: leaseId = "" }) => {
     const { outcome } = await (await connected()).release(leaseId);
@@ -321,7 +277,7 @@ async function readCommands(): Promise<boolean> {
 }
 
 if (!(await readCommands())) {
-  const client = await connecting?.catch(() => undefined);
+  const client = await connectedBefore();
   client?.close();
   process.stdout.write("", () => process.exit(0));
 }

@@ -5,25 +5,38 @@ import type {
   CheckTokenResponse,
   ResolvePathResponse,
 } from "../gen/leasehold/v1/lease_service.js";
-import { BreakMode, LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
-import type { BreakOutcome, ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
+import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
+import type {
+  BreakOutcome,
+  GetHoldResponse,
+  ListLocksRequest,
+  SaveCheckpointResponse,
+} from "../gen/leasehold/v1/lease_service.js";
 import type { Grant, LeaseSpec, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
-import type { LockRecord } from "../gen/leasehold/v1/lock.js";
+import type { LockRecord, LockState } from "../gen/leasehold/v1/lock.js";
+import { BreakMode } from "../gen/leasehold/v1/lock.js";
 import type { Clock } from "./boot-clock.js";
 import { machineClock } from "./boot-clock.js";
+import { checkpointBytes } from "./checkpoint.js";
 import { duration, milliseconds } from "./duration.js";
 import { Connections } from "./connections.js";
 import type { ConnectOptions } from "./endpoint.js";
 import { dialer } from "./endpoint.js";
 import { BusyError, HoldLostError, ProtocolError, RefusedError } from "./errors.js";
-import type { Hold } from "./hold/hold.js";
+import type { Hold, ReleaseOptions } from "./hold/hold.js";
 import type { HoldOptions } from "./hold/open.js";
 import { openHold } from "./hold/open.js";
+import { lead } from "./lead.js";
+import { ErrorReason } from "./reason.js";
+import type { ServerInfo } from "./server-info.js";
+import { serverInfo } from "./server-info.js";
 import type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";
 import { leaseSpec, lockKey, lockSelector } from "./request.js";
 import type { Limits } from "./rpc.js";
-import { CALL_TIMEOUT_MS, LIMITS, Rpc } from "./rpc.js";
-import { watchLock } from "./watch.js";
+import { CALL_TIMEOUT_MS, LIMITS, Rpc, idOf } from "./rpc.js";
+import { notUnderstood } from "./understood.js";
+import type { LocksEvent } from "./watch.js";
+import { watchLock, watchLocks } from "./watch.js";
 
 /** The longest wait that any sidecar allows; an operator may set a shorter one. */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1_000;
@@ -36,14 +49,26 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Which locks to list. */
-export interface ListOptions extends CallOptions {
+/** What to tell of a lock. */
+export interface GetLockOptions extends CallOptions {
+  /** Whether the record is to have the checkpoint's value: see {@link Checkpoint.from}. Default: false. */
+  readonly withCheckpoint?: boolean;
+}
+
+/** Which locks are meant. */
+export interface LocksOptions extends CallOptions {
   /** Those under this host id. Default: the sidecar's. Not with `prefix`. */
   readonly hostId?: string;
   /** Those whose lock path begins with this text, the container and a slash first. */
   readonly prefix?: string;
-  /** Only those that are held or being broken. Default: all. */
-  readonly heldOnly?: boolean;
+  /** Only those whose record has all of these labels. Default: all. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** Which locks to list. */
+export interface ListOptions extends LocksOptions {
+  /** Only those in one of these states. Default: all. */
+  readonly states?: readonly LockState[];
   /** How many records a page has at most: 1 to 250. Default: 100. */
   readonly pageSize?: number;
 }
@@ -65,6 +90,9 @@ export interface BreakResult {
   /** What is known of the lock after the break. */
   readonly record: LockRecord | undefined;
 }
+
+/** Which lock to lead by. */
+export type LeadRequest = Omit<HoldRequest, "waitMs">;
 
 /** Runs under a lock: `signal` aborts when the hold is lost. */
 export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
@@ -106,14 +134,13 @@ export class Client implements AsyncDisposable {
    * Takes the lock and keeps it until the hold is released: `await using hold = await client.hold(…)`.
    *
    * @throws BusyError when the lock was not acquired within `waitMs`; it says who has it.
-   * @throws RefusedError when the sidecar refuses, or the connection breaks.
+   * @throws RefusedError when the sidecar refuses, or the connection breaks; with reason `UNSUPPORTED` when it is older
+   *   than the request (S37).
    * @throws HoldLostError when the grant was over before it could be used.
    */
   async hold(request: HoldRequest, options: HoldOptions = {}): Promise<Hold> {
-    const { waitMs = 0 } = request;
-    const spec = (wait: number): LeaseSpec => leaseSpec(request, wait);
-    const open = (wait: number): Promise<Hold> => openHold(this.#rpc, this.#holds, spec, wait, options);
-    return waitMs === Infinity ? await withoutEnd(open) : await open(waitMs);
+    const spec = (waitMs: number): LeaseSpec => leaseSpec(request, waitMs);
+    return await openHold(this.#rpc, this.#holds, spec, request.waitMs ?? 0, options);
   }
 
   /**
@@ -144,6 +171,42 @@ export class Client implements AsyncDisposable {
   }
 
   /**
+   * Leads: `for await (const term of client.lead(…))`. Each term is a hold of the lock, for which this waits as long as it
+   * takes; it ends with the loop's body, which releases the lock, and the next term begins. So the body should go on until
+   * `term.signal` aborts, and end without an error then: an error that it throws ends the leading, as `break` does. Both
+   * release the lock. `options.signal` ends the waiting between terms, not a term.
+   *
+   * Between terms there is a pause of 0.1 to 1 s, and of up to 10 s while the sidecar or its store cannot be reached.
+   *
+   * @throws RefusedError when the sidecar refuses for good, or this client was closed; what {@link Hold.release} throws
+   *   where the loop is left.
+   */
+  async *lead(request: LeadRequest, options: HoldOptions = {}): AsyncGenerator<Hold, void, undefined> {
+    const open = (): Promise<Hold> => this.hold({ ...request, waitMs: Infinity }, options);
+    yield* lead({ open, isClosed: () => this.#rpc.isClosed, signal: options.signal });
+  }
+
+  /**
+   * Runs `work` for as long as this leads, and again in each new term: when a term is lost, its signal aborts, and what
+   * `work` gives or throws then is dropped. When `work` ends in a term that was not lost, this gives its result, or throws
+   * its error. `options.signal` ends the waiting, and aborts the work's signal.
+   *
+   * @throws as {@link Client.lead}; and what `work` throws.
+   */
+  async whileLeading<T>(request: LeadRequest, work: HeldWork<T>, options: HoldOptions = {}): Promise<T> {
+    for await (const term of this.lead(request, options)) {
+      const signal = options.signal === undefined ? term.signal : AbortSignal.any([term.signal, options.signal]);
+      try {
+        const result = await work(signal, term);
+        if (term.loss === undefined) return result;
+      } catch (error) {
+        if (term.loss === undefined) throw error;
+      }
+    }
+    throw new ProtocolError("the terms ended by themselves");
+  }
+
+  /**
    * Takes the lock by a unary call: the sidecar renews it until {@link Client.release}, `maxHoldMs` or shutdown,
    * whether or not this process lives. Prefer {@link Client.hold}.
    *
@@ -151,12 +214,15 @@ export class Client implements AsyncDisposable {
    */
   async acquire(request: AcquireRequest, { signal }: CallOptions = {}): Promise<Grant> {
     const acquire = async (waitMs: number): Promise<Grant> => {
-      const message = { spec: leaseSpec(request, waitMs) };
+      const spec = leaseSpec(request, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
-      const { outcome } = await this.#rpc.unary(LeaseServiceService.acquireLease, message, options);
-      if (outcome?.$case === "granted") return outcome.value;
-      if (outcome?.$case === "busy") throw new BusyError(outcome.value);
-      throw new ProtocolError("an acquire was answered without an outcome");
+      const { outcome } = await this.#rpc.unary(LeaseServiceService.acquireLease, { spec }, options);
+      if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
+      const refusal = notUnderstood(spec, outcome.value.understood);
+      if (outcome.$case === "busy") throw refusal ?? new BusyError(outcome.value);
+      if (refusal === undefined) return outcome.value;
+      await this.#rpc.release(idOf(outcome.value)).catch(() => undefined);
+      throw refusal;
     };
     const { waitMs = 0 } = request;
     return waitMs === Infinity ? await withoutEnd(acquire) : await acquire(waitMs);
@@ -164,12 +230,22 @@ export class Client implements AsyncDisposable {
 
   /**
    * Releases a lock. Stop acting on it before calling this; may be repeated. The outcome `ALREADY_LOST` says that
-   * somebody else may have had the lock before.
+   * somebody else may have had the lock before. A `checkpoint` is saved first; see `checkpointOutcome` of the result.
    *
    * @throws RefusedError with reason `UNKNOWN_LEASE` if the sidecar knows no such hold.
    */
-  async release(leaseId: string): Promise<ReleaseResult> {
-    return await this.#rpc.release({ leaseId, generation: 0 });
+  async release(leaseId: string, { checkpoint }: ReleaseOptions = {}): Promise<ReleaseResult> {
+    const bytes = checkpoint === undefined ? undefined : checkpointBytes("checkpoint", checkpoint);
+    return await this.#rpc.release({ leaseId, generation: 0 }, bytes);
+  }
+
+  /**
+   * Replaces the checkpoint of a lock that {@link Client.acquire} has acquired. Prefer {@link Hold.save}.
+   *
+   * @throws RefusedError with reason `HOLD_LOST` if the hold is over, `CHECKPOINT_UNKNOWN` if that is not known (S27).
+   */
+  async saveCheckpoint(leaseId: string, value: Uint8Array | string): Promise<SaveCheckpointResponse> {
+    return await this.#rpc.saveCheckpoint({ leaseId, generation: 0 }, checkpointBytes("value", value));
   }
 
   /**
@@ -183,17 +259,26 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Reports progress of the holder, or with `validityOnly` just asks until when it may act.
+   * Reports progress of the holder, and returns until when it may act.
    *
-   * @throws RefusedError with reason `HOLD_LOST` if the hold is over.
+   * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over.
    */
-  async reportProgress(leaseId: string, { validityOnly = false } = {}): Promise<Validity> {
-    return await this.#rpc.reportProgress({ leaseId, generation: 0 }, validityOnly);
+  async reportProgress(leaseId: string): Promise<Validity> {
+    return await this.#rpc.reportProgress({ leaseId, generation: 0 });
   }
 
-  /** The record of one lock. */
-  async getLock(lock: LockReference, options: CallOptions = {}): Promise<LockRecord> {
-    const request = { lock: lockSelector(lock) };
+  /**
+   * The validity, the limits and the state of a hold; changes nothing.
+   *
+   * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over.
+   */
+  async getHold(leaseId: string): Promise<GetHoldResponse> {
+    return await this.#rpc.getHold({ leaseId, generation: 0 });
+  }
+
+  /** The record of one lock. `withCheckpoint` reads the lock's checkpoint from the store, too. */
+  async getLock(lock: LockReference, options: GetLockOptions = {}): Promise<LockRecord> {
+    const request = { lock: lockSelector(lock), withCheckpoint: options.withCheckpoint ?? false };
     const { record } = await this.#rpc.unary(LeaseServiceService.getLock, request, options);
     if (record === undefined) throw new ProtocolError("a lock was told without its record");
     return record;
@@ -201,13 +286,10 @@ export class Client implements AsyncDisposable {
 
   /** The records of locks in the order of their paths, page after page. */
   async *listLocks(options: ListOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
-    const { hostId, prefix, heldOnly = false, pageSize = 0, signal } = options;
-    let under: ListLocksRequest["under"];
-    if (hostId !== undefined) under = { $case: "hostId", value: hostId };
-    if (prefix !== undefined) under = { $case: "prefix", value: prefix };
+    const { states = [], labels = {}, pageSize = 0, signal } = options;
     let pageToken = "";
     do {
-      const request = { under, heldOnly, pageSize, pageToken };
+      const request = { under: under(options), states: [...states], labels, pageSize, pageToken };
       const page = await this.#rpc.unary(LeaseServiceService.listLocks, request, { signal });
       yield* page.records;
       pageToken = page.nextPageToken;
@@ -223,6 +305,23 @@ export class Client implements AsyncDisposable {
    */
   async *watchLock(lock: LockReference, { signal }: CallOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
     yield* watchLock(this.#rpc, lockSelector(lock), signal);
+  }
+
+  /**
+   * All locks under a host id or a prefix: their records, then each change, until the loop over it ends or `signal`
+   * aborts. For people and dashboards; it excludes nobody. Opened again by itself when the connection breaks or goes
+   * silent, and then tells what is different, and what is gone.
+   *
+   * @throws RefusedError when the store cannot be read, or no sidecar has answered for 90 s: watch again.
+   */
+  async *watchLocks(options: LocksOptions = {}): AsyncGenerator<LocksEvent, void, undefined> {
+    const request = { under: under(options), labels: { ...options.labels } };
+    yield* watchLocks(this.#rpc, request, options.signal);
+  }
+
+  /** What the sidecar is: its version, its limits and what it can do. */
+  async serverInfo(options: CallOptions = {}): Promise<ServerInfo> {
+    return serverInfo(await this.#rpc.unary(LeaseServiceService.getServerInfo, {}, options));
   }
 
   /** Compares a fencing token with the newest of its lock. */
@@ -263,12 +362,18 @@ export class Client implements AsyncDisposable {
   }
 }
 
+/** Which locks are meant, for the wire. */
+function under({ hostId, prefix }: LocksOptions): ListLocksRequest["under"] {
+  if (prefix !== undefined) return { $case: "prefix", value: prefix };
+  return hostId === undefined ? undefined : { $case: "hostId", value: hostId };
+}
+
 /** Puts what a release threw beside what the work threw, which goes first. */
 function attach(suppressed: unknown, to: unknown): void {
   if (to instanceof Error && Object.isExtensible(to)) Object.assign(to, { suppressed });
 }
 
-/** Asks again as long as the lock is busy, waiting each time as long as the sidecar allows. */
+/** Asks again as long as the lock is busy: a unary call waits no longer than the sidecar allows. */
 async function withoutEnd<T>(ask: (waitMs: number) => Promise<T>): Promise<T> {
   for (let waitMs = LONGEST_WAIT_MS; ;) {
     try {
@@ -281,6 +386,6 @@ async function withoutEnd<T>(ask: (waitMs: number) => Promise<T>): Promise<T> {
 }
 
 function isWaitTooLong(error: unknown): boolean {
-  if (!(error instanceof RefusedError) || error.reason !== "INVALID_FIELD") return false;
+  if (!(error instanceof RefusedError) || error.reason !== ErrorReason.INVALID_FIELD) return false;
   return error.violations.length > 0 && error.violations.every(({ field }) => field === "spec.wait");
 }

@@ -2,11 +2,12 @@
 
 import type { status } from "@grpc/grpc-js";
 
-import type { Busy, BusyReason } from "../gen/leasehold/v1/hold.js";
+import type { Busy, BusyReason, ReleaseResult } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord } from "../gen/leasehold/v1/lock.js";
 import { milliseconds } from "./duration.js";
 import type { Loss } from "./loss.js";
 import { lossReasonName } from "./loss.js";
+import type { ErrorReason } from "./reason.js";
 
 /** What all errors of this client have in common. */
 export abstract class LeaseholdError extends Error {
@@ -57,6 +58,8 @@ export class BusyError extends LeaseholdError {
   readonly record: LockRecord | undefined;
   /** When to ask again. */
   readonly retryAfterMs: number;
+  /** How many of the lock's permits were found held, as far as the sidecar knows. */
+  readonly heldPermits: number;
 
   constructor(busy: Busy) {
     const { holder, lockPath } = { holder: "", lockPath: "", ...busy.record };
@@ -67,6 +70,7 @@ export class BusyError extends LeaseholdError {
     this.reason = busy.reason;
     this.record = busy.record;
     this.retryAfterMs = milliseconds(busy.retryAfter);
+    this.heldPermits = busy.heldPermits;
   }
 
   /** Who has the lock, or had it last (see `record.holderIsLastRecorded`); empty if unknown. */
@@ -77,13 +81,17 @@ export class BusyError extends LeaseholdError {
 
 /** The hold was lost: stop. The reason of the signal that a hold aborts. */
 export class HoldLostError extends LeaseholdError {
+  /** The answer to the release that found the loss, which says what became of a checkpoint; `undefined` otherwise. */
+  readonly released: ReleaseResult | undefined;
+
   constructor(
     /** Why. */
     readonly loss: Loss,
-    options?: ErrorOptions,
+    options?: ErrorOptions & { readonly released?: ReleaseResult },
   ) {
     const name = lossReasonName(loss.reason);
     super(`the hold was lost: ${name}${loss.detail === "" ? "" : `: ${loss.detail}`}`, options);
+    this.released = options?.released;
   }
 }
 
@@ -131,21 +139,21 @@ export interface Refusal {
   /** The gRPC code. */
   readonly code: status;
   /** The reason; `undefined` if the error did not come from a sidecar, as when a connection breaks. */
-  readonly reason: Reason | undefined;
+  readonly reason: ErrorReason | undefined;
   /** What to show to people. */
   readonly details: string;
   /** The fields that were wrong, with `INVALID_FIELD`. */
   readonly violations: readonly FieldViolation[];
   /** When to try again, if that was said. */
   readonly retryAfterMs: number | undefined;
-  /** Why the hold is over, with `HOLD_LOST`: `EXPIRED` and so on, or `RELEASED`. */
+  /** Why the hold is over, with `HOLD_LOST`: `EXPIRED` and so on. */
   readonly lossReason: string | undefined;
 }
 
 /** The sidecar answered with an error, or the connection broke. Decide by `code` and `reason`, never by the message. */
 export class RefusedError extends LeaseholdError implements Refusal {
   readonly code: status;
-  readonly reason: Reason | undefined;
+  readonly reason: ErrorReason | undefined;
   readonly details: string;
   readonly violations: readonly FieldViolation[];
   readonly retryAfterMs: number | undefined;
@@ -163,52 +171,3 @@ export class RefusedError extends LeaseholdError implements Refusal {
     this.lossReason = refusal.lossReason;
   }
 }
-
-/** Why the sidecar refuses: stable names, listed at LeaseService in the proto. */
-export const REASONS = [
-  /** A field is missing or out of its range: see {@link RefusedError.violations}. */
-  "INVALID_FIELD",
-  /** No hold of this sidecar has this lease id, or it was forgotten. */
-  "UNKNOWN_LEASE",
-  /** The lock to be broken does not exist in the store. */
-  "UNKNOWN_LOCK",
-  /** The hold is over: see {@link RefusedError.lossReason}. */
-  "HOLD_LOST",
-  /** The operator has not enabled breaking. */
-  "BREAK_NOT_ENABLED",
-  /** The container does not exist and the sidecar may not make it. */
-  "CONTAINER_MISSING",
-  /** No rule of the operator allows this caller to do this with this lock. */
-  "ACCESS_DENIED",
-  /** The operator forbids host id and host type in requests. */
-  "OVERRIDE_FORBIDDEN",
-  /** The store refuses the sidecar's credentials. */
-  "STORE_DENIED",
-  /** The bearer token is missing or wrong. */
-  "UNAUTHENTICATED",
-  /** The user of this process is not among those whom the socket lets in. */
-  "USER_NOT_ALLOWED",
-  /** The store could not be reached in time. */
-  "STORE_UNAVAILABLE",
-  /** The store asks for patience. */
-  "STORE_THROTTLED",
-  /** The sidecar is going away. */
-  "SHUTTING_DOWN",
-  /** The store is damaged, full or misconfigured. */
-  "STORE_FAILED",
-  /** The store fell back to an older copy of the lock. */
-  "TOKEN_NOT_GROWING",
-  /** The lock's stored fencing token is there and cannot be read. */
-  "TOKEN_UNREADABLE",
-  /** The sidecar has as many holds as it may. */
-  "TOO_MANY_HOLDS",
-  /** The sidecar has as many waiters as it may. */
-  "TOO_MANY_WAITERS",
-  /** Another stream has resumed the hold. */
-  "SUPERSEDED",
-  /** This client did not read its events in time; the hold may be resumed. */
-  "STREAM_BEHIND",
-] as const;
-
-/** A reason of {@link REASONS}, or one that this version of the client does not know. */
-export type Reason = (typeof REASONS)[number] | (string & Record<never, never>);

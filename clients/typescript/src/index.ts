@@ -6,11 +6,21 @@
  */
 
 export { status as Code } from "@grpc/grpc-js";
-export type { BreakOptions, BreakResult, CallOptions, HeldWork, ListOptions } from "./client.js";
+export type {
+  BreakOptions,
+  BreakResult,
+  CallOptions,
+  GetLockOptions,
+  HeldWork,
+  LeadRequest,
+  ListOptions,
+  LocksOptions,
+} from "./client.js";
+export { CHECKPOINT_BYTES_MAX, Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
 export { Client } from "./client.js";
 export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./endpoint.js";
 export { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "./endpoint.js";
-export type { FieldViolation, Reason, Refusal } from "./errors.js";
+export type { FieldViolation, Refusal } from "./errors.js";
 export {
   BusyError,
   EndpointError,
@@ -19,17 +29,33 @@ export {
   NotReleasedError,
   PlatformError,
   ProtocolError,
-  REASONS,
   RefusedError,
   UnreachableError,
   lossIn,
 } from "./errors.js";
 export type { HoldEvent, HoldListener } from "./hold/event.js";
-export type { Hold } from "./hold/hold.js";
+export type { Hold, ReleaseOptions } from "./hold/hold.js";
 export type { HoldOptions } from "./hold/open.js";
+export type { HoldInfo } from "./hold/info.js";
 export type { Loss } from "./loss.js";
 export { lossReasonName } from "./loss.js";
+export { Notice } from "./notice.js";
 export type { CheckTokenResponse, ExtendLeaseResponse, ResolvePathResponse } from "./proto.js";
+export type { GetHoldResponse, SaveCheckpointResponse } from "./proto.js";
 export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Validity } from "./proto.js";
-export { BreakOutcome, BusyReason, LockMode, LockState, LossReason, ReleaseOutcome, TokenStatus } from "./proto.js";
-export type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";
+export {
+  BreakMode,
+  BreakOutcome,
+  BusyReason,
+  CheckpointOutcome,
+  HoldState,
+  LockMode,
+  LockState,
+  LossReason,
+  ReleaseOutcome,
+  TokenStatus,
+} from "./proto.js";
+export { ErrorReason } from "./reason.js";
+export type { ServerInfo, ServerLimits } from "./server-info.js";
+export type { LocksEvent } from "./watch.js";
+export type { AcquireRequest, HoldRequest, LockName, LockNameAndPermit, LockReference } from "./request.js";

@@ -1,8 +1,11 @@
 // Until when a client may act (S21). Pure: readings of the clock are arguments.
 
-import type { BootTime, Validity } from "../gen/leasehold/v1/hold.js";
+import type { BootTime, Deadline, Validity } from "../gen/leasehold/v1/hold.js";
 import type { BootReading } from "./boot-clock.js";
 import { milliseconds } from "./duration.js";
+
+/** How much of a promised validity is worth a question: a tenth. */
+const WORTH_ASKING = 10;
 
 /** A validity on our clock. */
 interface Known {
@@ -15,6 +18,8 @@ interface Known {
 export class KnownValidity {
   #known: Known = { until: 0, asOf: 0, sameKernel: false };
   #told: BootTime | undefined;
+  /** When the sidecar last told of a validity that is noticeably longer, and cannot be counted before it is asked. */
+  #longerHeard: number | undefined;
 
   /** The end of validity. Past it the hold is lost. */
   get until(): number {
@@ -27,12 +32,13 @@ export class KnownValidity {
   }
 
   /**
-   * When the sidecar should be asked next for the validity: when a third of it is over. `undefined` where its words
-   * are enough, because its boot clock is ours.
+   * When the sidecar should be asked next for the validity: at once when it has told of one that cannot be counted
+   * here, which it does at each renewal, and else when half of this one is over. `undefined` where its words are enough,
+   * because its boot clock is ours.
    */
   get nextQuestion(): number | undefined {
     const { until, asOf, sameKernel } = this.#known;
-    return sameKernel ? undefined : asOf + Math.max(until - asOf, 0) / 3;
+    return sameKernel ? undefined : (this.#longerHeard ?? asOf + Math.max(until - asOf, 0) / 2);
   }
 
   /**
@@ -44,14 +50,31 @@ export class KnownValidity {
     if (known === undefined) {
       // Said, though it cannot be counted here: the sidecar keeps to it.
       this.#told = validity.validUntil;
+      const validFor = milliseconds(validity.validFor);
+      if (now.earliest + validFor > this.#known.until + validFor / WORTH_ASKING) this.#longerHeard = now.earliest;
       return;
     }
     // An older message than the newest one changes nothing.
     if (known.asOf >= this.#known.asOf) {
       this.#known = known;
+      // An answer to a question from before says nothing of what was told since.
+      if (known.sameKernel || known.asOf >= (this.#longerHeard ?? 0)) this.#longerHeard = undefined;
       this.#told = validity.validUntil;
     }
   }
+}
+
+/**
+ * A deadline on our clock, read at `now` in an answer to a request sent at `sent` if there was one; `undefined` if
+ * nothing can be counted from it.
+ */
+export function momentOf(
+  deadline: Deadline,
+  sent: BootReading | undefined,
+  now: BootReading,
+  bootId: string,
+): number | undefined {
+  return understand({ validUntil: deadline.at, validFor: deadline.after }, sent, now, bootId)?.until;
 }
 
 /** What `validity` means on our clock; `undefined` if nothing can be counted from it. */

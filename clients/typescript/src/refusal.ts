@@ -4,11 +4,13 @@ import type { ServiceError } from "@grpc/grpc-js";
 import { status } from "@grpc/grpc-js";
 
 import { BadRequest, ErrorInfo, RetryInfo, Status } from "../gen/google/rpc/error.js";
+import { LossReason } from "../gen/leasehold/v1/hold.js";
 import { milliseconds } from "./duration.js";
 import type { Refusal } from "./errors.js";
 import { RefusedError } from "./errors.js";
 import type { Loss } from "./loss.js";
 import { lossReasonNamed } from "./loss.js";
+import { ErrorReason } from "./reason.js";
 
 /** The domain of the reasons in google.rpc.ErrorInfo. */
 const DOMAIN = "leasehold.dev";
@@ -22,16 +24,16 @@ export function refused(error: ServiceError): RefusedError {
 /** Whether the connection broke, or the sidecar is being replaced: another may answer the same call. */
 export function isBreak(error: unknown): error is RefusedError {
   if (!(error instanceof RefusedError)) return false;
-  return error.reason === undefined ? BREAKS.has(error.code) : error.reason === "SHUTTING_DOWN";
+  return error.reason === undefined ? BREAKS.has(error.code) : error.reason === ErrorReason.SHUTTING_DOWN;
 }
 
 /** Codes of a stream that something between the client and the sidecar has ended. */
 const BREAKS: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
 
 /** An error that this client found out by itself. */
-export function ownRefusal(code: status, details: string): RefusedError {
-  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined };
-  return new RefusedError({ ...nothing, code, details, violations: [] });
+export function ownRefusal(code: status, details: string, more: Partial<Refusal> = {}): RefusedError {
+  const nothing = { reason: undefined, retryAfterMs: undefined, lossReason: undefined, violations: [] };
+  return new RefusedError({ ...nothing, ...more, code, details });
 }
 
 function readRefusal(error: ServiceError): Refusal {
@@ -75,8 +77,10 @@ function readable<T>(decode: () => T): T | undefined {
   }
 }
 
-/** The loss that an error tells of, if it does. */
+/** The loss that an error tells of, if it does. A hold that somebody else has released is lost to its holder. */
 export function toldLost(error: unknown): Loss | undefined {
-  if (!(error instanceof RefusedError) || error.reason !== "HOLD_LOST") return undefined;
+  if (!(error instanceof RefusedError)) return undefined;
+  if (error.reason === ErrorReason.HOLD_RELEASED) return { reason: LossReason.UNSPECIFIED, detail: error.details };
+  if (error.reason !== ErrorReason.HOLD_LOST) return undefined;
   return { reason: lossReasonNamed(error.lossReason), detail: error.details };
 }

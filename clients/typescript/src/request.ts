@@ -5,6 +5,8 @@ import type { LockSelector } from "../gen/leasehold/v1/lock.js";
 import { LockKey, LockMode } from "../gen/leasehold/v1/lock.js";
 import { optionalDuration } from "./duration.js";
 
+const MOST_UINT32 = 0xffff_ffff;
+
 /** The name of a lock. With the host id it gives the lock path; equal lock paths exclude each other. */
 export interface LockName {
   /** What the lock is for: a job, a function, a resource. At most 1,024 bytes. May be empty, if `scope` is not. */
@@ -19,14 +21,23 @@ export interface LockName {
   readonly hostType?: string;
 }
 
+/** Which permit of a lock is meant, where its holders ask for several. */
+export interface LockNameAndPermit extends LockName {
+  /** 0 to 31; 0 is the lock's own path. Default: 0. */
+  readonly permit?: number;
+}
+
 /** Which lock is meant: by its name, or by its path as it stands in a grant or a record. */
-export type LockReference = LockName | { readonly lockPath: string };
+export type LockReference = LockNameAndPermit | { readonly lockPath: string };
 
 /** Asks for a hold. Durations are milliseconds. */
 export interface HoldRequest extends LockName {
   /** The duration of the lease in the store: whole seconds, 15,000 to 60,000. Default: the sidecar's, 60,000. */
   readonly leaseDurationMs?: number;
-  /** How long to wait while the lock is busy: 0 to 24 h, or `Infinity` for without end. Default: 0, one try. */
+  /**
+   * How long to wait while the lock is busy: 0 to 24 h, or `Infinity` for ever, also across restarts of the sidecar.
+   * Default: 0, one try.
+   */
   readonly waitMs?: number;
   /** How long the hold may last in all, more than 0. Default: no such bound; by a unary call 10 min. */
   readonly maxHoldMs?: number;
@@ -38,6 +49,11 @@ export interface HoldRequest extends LockName {
   readonly autoRenew?: boolean;
   /** Who is asking, for people to read: at most 256 bytes. Default: the name of the sidecar's pod or host. */
   readonly holder?: string;
+  /**
+   * How many callers may hold the lock at the same time: 1 to 32. Each gets a permit, which is a lock of its own, with a
+   * path, a fencing token and a checkpoint of its own. Give the same number everywhere (S28). Default: 1.
+   */
+  readonly permits?: number;
   /** Free pairs, shown in the lock's record: at most 16, 1,024 bytes in all. Not for secrets. */
   readonly labels?: Readonly<Record<string, string>>;
 }
@@ -61,16 +77,18 @@ export function lockKey(name: LockName): LockKey {
 
 /** The selector for the wire. */
 export function lockSelector(lock: LockReference): LockSelector {
-  if ("lockPath" in lock) return { lock: { $case: "lockPath", value: lock.lockPath } };
-  return { lock: { $case: "key", value: lockKey(lock) } };
+  if ("lockPath" in lock) return { lock: { $case: "lockPath", value: lock.lockPath }, permit: 0 };
+  return { lock: { $case: "key", value: lockKey(lock) }, permit: lock.permit ?? 0 };
 }
 
-/** The spec for the wire, with this wait. */
+/** The spec for the wire, with this wait; `Infinity` waits as long as the stream is open. */
 export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
   return LeaseSpec.create({
     key: lockKey(request),
     leaseDuration: optionalDuration("leaseDurationMs", request.leaseDurationMs),
-    wait: optionalDuration("waitMs", waitMs),
+    wait: waitMs === Infinity ? undefined : optionalDuration("waitMs", waitMs),
+    waitWithoutEnd: waitMs === Infinity,
+    permits: permitsOf(request),
     maxHold: optionalDuration("maxHoldMs", request.maxHoldMs),
     minHold: optionalDuration("minHoldMs", request.minHoldMs),
     progressTimeout: optionalDuration("progressTimeoutMs", request.progressTimeoutMs),
@@ -79,4 +97,10 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
     holder: request.holder ?? "",
     labels: { ...request.labels },
   });
+}
+
+/** Checked here, because the wire would take 1.5 for 1 and -1 for 4,294,967,295. */
+function permitsOf({ permits = 0 }: HoldRequest): number {
+  if (Number.isInteger(permits) && permits >= 0 && permits <= MOST_UINT32) return permits;
+  throw new RangeError(`permits is ${String(permits)}: it must be a whole number from 1 to 32`);
 }

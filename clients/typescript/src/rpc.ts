@@ -4,7 +4,12 @@ import type { ClientReadableStream, MethodDefinition, ServiceError } from "@grpc
 import { status } from "@grpc/grpc-js";
 
 import type { ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
-import type { HoldLeaseRequest, HoldLeaseResponse } from "../gen/leasehold/v1/lease_service.js";
+import type {
+  GetHoldResponse,
+  HoldLeaseRequest,
+  HoldLeaseResponse,
+  SaveCheckpointResponse,
+} from "../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
 import type { Clock } from "./boot-clock.js";
 import type { Connections, Place } from "./connections.js";
@@ -39,6 +44,11 @@ export interface HoldId {
   readonly leaseId: string;
   /** The newest that was answered (S16); 0 of a hold that is known by its lease id only. */
   readonly generation: number;
+}
+
+/** The hold that was granted so. */
+export function idOf({ leaseId, generation }: HoldId): HoldId {
+  return { leaseId, generation };
 }
 
 /** What a hold needs of its client. */
@@ -117,18 +127,37 @@ export class Rpc {
   }
 
   /** Releases a lock. */
-  async release(hold: HoldId, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
-    const { result } = await this.unary(LeaseServiceService.releaseLease, hold, { timeoutMs });
+  async release(hold: HoldId, checkpoint?: Buffer, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
+    const request = { ...hold, checkpoint };
+    const { result } = await this.unary(LeaseServiceService.releaseLease, request, { timeoutMs });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
   }
 
-  /** Reports progress, or only asks for the validity. */
-  async reportProgress(hold: HoldId, validityOnly: boolean, timeoutMs = CALL_TIMEOUT_MS): Promise<Validity> {
-    const request = { ...hold, validityOnly };
-    const { validity } = await this.unary(LeaseServiceService.reportProgress, request, { timeoutMs });
+  /** Reports progress, and returns the validity. */
+  async reportProgress(hold: HoldId): Promise<Validity> {
+    const { validity } = await this.unary(LeaseServiceService.reportProgress, hold);
     if (validity === undefined) throw new ProtocolError("a report was answered without a validity");
     return validity;
+  }
+
+  /** Asks for the state of a hold, which changes nothing. The answer has a validity. */
+  async getHold(hold: HoldId, timeoutMs = CALL_TIMEOUT_MS): Promise<GetHoldResponse & { validity: Validity }> {
+    const answer = await this.unary(LeaseServiceService.getHold, hold, { timeoutMs });
+    const { validity } = answer;
+    if (validity === undefined) throw new ProtocolError("a hold was told without its validity");
+    return { ...answer, validity };
+  }
+
+  /** Replaces the lock's checkpoint (S24). */
+  async saveCheckpoint(hold: HoldId, value: Buffer, timeoutMs?: number): Promise<SaveCheckpointResponse> {
+    const options = timeoutMs === undefined ? {} : { timeoutMs };
+    return await this.unary(LeaseServiceService.saveCheckpoint, { ...hold, value }, options);
+  }
+
+  /** Whether the client was closed, so that no further call can be made. */
+  get isClosed(): boolean {
+    return this.#closed;
   }
 
   /** Ends the connections, and what still waits for an answer by a stream. Holds have ended before (S13). */

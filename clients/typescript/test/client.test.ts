@@ -25,10 +25,6 @@ async function granted(bench: Bench): Promise<HoldCall> {
   return call;
 }
 
-function waitSeconds({ start }: HoldCall): number | undefined {
-  return start?.$case === "spec" ? start.value.wait?.seconds : undefined;
-}
-
 test("every unary call reaches the sidecar", async () => {
   await using bench = await Bench.create();
   const { client } = bench;
@@ -44,13 +40,15 @@ test("every unary call reaches the sidecar", async () => {
   assert.equal((await client.resolvePath({ function: "f" })).lockPath, "f");
   assert.deepEqual((await client.extend("lease-1", 90_000)).validity, validity(OURS, 1_090, 90));
   bench.sidecar.script.report = validity(OURS, 1_060, 60);
-  assert.deepEqual(await client.reportProgress("lease-1", { validityOnly: true }), validity(OURS, 1_060, 60));
+  assert.deepEqual(await client.reportProgress("lease-1"), validity(OURS, 1_060, 60));
+  assert.deepEqual((await client.getHold("lease-1")).validity, validity(OURS, 1_060, 60));
   await client.release("lease-1");
   assert.deepEqual(bench.sidecar.script.asked, [
     "break BREAK_MODE_NOW stuck me",
     "break BREAK_MODE_RUN_OUT stuck ",
     "extend lease-1 of generation 0",
-    "report validity_only=true of generation 0",
+    "report progress of generation 0",
+    "get hold of generation 0",
     "release lease-1 of generation 0",
   ]);
 });
@@ -111,6 +109,8 @@ test("what is asked for reaches the sidecar", async () => {
     requestId: "",
     holder: "me",
     labels: { team: "a" },
+    waitWithoutEnd: false,
+    permits: 0,
   });
   await (await holding).release();
 });
@@ -163,31 +163,40 @@ test("a client that is closed waits no more", async () => {
   await call.ended();
 });
 
-test("a wait without end asks again, and is as long as the sidecar allows", async () => {
+test("an acquire without end asks again, and waits as long as the sidecar allows", async () => {
   await using bench = await Bench.create();
-  const holding = bench.client.hold({ function: "f", waitMs: Infinity });
-  const day = await bench.sidecar.hold();
-  assert.equal(waitSeconds(day), 86_400);
+  const { script } = bench.sidecar;
   const violations = [{ field: "spec.wait", description: "is too long" }];
-  day.fail(refusal(status.INVALID_ARGUMENT, "no", { reason: "INVALID_FIELD" }, { violations }));
-  const half = await bench.sidecar.hold();
-  assert.equal(waitSeconds(half), 43_200);
-  half.tell({ $case: "busy", value: Busy.create() });
-  assert.equal(waitSeconds(await granted(bench)), 43_200);
-  await (await holding).release();
+  script.acquires.push(refusal(status.INVALID_ARGUMENT, "no", { reason: "INVALID_FIELD" }, { violations }));
+  script.acquires.push({ $case: "busy", value: Busy.create() }, GRANTED);
+  await bench.client.acquire({ function: "f", waitMs: Infinity });
+  assert.deepEqual(script.waits, [86_400, 43_200, 43_200]);
+  script.acquires.push(refusal(status.UNAVAILABLE, "going away", { reason: "SHUTTING_DOWN" }));
+  await assert.rejects(bench.client.acquire({ function: "f", waitMs: Infinity }), RefusedError);
 });
 
-test("a wait without end is not repeated after another error", async () => {
+test("a wait for ever goes on over restarts of the sidecar, and ends with another error", async () => {
   await using bench = await Bench.create();
   const holding = bench.client.hold({ function: "f", waitMs: Infinity });
-  (await bench.sidecar.hold()).fail(refusal(status.UNAVAILABLE, "going away", { reason: "SHUTTING_DOWN" }));
-  await assert.rejects(holding, RefusedError);
+  const first = await bench.sidecar.hold();
+  assert.equal(first.start?.$case, "spec");
+  assert.equal(first.start.value.wait, undefined);
+  assert.equal(first.start.value.waitWithoutEnd, true);
+  first.fail(refusal(status.UNAVAILABLE, "going away", { reason: "SHUTTING_DOWN" }));
+  // Nobody was heard before it went.
+  await bench.sidecar.hold();
+  bench.kill();
+  await bench.restart();
+  const again = await bench.sidecar.hold();
+  assert.deepEqual(again.start, first.start);
+  again.fail(refusal(status.PERMISSION_DENIED, "no", { reason: "ACCESS_DENIED" }));
+  await assert.rejects(holding, { name: "RefusedError", reason: "ACCESS_DENIED" });
 });
 
 test("s13 a release does not stand behind holds", { timeout: PATIENCE_MS }, async () => {
   await using bench = await Bench.create(2);
   const [first, second] = [await bench.held(), await bench.held()];
-  const third = bench.client.hold({ function: "f", waitMs: Infinity });
+  const third = bench.client.hold({ function: "f", waitMs: 30_000 });
   bench.sidecar.script.report = validity(OURS, 1_060, 60);
   await second.hold.reportProgress();
   await second.hold.extend(90_000);
@@ -195,7 +204,7 @@ test("s13 a release does not stand behind holds", { timeout: PATIENCE_MS }, asyn
 
   await first.hold.release();
   assert.deepEqual(bench.sidecar.script.asked, [
-    "report validity_only=false of generation 1",
+    "report progress of generation 1",
     "extend lease-1 of generation 1",
     "release lease-1 of generation 1",
   ]);

@@ -6,9 +6,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 
 import type { ServerOptions, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
-import { Metadata, Server, ServerCredentials, status } from "@grpc/grpc-js";
+import { Server, ServerCredentials, status } from "@grpc/grpc-js";
 
-import { ErrorInfo, RetryInfo, BadRequest, Status } from "../gen/google/rpc/error.js";
 import type { BootReading, Clock } from "../src/boot-clock.js";
 import { Client } from "../src/client.js";
 import { duration } from "../src/duration.js";
@@ -23,22 +22,27 @@ import {
   CheckTokenResponse,
   Grant,
   HoldLeaseResponse,
+  GetHoldResponse,
+  GetServerInfoResponse,
   LeaseServiceService,
   ListLocksResponse,
   LockRecord,
   ReleaseOutcome,
   ReleaseResult,
   ResolvePathResponse,
+  SaveCheckpointResponse,
   TokenStatus,
   Validity,
 } from "../src/proto.js";
-import type { HoldLeaseRequest, LeaseServiceServer, LockSelector } from "../src/proto.js";
+import type { WatchLocksResponse } from "../src/proto.js";
+import type { HoldLeaseRequest, LeaseServiceServer, LockSelector, WatchLocksRequest } from "../src/proto.js";
+import type { Refused } from "./tools.js";
+import { Inbox, eventually, refusal } from "./tools.js";
+
+export * from "./tools.js";
 
 export const OURS = "kernel-a";
 export const ELSEWHERE = "kernel-b";
-
-/** How long a test waits for what must come. */
-export const PATIENCE_MS = 20_000;
 
 /** Stands still until it is moved. Its kernel is {@link OURS}, and it starts at 1,000 s. */
 export class ManualClock implements Clock {
@@ -64,7 +68,7 @@ export function validity(bootId: string, until: number, validFor: number): Valid
 
 export type Event = NonNullable<HoldLeaseResponse["event"]>;
 
-export function grant(granted: Validity): { $case: "granted"; value: Grant } {
+export function grant(granted: Validity, more: Partial<Grant> = {}): { $case: "granted"; value: Grant } {
   const value = Grant.create({
     leaseId: "lease-1",
     resumeToken: "resume-1",
@@ -73,62 +77,9 @@ export function grant(granted: Validity): { $case: "granted"; value: Grant } {
     fencingToken: 65_536,
     generation: 1,
     validity: granted,
+    ...more,
   });
   return { $case: "granted", value };
-}
-
-/** What a call is refused with. */
-export interface Refused {
-  readonly code: status;
-  readonly details: string;
-  readonly metadata: Metadata;
-}
-
-/** An error with the details that a sidecar gives. */
-export function refusal(
-  code: status,
-  details: string,
-  info?: { reason: string; domain?: string; metadata?: Record<string, string> },
-  more: { violations?: { field: string; description: string }[]; retryAfterMs?: number } = {},
-): Refused {
-  const metadata = new Metadata();
-  const parts: Status["details"] = [];
-  const add = (name: string, value: Uint8Array): void => {
-    parts.push({ typeUrl: `type.googleapis.com/google.rpc.${name}`, value: Buffer.from(value) });
-  };
-  if (info !== undefined) {
-    const { reason, domain = "leasehold.dev", metadata: pairs = {} } = info;
-    add("ErrorInfo", ErrorInfo.encode({ reason, domain, metadata: pairs }).finish());
-  }
-  if (more.violations !== undefined)
-    add("BadRequest", BadRequest.encode({ fieldViolations: more.violations }).finish());
-  if (more.retryAfterMs !== undefined) {
-    add("RetryInfo", RetryInfo.encode({ retryDelay: duration("retryAfterMs", more.retryAfterMs) }).finish());
-  }
-  if (parts.length > 0) {
-    const trailer = Status.encode({ code, message: details, details: parts }).finish();
-    metadata.set("grpc-status-details-bin", Buffer.from(trailer));
-  }
-  return { code, details, metadata };
-}
-
-/** Waits until `condition` holds. */
-export async function eventually(what: string, condition: () => boolean): Promise<void> {
-  const end = performance.now() + PATIENCE_MS;
-  while (!condition()) {
-    assert.ok(performance.now() < end, what);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-/** A queue whose next item can be waited for. */
-export class Inbox<T> {
-  readonly items: T[] = [];
-
-  async next(what: string): Promise<T> {
-    await eventually(what, () => this.items.length > 0);
-    return this.items.shift() as T;
-  }
 }
 
 /** A HoldLease call that the test answers. */
@@ -163,10 +114,40 @@ export class HoldCall {
   }
 }
 
+/** A WatchLocks call that the test answers. */
+export class LocksCall {
+  readonly #stream: ServerWritableStream<WatchLocksRequest, WatchLocksResponse>;
+  readonly request: WatchLocksRequest;
+
+  constructor(stream: ServerWritableStream<WatchLocksRequest, WatchLocksResponse>) {
+    this.#stream = stream;
+    this.request = stream.request;
+  }
+
+  tell(...events: NonNullable<WatchLocksResponse["event"]>[]): void {
+    for (const event of events) this.#stream.write({ event });
+  }
+
+  fail(refused: Refused): void {
+    this.#stream.emit("error", refused);
+  }
+}
+
 /** What the unary calls are answered with, and what was asked. */
 export interface Script {
   report?: Validity | Refused;
+  /** What else is told of a hold. */
+  info?: Partial<GetHoldResponse>;
+  /** What the next saves are answered with. Default: the next version. */
+  readonly saves: (SaveCheckpointResponse | Refused)[];
+  /** The version that was given last, and the validity that goes with it. */
+  version: number;
+  savedValidity?: Validity;
+  server?: GetServerInfoResponse;
   acquire?: AcquireLeaseResponse["outcome"];
+  /** What the next acquires are answered with, before `acquire`; and their waits in seconds. */
+  readonly acquires: (NonNullable<AcquireLeaseResponse["outcome"]> | Refused)[];
+  readonly waits: (number | undefined)[];
   release?: ReleaseResult | Refused;
   /** Answers no release. */
   mute?: boolean;
@@ -180,7 +161,8 @@ const NOT_NOW = refusal(status.UNAVAILABLE, "not now");
 
 /** A sidecar on a Unix socket of its own. */
 export class FakeSidecar {
-  readonly script: Script = { asked: [], holders: [""] };
+  readonly script: Script = { asked: [], holders: [""], saves: [], version: 0, acquires: [], waits: [] };
+  readonly lockWatches = new Inbox<LocksCall>();
   readonly watches = new Inbox<{ emit(event: "error", error: Refused): boolean }>();
   readonly holds = new Inbox<HoldCall>();
   readonly #server: Server;
@@ -225,10 +207,14 @@ export class FakeSidecar {
       acquireLease: ({ metadata, request }, answer) => {
         const [token, kernel] = ["authorization", "leasehold-boot-id"].map((name) => String(metadata.get(name)[0]));
         script.asked.push(`acquire ${request.spec?.requestId ?? ""} ${String(token)} ${String(kernel)}`);
-        answer(null, AcquireLeaseResponse.create({ outcome: script.acquire }));
+        script.waits.push(request.spec?.wait?.seconds);
+        const outcome = script.acquires.shift() ?? script.acquire;
+        if (outcome !== undefined && "details" in outcome) answer(outcome);
+        else answer(null, AcquireLeaseResponse.create({ outcome }));
       },
       releaseLease: ({ request }, answer) => {
-        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}`);
+        const saved = request.checkpoint === undefined ? "" : ` with ${request.checkpoint.toString()}`;
+        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}${saved}`);
         script.onRelease?.();
         if (script.mute === true) return;
         const result = script.release ?? ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });
@@ -238,18 +224,23 @@ export class FakeSidecar {
         const seconds = request.maxHold?.seconds ?? 0;
         script.asked.push(`extend ${request.leaseId} of generation ${String(request.generation)}`);
         const told = validity(OURS, 1_000 + seconds, seconds);
-        answer(null, { validity: told, maxHoldEndsAt: undefined, resumeToken: "resume-extended" });
+        const maxHoldEnds = { at: told.validUntil, after: told.validFor };
+        answer(null, { validity: told, maxHoldEndsAt: undefined, resumeToken: "resume-extended", maxHoldEnds });
       },
       reportProgress: ({ request }, answer) => {
-        script.asked.push(
-          `report validity_only=${String(request.validityOnly)} of generation ${String(request.generation)}`,
-        );
+        script.asked.push(`report progress of generation ${String(request.generation)}`);
         reply(answer, script.report ?? NOT_NOW, (told) => ({ validity: told }));
+      },
+      getHold: ({ request }, answer) => {
+        script.asked.push(`get hold of generation ${String(request.generation)}`);
+        reply(answer, script.report ?? NOT_NOW, (told) => GetHoldResponse.create({ validity: told, ...script.info }));
       },
       getLock: ({ request }, answer) => {
         answer(null, { record: record(request.lock) });
       },
       listLocks: ({ request }, answer) => {
+        const labels = Object.entries(request.labels).map((pair) => pair.join("="));
+        script.asked.push(`list ${request.states.join()} ${labels.join()}`);
         const lockPath = `${request.under?.value ?? ""}/${request.pageToken}`;
         const nextPageToken = request.pageToken === "" ? "second" : request.pageToken === "second" ? "third" : "";
         // The second page has no records, and is not the last.
@@ -261,6 +252,18 @@ export class FakeSidecar {
         for (const holder of script.holders) call.write({ record: { ...record(call.request.lock), holder } });
         if (call.request.lock?.lock?.$case === "key") call.end();
         call.on("cancelled", () => script.asked.push("watch cancelled"));
+      },
+      watchLocks: (call) => {
+        this.lockWatches.items.push(new LocksCall(call));
+      },
+      saveCheckpoint: ({ request }, answer) => {
+        script.asked.push(`save ${request.value.toString()} of generation ${String(request.generation)}`);
+        script.version += 1;
+        const saved = SaveCheckpointResponse.create({ version: script.version, validity: script.savedValidity });
+        reply(answer, script.saves.shift() ?? saved, (told) => told);
+      },
+      getServerInfo: (_call, answer) => {
+        answer(null, script.server ?? GetServerInfoResponse.create());
       },
       checkToken: ({ request }, answer) => {
         const newestFencingToken = request.fencingToken + 1;
@@ -338,14 +341,14 @@ export class Bench implements AsyncDisposable {
   }
 
   /** A hold of `f/s` that is granted by this. */
-  async held(granted: Validity = validity(OURS, 1_058, 58)): Promise<Held> {
+  async held(granted: Validity = validity(OURS, 1_058, 58), more: Partial<Grant> = {}): Promise<Held> {
     const events = new Inbox<HoldEvent>();
     const onEvent = (event: HoldEvent): void => {
       events.items.push(event);
     };
     const holding = this.client.hold({ function: "f", scope: "s" }, { onEvent });
     const call = await this.sidecar.hold();
-    call.tell(grant(granted));
+    call.tell(grant(granted, more));
     const hold = await holding;
     assert.equal((await events.next("the grant is told")).type, "granted");
     return { hold, call, events };

@@ -6,6 +6,7 @@ import { status } from "@grpc/grpc-js";
 
 import {
   BusyError,
+  ErrorReason,
   HoldLostError,
   LossReason,
   ProtocolError,
@@ -13,12 +14,15 @@ import {
   ReleaseOutcome,
   lossIn,
 } from "../src/index.js";
-import { Busy, LockRecord, ReleaseResult, Validity } from "../src/proto.js";
+import { Busy, LockRecord, ReleaseResult, Validity, ErrorReason as WireReason } from "../src/proto.js";
 import type { Event, Held } from "./fake-sidecar.js";
 import { Bench, ELSEWHERE, OURS, eventually, grant, refusal, validity } from "./fake-sidecar.js";
 
 function renewed(until: number, validFor: number, bootId = OURS): Event {
-  return { $case: "renewed", value: { validity: validity(bootId, until, validFor), resumeToken: "" } };
+  return {
+    $case: "renewed",
+    value: { validity: validity(bootId, until, validFor), resumeToken: "", maxHoldEnds: undefined },
+  };
 }
 
 function lost(reason: LossReason, detail = ""): Event {
@@ -52,7 +56,7 @@ test("a busy lock says who has it", async () => {
   const holding = bench.client.hold({ function: "f" }, { onEvent: (event) => told.push(event) });
   const call = await bench.sidecar.hold();
   const record = LockRecord.create({ lockPath: "locks/f", holder: "worker-7" });
-  call.tell({ $case: "waiting", value: { position: 2, record } });
+  call.tell({ $case: "waiting", value: { position: 2, record, understood: undefined } });
   call.tell({ $case: "busy", value: Busy.create({ record, retryAfter: { seconds: 2, nanos: 0 } }) });
   const error: unknown = await holding.catch((reason: unknown) => reason);
   assert.ok(error instanceof BusyError);
@@ -68,8 +72,9 @@ test("s9 what the sidecar says is told", async () => {
   const { call, events } = held;
   call.tell(renewed(1_058, 57));
   bench.clock.advance(3);
-  const failing = { cause: "STORE_UNAVAILABLE", detail: "no route" };
-  call.tell({ $case: "atRisk", value: { validity: validity(OURS, 1_059, 57), ...failing } });
+  const detail = "no route";
+  const cause = WireReason.STORE_UNAVAILABLE;
+  call.tell({ $case: "atRisk", value: { validity: validity(OURS, 1_059, 57), cause, detail } });
   call.tell({ $case: "recovered", value: { validity: validity(OURS, 1_060, 57) } });
   call.tell({ $case: "draining", value: { timeLeft: { seconds: 20, nanos: 0 } } });
   call.tell(lost(LossReason.SHUTDOWN, "drained"));
@@ -78,7 +83,7 @@ test("s9 what the sidecar says is told", async () => {
   while (told.at(-1)?.type !== "lost");
   assert.deepEqual(told, [
     { type: "renewed", remainingMs: 55_000 },
-    { type: "atRisk", remainingMs: 56_000, ...failing },
+    { type: "atRisk", remainingMs: 56_000, cause: ErrorReason.STORE_UNAVAILABLE, detail },
     { type: "recovered", remainingMs: 57_000 },
     { type: "draining", timeLeftMs: 20_000 },
     { type: "lost", loss: { reason: LossReason.SHUTDOWN, detail: "drained" } },
@@ -281,6 +286,20 @@ test("a release by another is a loss", async () => {
   assert.equal(await lossOf(held), LossReason.UNSPECIFIED);
 });
 
+test("s21 elsewhere the sidecar is asked once about each renewal", async () => {
+  await using bench = await Bench.create();
+  const { hold, call } = await bench.held(validity(ELSEWHERE, 70, 58));
+  const { script } = bench.sidecar;
+  script.report = validity(ELSEWHERE, 90, 58);
+  // The last is the one with which a sidecar hands over (S15).
+  for (const [index, passed] of [20, 20, 20, 7].entries()) {
+    bench.clock.advance(passed);
+    call.tell(renewed(90, 58, ELSEWHERE));
+    await eventually("the answer counts", () => hold.remainingMs() === 58_000);
+    assert.equal(script.asked.length, index + 1, script.asked.join());
+  }
+});
+
 test("s21 elsewhere the sidecar is asked, and its words unasked for extend nothing", async () => {
   await using bench = await Bench.create();
   const { hold, call, events } = await bench.held(validity(ELSEWHERE, 70, 58));
@@ -288,9 +307,9 @@ test("s21 elsewhere the sidecar is asked, and its words unasked for extend nothi
   assert.equal((await events.next("a renewal is told")).type, "renewed");
   assert.equal(hold.remainingMs(), 58_000);
   bench.sidecar.script.report = validity(ELSEWHERE, 95, 50);
-  bench.clock.advance(20);
+  bench.clock.advance(30);
   await eventually("the answer counts from the question", () => hold.remainingMs() === 50_000);
-  assert.deepEqual(new Set(bench.sidecar.script.asked), new Set(["report validity_only=true of generation 1"]));
+  assert.deepEqual(new Set(bench.sidecar.script.asked), new Set(["get hold of generation 1"]));
 });
 
 test("s21 elsewhere an unanswered question is asked again, and the last word is the clock's", async () => {
@@ -348,7 +367,7 @@ test("s11 progress is reported and its answer counts", async () => {
   bench.sidecar.script.report = validity(OURS, 1_060, 60);
   await hold.reportProgress();
   assert.equal(hold.remainingMs(), 60_000);
-  assert.deepEqual(bench.sidecar.script.asked, ["report validity_only=false of generation 1"]);
+  assert.deepEqual(bench.sidecar.script.asked, ["report progress of generation 1"]);
   await hold.extend(90_000);
   assert.equal(hold.remainingMs(), 90_000);
 });

@@ -32,14 +32,14 @@ test("s13 what its holder has ended is not lost any more", () => {
   assert.ok(!state.signal.aborted && !state.isValid());
 });
 
-test("s4 nothing is believed any more when the loss is told", () => {
+test("s4 the hold has ended here when the loss is told", () => {
   const state = granted();
-  let believed: boolean | undefined;
+  let wasValid: boolean | undefined;
   state.signal.addEventListener("abort", () => {
-    believed = state.isValid();
+    wasValid = state.isValid();
   });
   state.lose(BROKEN);
-  assert.equal(believed, false);
+  assert.equal(wasValid, false);
 });
 
 test("s21 a hold is over when a coarse clock says that it may be", () => {

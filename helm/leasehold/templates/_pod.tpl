@@ -39,13 +39,13 @@ volumeMounts:
 
 {{/* Where the application may write although its root file system is read-only; a volume of its own comes first. */}}
 {{- define "leasehold.tmpMounts" -}}
-{{- $taken := false -}}
+{{- $found := false -}}
 {{- range .Values.app.volumeMounts -}}
 {{- if eq (trimSuffix "/" .mountPath) "/tmp" -}}
-{{- $taken = true -}}
+{{- $found = true -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml (ternary (list (dict "name" "app-tmp" "mountPath" "/tmp")) list (and .Values.app.tmp.enabled (not $taken))) -}}
+{{- toYaml (ternary (list (dict "name" "app-tmp" "mountPath" "/tmp")) list (and .Values.app.tmp.enabled (not $found))) -}}
 {{- end -}}
 
 {{/* The application's pod, with the sidecar in it. */}}

@@ -52,7 +52,7 @@
 {{- if include "leasehold.hasSocket" . -}}
 {{- $_ := set $s "listen.unix" (include "leasehold.socket" .) -}}
 {{- with $v.listen.allowedUids -}}
-{{/* The probes come in as the sidecar's own user. */}}
+{{/* The probes connect as the sidecar's own user. */}}
 {{- $_ := set $s "listen.unix_allowed_uids" (concat (list ($v.sidecar.runAsUser | int64)) . | uniq | join ",") -}}
 {{- end -}}
 {{- end -}}

@@ -24,7 +24,7 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $bySecret := include "leasehold.usesSecret" . -}}
 {{- if not $azure -}}
 {{- if or $a.account $a.endpoint $a.clientId $a.existingSecret.name -}}
-{{- $p = append $p "store.azure is filled in but store.kind is embedded, which keeps locks in the pod: set store.kind=azure" -}}
+{{- $p = append $p "store.azure is set, but store.kind is embedded, which keeps locks in the pod: set store.kind=azure" -}}
 {{- end -}}
 {{- else -}}
 {{- $namesAccount := has $a.signIn (list "connection_string" "sas_url") -}}
@@ -79,7 +79,7 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $p = append $p (printf "hostId.owner is for hostId.provider=kubernetes, and the provider is %s" $h.provider) -}}
 {{- end -}}
 {{- if and .Values.hostType (not (has $h.provider (list "host-type" "static"))) -}}
-{{- $p = append $p (printf "hostType is for hostId.provider=host-type or static, and the provider is %s, which makes one itself: leave hostType out" $h.provider) -}}
+{{- $p = append $p (printf "hostType is for hostId.provider=host-type or static, and the provider is %s, which derives one itself: leave hostType out" $h.provider) -}}
 {{- end -}}
 {{- toYaml $p -}}
 {{- end -}}
@@ -101,7 +101,7 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $p = append $p (printf "locks.pollCap is %s: from 250ms to 1m" .Values.locks.pollCap) -}}
 {{- end -}}
 {{- if lt $grace (add $drain 5000) -}}
-{{- $p = append $p (printf "terminationGracePeriodSeconds is %d and drain.period %s: the pod would be killed while it drains, and its locks stay taken until their leases run out; make it at least 5 s longer than the drain" (int .Values.terminationGracePeriodSeconds) .Values.drain.period) -}}
+{{- $p = append $p (printf "terminationGracePeriodSeconds is %d and drain.period %s: the pod would be killed while it drains, and its locks would stay unavailable until their leases expire; make it at least 5 s longer than the drain" (int .Values.terminationGracePeriodSeconds) .Values.drain.period) -}}
 {{- end -}}
 {{- toYaml $p -}}
 {{- end -}}
@@ -116,10 +116,10 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $p = append $p "mode=app runs your application: set app.image (or mode=standalone, or mode=templates)" -}}
 {{- end -}}
 {{- if and (eq .Values.store.kind "embedded") $replicated (gt (int $app.replicas) 1) -}}
-{{- $p = append $p (printf "store.kind=embedded keeps locks in each pod, so that app.replicas=%d would all have the lock at once: set store.kind=azure, or app.replicas=1" (int $app.replicas)) -}}
+{{- $p = append $p (printf "store.kind=embedded keeps locks in each pod, so that app.replicas=%d would all hold the lock at once: set store.kind=azure, or app.replicas=1" (int $app.replicas)) -}}
 {{- end -}}
 {{- if and (eq .Values.store.kind "embedded") $periodic (gt (int $app.job.parallelism) 1) -}}
-{{- $p = append $p (printf "store.kind=embedded keeps locks in each pod, so that app.job.parallelism=%d would all have the lock at once: set store.kind=azure, or app.job.parallelism=1" (int $app.job.parallelism)) -}}
+{{- $p = append $p (printf "store.kind=embedded keeps locks in each pod, so that app.job.parallelism=%d would all hold the lock at once: set store.kind=azure, or app.job.parallelism=1" (int $app.job.parallelism)) -}}
 {{- end -}}
 {{- if and $periodic (not .Values.sidecar.native) -}}
 {{- $p = append $p (printf "sidecar.native=false in a %s: the plain container would never end, nor would the Job; leave sidecar.native=true" $app.kind) -}}
@@ -146,10 +146,10 @@ said by values.schema.json. Every template that installs something includes it.
 {{- $s := .Values.standalone -}}
 {{- if eq .Values.mode "standalone" -}}
 {{- if not $s.tls.existingSecret -}}
-{{- $p = append $p "mode=standalone is reached over the network, where only client certificates keep strangers from taking and releasing locks: set standalone.tls.existingSecret" -}}
+{{- $p = append $p "mode=standalone is reached over the network, where only client certificates keep strangers from acquiring and releasing locks: set standalone.tls.existingSecret" -}}
 {{- end -}}
 {{- if eq .Values.store.kind "embedded" -}}
-{{- $p = append $p "store.kind=embedded keeps locks in the one pod, and mode=standalone is reached from others, which would believe in locks that are gone with that pod: set store.kind=azure, or mode=app" -}}
+{{- $p = append $p "store.kind=embedded keeps locks in the one pod, and mode=standalone is called from other pods, whose locks would be deleted with that pod: set store.kind=azure, or mode=app" -}}
 {{- end -}}
 {{- if not .Values.sidecar.native -}}
 {{- $p = append $p "sidecar.native has no effect in mode=standalone: leave it out" -}}

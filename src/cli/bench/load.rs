@@ -34,7 +34,7 @@ pub(super) struct Tally {
     pub(super) busy: AtomicU64,
     pub(super) lost: AtomicU64,
     pub(super) failed: AtomicU64,
-    /// Two clients had one lock, or a token did not grow.
+    /// Two clients held one lock, or a token did not grow.
     pub(super) violations: AtomicU64,
     pub(super) waits: Mutex<Vec<Duration>>,
     pub(super) first_failure: Mutex<Option<String>>,
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// To be called before the lock is given back.
+    /// To be called before the lock is released.
     fn letting_go(&self, lock: usize) {
         if let Some(lock) = self.locks.get(lock) {
             lock.held.store(false, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! `leasehold bench`: load on a sidecar of its own, and what came of it.
+//! `leasehold bench`: load on a sidecar of its own, and the result.
 
 mod load;
 mod report;
@@ -17,14 +17,14 @@ use super::connection::ConfigArgs;
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use super::signals::Signals;
-use super::spec::span;
+use super::spec::duration;
 use crate::time::{BootClock, Clock};
 
-/// Starts a sidecar of its own, lets many clients take and release locks through it for a while, by stream and by calls
+/// Starts a sidecar of its own, lets many clients acquire and release locks through it for a while, by stream and by calls
 /// of their own, and reports whether a hold was lost, two clients held one lock, or the sidecar's memory, files or tasks
 /// grow. The configuration flags are the sidecar's; without any it keeps its locks in a temporary file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit codes: 0 all was well, 70 something was not; see the report.")]
+#[command(after_help = "Exit codes: 0 no problems were found, 70 some were; see the report.")]
 pub(super) struct Args {
     /// How many clients there are.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -32,17 +32,17 @@ pub(super) struct Args {
     /// How many connections they share.
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     connections: u32,
-    /// How many locks they take.
+    /// How many locks they acquire.
     #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     locks: u32,
-    /// How many clients of a hundred use calls of their own instead of a stream.
+    /// How many percent of the clients use single calls instead of a stream.
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
     unary: u32,
     /// How long a lock is held, at most.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = span)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     hold: Duration,
     /// How long the load lasts.
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = span)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     duration: Duration,
     #[command(flatten)]
     config: ConfigArgs,
@@ -50,7 +50,7 @@ pub(super) struct Args {
     pub(super) output: OutputArgs,
 }
 
-/// Between two looks at the sidecar's process.
+/// Between two samples of the sidecar's process.
 const LOOK: Duration = Duration::from_millis(500);
 /// Shorter loads have no second half to see growth in.
 const SHORTEST: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let tally = Arc::new(Tally::new(args.locks));
     output::note(&format!(
-        "{} clients take {} locks for {}",
+        "{} clients acquire {} locks for {}",
         args.clients,
         args.locks,
         humantime::format_duration(args.duration)
@@ -95,7 +95,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(if report.is_well() { Exit::Success } else { Exit::Internal })
 }
 
-/// Looks at the sidecar's process until the load is over.
+/// Samples the sidecar's process until the load is over.
 async fn watch(
     sidecar: &mut Sidecar,
     clock: &dyn Clock,

@@ -1,4 +1,4 @@
-//! What came of the load.
+//! The result of the load.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -16,8 +16,8 @@ pub(super) struct Report {
     grants_by_stream: u64,
     grants_by_call: u64,
     grants_per_second: f64,
-    wait_median_ms: f64,
-    wait_99th_ms: f64,
+    wait_median_seconds: f64,
+    wait_99th_seconds: f64,
     busy: u64,
     /// Holds that ended though nobody ended them.
     lost: u64,
@@ -50,8 +50,8 @@ impl Report {
             grants_by_stream: by_stream,
             grants_by_call: by_call,
             grants_per_second: to_float(by_stream + by_call) / lasted.as_secs_f64(),
-            wait_median_ms: quantile(&waits, 50),
-            wait_99th_ms: quantile(&waits, 99),
+            wait_median_seconds: quantile(&waits, 50),
+            wait_99th_seconds: quantile(&waits, 99),
             busy: count(&tally.busy),
             lost: count(&tally.lost),
             failed: count(&tally.failed),
@@ -86,8 +86,10 @@ impl Report {
                 self.grants_by_stream, self.grants_by_call, self.seconds, self.grants_per_second
             ),
             format!(
-                "waits: median {:.1} ms, 99th percentile {:.1} ms; {} were sent away busy",
-                self.wait_median_ms, self.wait_99th_ms, self.busy
+                "waits: median {:.1} ms, 99th percentile {:.1} ms; {} calls were answered busy",
+                self.wait_median_seconds * 1_000.0,
+                self.wait_99th_seconds * 1_000.0,
+                self.busy
             ),
             format!(
                 "holds lost: {}; calls failed: {}; two holders or a token that did not grow: {}",
@@ -114,15 +116,18 @@ impl Report {
         if let Some(failure) = &self.first_failure {
             lines.push(format!("the first failure: {failure}"));
         }
-        lines.push(if self.is_well() { "all was well" } else { "NOT all was well" }.to_owned());
+        lines.push(
+            if self.is_well() { "no problems were found" } else { "PROBLEMS were found" }
+                .to_owned(),
+        );
         lines.join("\n")
     }
 }
 
-/// Milliseconds.
+/// In seconds.
 fn quantile(sorted: &[Duration], percent: usize) -> f64 {
     let at = sorted.len().saturating_sub(1) * percent / 100;
-    sorted.get(at).map_or(0.0, |span| span.as_secs_f64() * 1_000.0)
+    sorted.get(at).map_or(0.0, Duration::as_secs_f64)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
@@ -166,7 +171,7 @@ mod tests {
     #[test]
     fn quantiles_are_of_what_was_measured() {
         let waits: Vec<Duration> = (1..=100).map(Duration::from_millis).collect();
-        assert_eq!((quantile(&waits, 50), quantile(&waits, 99)), (50.0, 99.0));
+        assert_eq!((quantile(&waits, 50), quantile(&waits, 99)), (0.05, 0.099));
         assert_eq!(quantile(&[], 50), 0.0);
     }
 

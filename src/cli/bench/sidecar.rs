@@ -49,7 +49,8 @@ impl Sidecar {
         std::fs::create_dir(&folder)
             .with_context(|| format!("cannot make the folder {}", folder.display()))?;
         let socket = folder.join("leasehold.sock");
-        let mut command = Command::new(std::env::current_exe().context("who am I")?);
+        let mut command =
+            Command::new(std::env::current_exe().context("the path of this program is unknown")?);
         command.arg("serve").args(config.arguments());
         if config.is_empty() {
             let file = folder.join("locks.db");

@@ -24,7 +24,7 @@ use report::{Finding, Report};
     after_help = "Exit codes: 0 no errors were found; 69 the store is unreachable; 78 something must be corrected."
 )]
 pub(super) struct Args {
-    /// Also take a lock through the sidecar, and see that the store refuses it to this process until it is released.
+    /// Also acquire a lock through the sidecar, and check that the store refuses it to this process until it is released.
     #[arg(long)]
     exclusion: bool,
     #[command(flatten)]

@@ -10,7 +10,6 @@ pub(super) struct Finding {
     check: &'static str,
     status: Status,
     detail: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<String>,
 }
 

@@ -222,8 +222,7 @@ pub(super) fn of_error(check: &'static str, error: &StoreError) -> Finding {
              credentials"
         }
         StoreError::ContainerMissing { .. } => {
-            "create the container, or set store.azure.create_container = true and give the identity the permission on the \
-             account to create it"
+            "check the container's name (paths.container); if it is right, create the container as the message says"
         }
         StoreError::Fatal { .. } => "correct what the message names",
         StoreError::Contended

@@ -110,13 +110,26 @@ impl Group {
         if self.foreground.is_none() || self.leader_ended {
             return;
         }
-        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        if let Ok(Some(status)) = waitid(WaitId::Pid(self.id), options)
-            && status.stopping_signal() == Some(Signal::TSTP.as_raw())
-        {
+        if self.leader_was_stopped() || self.leader_starts_a_stopped_process() {
             super::output::note(NOT_SUSPENDED);
             let _ = kill_process_group(self.id, Signal::CONT);
         }
+    }
+
+    fn leader_was_stopped(&self) -> bool {
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        waitid(WaitId::Pid(self.id), options).is_ok_and(|status| {
+            status.is_some_and(|status| status.stopping_signal() == Some(Signal::TSTP.as_raw()))
+        })
+    }
+
+    /// Whether the command waits in vfork for a process that was stopped before its exec. The command itself cannot be
+    /// stopped meanwhile, and nobody is told of the stop of its child.
+    fn leader_starts_a_stopped_process(&self) -> bool {
+        let id = self.id.as_raw_nonzero().to_string();
+        process_state(&id) == Some('D')
+            && std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"))
+                .is_ok_and(|ids| ids.split_whitespace().any(|id| process_state(id) == Some('T')))
     }
 
     /// The group is gone: its sentinel may go, and the terminal is ours again.
@@ -133,6 +146,13 @@ impl Group {
             let _ = self.sentinel.wait();
         }
     }
+}
+
+/// The letter of a process's state; none if it has gone.
+fn process_state(id: &str) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The state is behind the name, which is in parentheses and may contain some.
+    text.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 /// Whether a group that answers a test like this has nobody left. One with processes that we may not signal, because

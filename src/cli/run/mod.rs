@@ -18,7 +18,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Error, HoldEvent, HoldGuard, LeaseSpec, Loss, Outcome};
+use leasehold_client::{Deadline, Error, HoldEvent, HoldGuard, LeaseSpec, Loss, Outcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -28,7 +28,8 @@ use super::output;
 use super::patience::Patience;
 use super::record;
 use super::signals::Signals;
-use super::spec::{SpecArgs, span};
+use super::spec::{SpecArgs, duration};
+use crate::time::{BootClock, Clock as _};
 use group::Group;
 use supervise::{Ended, supervise};
 
@@ -44,7 +45,8 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 /// When the lock is at risk or lost, or the sidecar shuts down, the command's process group is sent SIGTERM, then
 /// SIGKILL, early enough to be dead before the lock can be anybody else's.
 ///
-/// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH and LEASEHOLD_LEASE_ID in its environment.
+/// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH and LEASEHOLD_LEASE_ID in its environment, and with
+/// --max-hold LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970, as `date +%s` prints.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 75 \
@@ -61,12 +63,12 @@ pub(super) struct Args {
     /// The exit code when the lock was lost, for commands that end with 76 themselves.
     #[arg(long, value_name = "CODE", default_value_t = Exit::Lost.code())]
     lost_exit_code: u8,
-    /// The same as --busy-exit-code, and nothing is said then. 0 suits cron.
+    /// The same as --busy-exit-code, and nothing is printed then. Use 0 for cron.
     #[arg(long, value_name = "CODE", conflicts_with = "busy_exit_code")]
     skip_exit_code: Option<u8>,
     /// How long the command has between SIGTERM and SIGKILL. Default: as long as the lock allows. Never so long that
     /// it outlives the lock.
-    #[arg(long, value_parser = span, value_name = "DURATION", allow_hyphen_values = true)]
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -216,12 +218,28 @@ async fn hold_and_run(
     }
 }
 
-fn environment(guard: &HoldGuard) -> [(&'static str, String); 3] {
-    [
+fn environment(guard: &HoldGuard) -> Vec<(&'static str, String)> {
+    let ends = guard.grant().max_hold_ends.as_ref();
+    let ends = ends.map(|ends| ("LEASEHOLD_HOLD_ENDS", unix_seconds(ends).to_string()));
+    let always = [
         ("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string()),
         ("LEASEHOLD_LOCK_PATH", guard.lock_path().to_owned()),
         (super::release::LEASE_ID_VARIABLE, guard.lease_id().to_owned()),
-    ]
+    ];
+    always.into_iter().chain(ends).collect()
+}
+
+/// When the hold ends, in whole seconds since 1970, as `date +%s` counts; rounded down, so that who stops by it is not
+/// late.
+fn unix_seconds(ends: &Deadline) -> u64 {
+    let clock = BootClock::new();
+    let here = !ends.boot_id.is_empty() && ends.boot_id == clock.boot_id();
+    let after = if here {
+        ends.at.since_boot().saturating_sub(clock.now().since_boot())
+    } else {
+        ends.after
+    };
+    (clock.wall() + after).seconds()
 }
 
 /// How a release ended.
@@ -230,7 +248,7 @@ enum Released {
     Done,
     /// It was not (S13).
     Lost(Loss),
-    /// It is released when its lease runs out.
+    /// It is released when its lease expires.
     Unknown,
 }
 

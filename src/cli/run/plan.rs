@@ -9,7 +9,7 @@ use leasehold_client::{BootInstant, LossReason};
 pub(super) enum Cause {
     /// Renewals fail, or nothing was heard of any for long.
     AtRisk,
-    /// The sidecar shuts down, and waits so long for holders to let go.
+    /// The sidecar shuts down, and waits so long for holders to release.
     Draining(Duration),
     /// The hold is over.
     Lost(LossReason),

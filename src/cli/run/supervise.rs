@@ -63,9 +63,9 @@ pub(super) async fn supervise(
         told_unkillable: false,
     };
     let mut children = tokio::signal::unix::signal(SignalKind::child()).ok();
-    // It may have been stopped before that was heard.
-    watch.group.undo_stop();
     loop {
+        // Also without a signal: it may have been stopped before that was heard, or in a way that is not told.
+        watch.group.undo_stop();
         if let Some(ended) = watch.look() {
             return ended;
         }
@@ -76,7 +76,7 @@ pub(super) async fn supervise(
             status = watch.group.leader_end(), if has_leader => watch.leader_ended(status),
             Some(event) = events.recv() => watch.take_in(event),
             number = signals.next() => watch.pass_on(number),
-            () = child_changed(&mut children), if has_leader => watch.group.undo_stop(),
+            () = child_changed(&mut children), if has_leader => {}
             () = tokio::time::sleep(nap) => {}
         }
     }
@@ -132,7 +132,7 @@ impl Watch<'_> {
     fn take_in(&mut self, event: HoldEvent) {
         match event {
             HoldEvent::AtRisk { cause, detail, .. } => {
-                self.stop(Cause::AtRisk, &format!("the lock is at risk: {cause}: {detail}"));
+                self.stop(Cause::AtRisk, &format!("the lock is at risk: {}: {detail}", cause.as_str()));
             }
             HoldEvent::Draining { time_left } => {
                 self.stop(Cause::Draining(time_left), "the sidecar shuts down");

@@ -131,9 +131,9 @@ settings! {
     );
     CREATE_CONTAINER: bool = Key::new(
         "store.azure.create_container",
-        "true",
-        "Whether the sidecar creates the container if it does not exist. That needs a permission on the account; a \
-         container that exists does not need it.",
+        "false",
+        "Whether the sidecar creates the container if it does not exist. That needs a permission on the account, and a \
+         mistyped name becomes a second container, in which nothing is excluded.",
     );
     API_VERSION: String = Key::new(
         "store.azure.api_version",

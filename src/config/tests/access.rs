@@ -53,6 +53,40 @@ fn rules_may_stand_in_a_variable_as_toml_or_as_json() {
     }
 }
 
+/// A variable that something else should have filled does not take the rules of the file away.
+#[test]
+fn an_empty_list_is_written_out_in_variables_and_flags() {
+    let file = "listen.unix = '/s'\nlisten.unix_allowed_uids = [1000]\n\
+                access = [{ token_file = 'a', rights = ['read'] }]";
+    for (key, variable, rules) in [
+        ("access", "LEASEHOLD_ACCESS", "write [] to have no rules"),
+        (
+            "listen.unix_allowed_uids",
+            "LEASEHOLD_LISTEN_UNIX_ALLOWED_UIDS",
+            "write [] for an empty list",
+        ),
+    ] {
+        for empty in ["", " "] {
+            let flag = format!("{key}={empty}");
+            for given in [sources(file, &[(variable, empty)], &[]), sources(file, &[], &[&flag])] {
+                let found = mistakes(&given);
+                assert_eq!(found.len(), 1, "{found:?}");
+                assert!(found[0].contains(key) && found[0].contains(rules), "{found:?}");
+            }
+        }
+        let config = Config::load(&sources(file, &[(variable, "[]")], &[])).unwrap();
+        let shown = config.shown().iter().find(|shown| shown.key == key).unwrap();
+        assert_eq!(shown.value.as_ref().unwrap().to_string(), "[]");
+    }
+}
+
+/// An empty filter would log errors only: no refusals, no breaks.
+#[test]
+fn an_empty_log_filter_is_a_mistake() {
+    let found = mistakes(&sources("log.filter = 'debug'", &[("LEASEHOLD_LOG_FILTER", "")], &[]));
+    assert!(found.len() == 1 && found[0].contains("must not be empty"), "{found:?}");
+}
+
 #[test]
 fn rules_guard_an_address_that_others_reach() {
     load(

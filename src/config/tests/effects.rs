@@ -63,8 +63,8 @@ const ROWS: &[Row] = &[
     (
         "store.azure.create_container",
         "store.kind = 'azure'\nstore.azure.connection_string = 'a'\n",
-        "true",
         "false",
+        "true",
     ),
     (
         "store.azure.api_version",

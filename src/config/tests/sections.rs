@@ -17,7 +17,7 @@ fn what_does_not_go_together_is_refused() {
         ("listen.tcp = ''", "no client can connect"),
         (
             "store.kind = 'memory'\nlisten.tcp = '0.0.0.0:1'",
-            "listen.tls.client_ca) or bearer tokens (listen.token_file), or allow every client",
+            "bearer tokens (listen.token_file), or write rules (access), or allow every client",
         ),
         ("store.kind = 'memory'\nlisten.tcp = '[::]:1'", "listen.insecure = true"),
         (

@@ -163,11 +163,7 @@ async fn a_lock_held_here_is_shown_and_refused_without_asking_the_store() {
     sidecar.counts();
     let busy = sidecar.busy(request("nightly")).await;
     let record = sidecar.coordinator.get(&super::rig::by_key("nightly")).await.unwrap();
-    sidecar
-        .coordinator
-        .report_progress(grant.lease_id, Some(grant.generation), false)
-        .await
-        .unwrap();
+    sidecar.coordinator.report_progress(grant.lease_id, Some(grant.generation)).await.unwrap();
     sidecar.coordinator.extend(grant.lease_id, Some(grant.generation), MINUTE).await.unwrap();
     assert_eq!(busy.record.record.token, Some(grant.token));
     assert_eq!(record.record.token, Some(grant.token));

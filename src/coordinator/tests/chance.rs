@@ -95,10 +95,8 @@ impl Client {
             if !self.checker.is_believed(&belief) {
                 break;
             }
-            let answer = sidecar
-                .coordinator
-                .report_progress(grant.lease_id, Some(grant.generation), false)
-                .await;
+            let answer =
+                sidecar.coordinator.report_progress(grant.lease_id, Some(grant.generation)).await;
             match answer {
                 Ok(validity) => self.checker.renewed(&belief, &validity),
                 Err(_) => self.checker.lost(&belief),

@@ -73,7 +73,7 @@ async fn s15_holds_are_renewed_to_the_end_of_the_drain_and_then_lost() {
     }
     assert!(account.now() > believed, "it was renewed meanwhile");
     // Whoever answers by closing is released; the lease of the other runs out (S13).
-    closes.let_go();
+    closes.closed_by_client();
     drain.await.unwrap();
     assert_eq!(account.lease("closes").await, LeaseState::Available);
     assert_eq!(account.lease("stays").await, LeaseState::Leased);
@@ -87,7 +87,7 @@ async fn s15_holds_are_renewed_to_the_end_of_the_drain_and_then_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s15_another_sidecar_takes_over_what_was_let_go() {
+async fn s15_another_sidecar_takes_over_what_was_released() {
     let account = Account::new();
     let (old, new) = (account.sidecar(), account.sidecar());
     let (mut held, first) = old.hold(&request("nightly")).await;
@@ -106,12 +106,7 @@ async fn s15_an_acquire_under_way_is_refused_and_leaves_no_lease() {
     for millis in 0..40 {
         let account = Account::new();
         let sidecar = account.sidecar();
-        sidecar.faults().set_plan(crate::store::FaultPlan {
-            delay_request: 1_000,
-            delay_answer: 1_000,
-            longest_delay: std::time::Duration::from_millis(10),
-            ..crate::store::FaultPlan::default()
-        });
+        sidecar.delay_everything();
         let caller = sidecar.clone();
         let call = tokio::spawn(async move { caller.ask(request("nightly")).await });
         pass(std::time::Duration::from_millis(millis)).await;

@@ -138,8 +138,7 @@ async fn s3_who_asks_after_a_suspend_is_told_that_the_hold_is_lost() {
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(request("nightly")).await;
     account.clock.advance(2 * MINUTE);
-    let answer =
-        sidecar.coordinator.report_progress(grant.lease_id, Some(grant.generation), true).await;
+    let answer = sidecar.coordinator.get_hold(grant.lease_id, Some(grant.generation)).await;
     assert!(matches!(answer, Err(CallError::HoldLost { reason: LossReason::Expired })));
 }
 
@@ -186,12 +185,9 @@ async fn s13_a_late_release_never_touches_a_later_hold() {
     let second = sidecar.acquire(request("nightly")).await;
     sidecar.release(&first).await;
     settle().await;
-    let left = sidecar
-        .coordinator
-        .report_progress(second.lease_id, Some(second.generation), true)
-        .await
-        .unwrap();
-    assert!(left.valid_for > 50 * SECOND);
+    let left =
+        sidecar.coordinator.get_hold(second.lease_id, Some(second.generation)).await.unwrap();
+    assert!(left.validity.valid_for > 50 * SECOND);
     assert!(second.token > first.token);
 }
 

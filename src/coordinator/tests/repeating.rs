@@ -80,12 +80,8 @@ async fn s6_a_repeated_call_that_goes_away_does_not_end_the_hold_of_who_has_the_
     settle().await;
     drop(second);
     pass(2 * LEASE).await;
-    let left = sidecar
-        .coordinator
-        .report_progress(grant.lease_id, Some(grant.generation), true)
-        .await
-        .unwrap();
-    assert!(left.valid_for > SECOND);
+    let left = sidecar.coordinator.get_hold(grant.lease_id, Some(grant.generation)).await.unwrap();
+    assert!(left.validity.valid_for > SECOND);
     assert_eq!(account.lease("nightly").await, LeaseState::Leased);
 }
 
@@ -95,17 +91,10 @@ async fn s14_a_unary_hold_without_max_hold_gets_the_default() {
     let sidecar = account.sidecar();
     let grant = sidecar.acquire(request("nightly")).await;
     pass(10 * MINUTE - SECOND).await;
-    sidecar
-        .coordinator
-        .report_progress(grant.lease_id, Some(grant.generation), true)
-        .await
-        .unwrap();
+    sidecar.coordinator.get_hold(grant.lease_id, Some(grant.generation)).await.unwrap();
     pass(SECOND).await;
-    let over = sidecar
-        .coordinator
-        .report_progress(grant.lease_id, Some(grant.generation), true)
-        .await
-        .unwrap_err();
+    let over =
+        sidecar.coordinator.get_hold(grant.lease_id, Some(grant.generation)).await.unwrap_err();
     assert!(matches!(over, CallError::HoldLost { .. }), "{over}");
     // S13: a clock elsewhere may be slow.
     pass(SECOND).await;

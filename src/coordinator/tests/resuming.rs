@@ -4,7 +4,7 @@ use super::rig::{
     Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, request, settle,
     waiting,
 };
-use crate::coordinator::{CallError, Grant, HoldEvent, LossReason, ResumeRequest};
+use crate::coordinator::{CallError, Grant, HoldEvent, HoldState, LossReason, ResumeRequest};
 use crate::store::LeaseState;
 
 fn resume(grant: &Grant) -> ResumeRequest {
@@ -51,12 +51,9 @@ async fn s16_a_resume_takes_the_place_of_a_stream_that_was_not_noticed_to_be_bro
     drop(stream);
     pass(2 * LEASE).await;
     assert_eq!(sidecar.coordinator.gauges().holds, 1);
-    let answer = sidecar
-        .coordinator
-        .report_progress(first.lease_id, Some(first.generation), true)
-        .await
-        .unwrap();
-    assert!(answer.valid_for > SECOND);
+    let answer =
+        sidecar.coordinator.get_hold(first.lease_id, Some(first.generation)).await.unwrap();
+    assert!(answer.validity.valid_for > SECOND);
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,12 +92,8 @@ async fn s16_a_hold_that_another_had_since_is_lost() {
     assert!(resumed.next().await.is_none());
     settle().await;
     new.assert_idle();
-    let left = other
-        .coordinator
-        .report_progress(second.lease_id, Some(second.generation), true)
-        .await
-        .unwrap();
-    assert!(left.valid_for > SECOND, "the later hold is not harmed");
+    let left = other.coordinator.get_hold(second.lease_id, Some(second.generation)).await.unwrap();
+    assert!(left.validity.valid_for > SECOND, "the later hold is not harmed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,8 +182,8 @@ async fn s16_a_sidecar_that_the_hold_has_left_says_nothing_of_a_newer_generation
         settle().await;
         pass(LEASE).await;
         let generation = Some(second.generation);
-        assert!(new.coordinator.report_progress(second.lease_id, generation, true).await.is_ok());
-        let asked = old.coordinator.report_progress(second.lease_id, generation, true).await;
+        assert!(new.coordinator.get_hold(second.lease_id, generation).await.is_ok());
+        let asked = old.coordinator.get_hold(second.lease_id, generation).await;
         assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");
         let asked = old.coordinator.release(second.lease_id, generation).await;
         assert!(matches!(asked, Err(CallError::UnknownLease)), "{closed}: {asked:?}");
@@ -214,4 +207,18 @@ async fn s13_s16_a_release_of_a_hold_that_goes_on_elsewhere_is_not_told_released
     for answer in [one, other] {
         assert!(matches!(answer, Err(CallError::UnknownLease)), "{answer:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s14_a_hold_whose_stream_broke_is_told_with_no_more_than_it_was_told_last() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (stream, grant) = sidecar.hold(&request("nightly")).await;
+    stream.disconnected();
+    settle().await;
+    let held = sidecar.coordinator.get_hold(grant.lease_id, Some(1)).await.unwrap();
+    assert_eq!(held.state, HoldState::Disconnected);
+    assert_eq!(held.validity.valid_until, grant.validity.valid_until);
+    pass(LEASE).await;
+    assert!(sidecar.coordinator.get_hold(grant.lease_id, Some(1)).await.is_err());
 }

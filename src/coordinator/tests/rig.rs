@@ -79,6 +79,16 @@ impl Sidecar {
         self.link.store()
     }
 
+    /// Each request and each answer is late by up to 10 ms.
+    pub(super) fn delay_everything(&self) {
+        self.faults().set_plan(FaultPlan {
+            delay_request: 1_000,
+            delay_answer: 1_000,
+            longest_delay: Duration::from_millis(10),
+            ..FaultPlan::default()
+        });
+    }
+
     pub(super) async fn ask(&self, request: HoldRequest) -> Result<Outcome, CallError> {
         self.coordinator.acquire(request).await
     }

@@ -137,7 +137,7 @@ async fn s19_an_unknown_lease_id_is_named_so() {
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
     let refused = sidecar.coordinator.extend(unknown, None, MINUTE).await.unwrap_err();
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
-    let refused = sidecar.coordinator.report_progress(unknown, None, false).await.unwrap_err();
+    let refused = sidecar.coordinator.report_progress(unknown, None).await.unwrap_err();
     assert!(matches!(refused, CallError::UnknownLease), "{refused}");
 }
 

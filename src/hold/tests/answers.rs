@@ -197,6 +197,24 @@ fn s13_a_changed_record_that_cannot_be_read_is_a_loss_unless_a_release_may_have_
 }
 
 #[test]
+fn s13_s5_a_token_that_was_written_over_is_a_loss_unless_a_release_may_have_been_done() {
+    for unknown in [false, true] {
+        let (mut rig, grant) = Rig::with_holder(ANN, terms());
+        let other = grant.token.value() + 4_096;
+        rig.release(ANN);
+        if unknown {
+            rig.fail(outage());
+            rig.pass(secs(2));
+        }
+        rig.table_mut().set("leasehold_token", &other.to_string());
+        rig.serve();
+        let told = rig.told();
+        let expected = if unknown { (Some(None), None) } else { (None, Some(LossReason::Taken)) };
+        assert_eq!((released(&told, ANN), loss(&told, ANN)), expected, "{unknown}");
+    }
+}
+
+#[test]
 fn s13_a_deleted_lock_is_a_loss_unless_a_release_may_have_been_done() {
     for unknown in [false, true] {
         let (mut rig, _) = Rig::with_holder(ANN, terms());

@@ -62,7 +62,7 @@ fn s16_a_hold_of_another_lease_waits_until_what_is_here_is_settled() {
     let other = elsewhere(&grant);
     assert_eq!(answer(&mut rig, &other), LATER, "what is held here may be gone, unnoticed");
     assert!(rig.hold.validity(ANN).is_some());
-    rig.on(Event::LeaseBroken);
+    rig.on(Event::LeaseBroken { ends_now: true });
     rig.told();
     assert_eq!(answer(&mut rig, &grant), ENDED, "its lease was broken");
     assert_eq!(answer(&mut rig, &other), LATER, "its former holder may still believe");

@@ -140,7 +140,7 @@ fn s15_a_drain_refuses_the_new_warns_the_holder_and_releases_as_it_lets_go() {
 }
 
 #[test]
-fn s15_who_does_not_let_go_is_told_and_its_lease_left_to_run_out() {
+fn s15_who_does_not_release_is_told_and_its_lease_left_to_run_out() {
     let (mut rig, _) = Rig::with_holder(ANN, terms());
     rig.on(Event::DrainStarted { ends: rig.at() + secs(20) });
     rig.pass_served(secs(20));
@@ -202,7 +202,7 @@ fn s17_a_break_here_is_told_with_its_reason_at_once() {
     let (mut rig, grant) = Rig::with_holder(ANN, terms());
     rig.arrive(BOB, terms());
     rig.table_mut().break_now();
-    rig.on(Event::LeaseBroken);
+    rig.on(Event::LeaseBroken { ends_now: true });
     let told = rig.told();
     assert!(told.iter().any(|action| matches!(
         action, Action::TellLost { reason: LossReason::Broken, detail, .. } if detail.contains("broken")
@@ -218,7 +218,7 @@ fn s17_a_break_elsewhere_is_learnt_at_the_next_renewal() {
     let (mut rig, _) = Rig::with_holder(ANN, Terms { lease_duration: secs(60), ..terms() });
     rig.table_mut().break_now();
     rig.pass_served(secs(22));
-    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Taken));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
 }
 
 #[test]

@@ -42,6 +42,8 @@ fn s15_s16_a_hold_is_renewed_once_more_and_goes_on_at_the_replacement() {
         _ => None,
     });
     assert_eq!(renewed, Some(crate::hold::valid_until(asked, secs(15))));
+    rig.pass(secs(1));
+    let told = [told, rig.told()].concat();
     assert!(is_interrupted(&told) && !is_told_of_an_end(&told), "{told:?}");
     assert!(rig.hold.is_idle() && rig.is_leased());
     // The call of a client that has gone meanwhile, or of one that is new.
@@ -59,6 +61,45 @@ fn s15_s16_a_hold_is_renewed_once_more_and_goes_on_at_the_replacement() {
 }
 
 #[test]
+fn s15_s21_a_client_elsewhere_has_a_moment_to_ask_what_the_last_renewal_gave_it() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.pass(secs(4));
+    hand_over(&mut rig);
+    let renewed = rig.at();
+    rig.pass(millis(300));
+    rig.serve();
+    rig.pass(millis(999));
+    rig.on(Event::ValidityAsked { caller: ANN, generation: None });
+    assert_eq!(rig.hold.validity(ANN), Some(crate::hold::valid_until(renewed, secs(15))));
+    assert!(!is_interrupted(&rig.told()));
+    rig.pass(millis(1));
+    assert!(is_interrupted(&rig.told()));
+
+    // Within the period that the operator set.
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    rig.on(Event::HandOverStarted { ends: rig.at() + millis(200) });
+    rig.serve();
+    rig.pass(millis(199));
+    assert!(!is_interrupted(&rig.told()));
+    rig.pass(millis(1));
+    assert!(is_interrupted(&rig.told()));
+}
+
+#[test]
+fn s15_s13_a_release_in_that_moment_has_the_time_that_any_release_has() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    hand_over(&mut rig);
+    rig.serve();
+    rig.pass(millis(999));
+    rig.release_of(ANN, &grant);
+    rig.pass(millis(1_300));
+    assert!(!is_interrupted(&rig.told()), "a sixth of the lease is not over");
+    rig.serve();
+    assert_eq!(released(&rig.told(), ANN), Some(None));
+    assert!(!rig.is_leased());
+}
+
+#[test]
 fn s15_s13_nobody_gets_a_lock_that_is_left_before_its_holder_cannot_believe() {
     let (mut rig, mut other) = Rig::pair();
     rig.grant(ANN, terms());
@@ -66,8 +107,9 @@ fn s15_s13_nobody_gets_a_lock_that_is_left_before_its_holder_cannot_believe() {
     other.serve();
     hand_over(&mut rig);
     rig.serve();
+    rig.pass(secs(1));
     assert!(is_interrupted(&rig.told()));
-    other.pass_served(secs(14));
+    other.pass_served(secs(13));
     assert!(!is_granted(&other.told(), BOB));
     other.pass_served(secs(6));
     other.granted(BOB);
@@ -118,6 +160,7 @@ fn s15_an_answer_to_a_renewal_that_was_cut_off_is_too_old() {
     rig.sent.clear();
     hand_over(&mut rig);
     rig.serve_one(&old);
+    rig.pass(secs(1));
     assert!(!is_interrupted(&rig.told()));
     rig.pass_served(secs(1));
     assert!(is_interrupted(&rig.told()));

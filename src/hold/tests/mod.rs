@@ -11,10 +11,12 @@ mod leaving;
 mod machine {
     pub(super) use crate::hold::Hold;
 }
+mod noticing;
 mod renewing;
 mod resuming;
 mod returning;
 mod rig;
+mod saving;
 mod showing;
 mod size;
 mod suspecting;

@@ -12,10 +12,10 @@ use uuid::Uuid;
 use super::machine::Hold;
 use super::table::{Table, failed};
 use crate::hold::{
-    Action, CallerId, Event, Failure, Granted, LossReason, Memory, Resume, Settings, StoreBounds,
-    StoreFailure, StoreFailureKind, Terms,
+    Action, CallerId, Event, Failure, Granted, LossReason, Memory, NoteSeen, Resume, SaveAsked,
+    SaveId, SaveOutcome, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
 };
-use crate::lock::{LeaseId, Record};
+use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
 use crate::time::Instant;
 
 pub(super) const ANN: CallerId = CallerId(1);
@@ -153,6 +153,26 @@ impl Rig {
 
     pub(super) fn silent(&mut self, caller: CallerId) {
         self.on(Event::HolderDisconnected { caller });
+    }
+
+    /// `caller` saves `value`, by the call `id`.
+    pub(super) fn save(&mut self, caller: CallerId, id: u64, value: &str) {
+        let value = CheckpointValue::new(value.as_bytes()).unwrap();
+        let save = SaveAsked { id: SaveId(id), value };
+        self.on(Event::SaveAsked { caller, generation: None, save });
+    }
+
+    /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
+    pub(super) fn break_softly(&self, grant: &Granted) {
+        let note = NoteSeen { token: Some(grant.token), runs_out: true };
+        self.table_mut().break_softly(Some(note));
+    }
+
+    /// The checkpoint in the store, as text, and its version.
+    pub(super) fn checkpoint(&self) -> Option<(String, u64)> {
+        let table = self.table();
+        let field = |name: &str| table.fields().get(name).map(String::as_str);
+        Checkpoint::from_lookup(field).map(|checkpoint| text(&checkpoint))
     }
 
     pub(super) fn release(&mut self, caller: CallerId) {
@@ -302,6 +322,28 @@ impl Rig {
         self.serve();
         self.granted(caller)
     }
+}
+
+/// A checkpoint's value as text, and its version.
+pub(super) fn text(checkpoint: &Checkpoint) -> (String, u64) {
+    let value = String::from_utf8_lossy(checkpoint.value.as_bytes()).into_owned();
+    (value, checkpoint.version)
+}
+
+/// What the save `id` was answered.
+pub(super) fn saved(told: &[Action], id: u64) -> Option<SaveOutcome> {
+    told.iter().find_map(|action| match action {
+        Action::TellSaved { id: which, outcome } if *which == SaveId(id) => Some(outcome.clone()),
+        _ => None,
+    })
+}
+
+/// The deadline that `caller` was told when its lease was broken.
+pub(super) fn revoked(told: &[Action], caller: CallerId) -> Option<Instant> {
+    told.iter().find_map(|action| match action {
+        Action::TellRevoked { caller: whom, valid_until } if *whom == caller => Some(*valid_until),
+        _ => None,
+    })
 }
 
 /// Why `caller` was told that its hold is lost; none if it was not.

@@ -8,7 +8,7 @@ use crate::hold::waiters::Waiters;
 #[test]
 fn a_held_lock_is_small() {
     assert!(size_of::<Hold>() <= 592, "{}", size_of::<Hold>());
-    assert!(size_of::<Held>() <= 408, "{}", size_of::<Held>());
+    assert!(size_of::<Held>() <= 424, "{}", size_of::<Held>());
 }
 
 #[test]

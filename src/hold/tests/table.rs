@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::hold::{Action, Event, Failure, LeaseGranted, Stored};
+use crate::hold::{Action, Event, Failure, LeaseGranted, Look, NoteSeen, Stored};
 use crate::lock::{ETag, Fields, LeaseId};
 use crate::time::UnixMillis;
 
@@ -14,6 +14,7 @@ pub(super) struct Table {
     version: u64,
     fields: Fields,
     lease: Option<Lease>,
+    note: Option<NoteSeen>,
 }
 
 #[derive(Debug)]
@@ -21,8 +22,10 @@ struct Lease {
     id: LeaseId,
     duration: Duration,
     until: Duration,
-    /// Written since it ran out, or given back: it cannot be renewed.
+    /// Broken at once: it is over.
     broken: bool,
+    /// Broken, and running out.
+    breaking: bool,
 }
 
 impl Table {
@@ -39,6 +42,14 @@ impl Table {
     pub(super) fn break_now(&mut self) {
         if let Some(lease) = &mut self.lease {
             lease.broken = true;
+        }
+    }
+
+    /// S17, without a period: by Leasehold with a note, or by somebody else's tool without one.
+    pub(super) fn break_softly(&mut self, note: Option<NoteSeen>) {
+        self.note = note.or(self.note);
+        if let Some(lease) = &mut self.lease {
+            lease.breaking = true;
         }
     }
 
@@ -68,6 +79,13 @@ impl Table {
             }
             Action::SendRead { request, .. } => {
                 Event::ReadAnswered { request: *request, answer: Ok(self.read(now)) }
+            }
+            Action::SendLook { request, note, .. } => {
+                let breaking = self.leased(now).is_some()
+                    && self.lease.as_ref().is_some_and(|lease| lease.breaking);
+                let note = self.note.filter(|_| *note);
+                let look = Look { stored: self.read(now), breaking, note };
+                Event::LookAnswered { request: *request, answer: Ok(look) }
             }
             Action::SendWrite { request, lease_id, if_match, fields, .. } => {
                 let answer = self.write(*lease_id, if_match, fields, now);
@@ -102,7 +120,8 @@ impl Table {
         if_match: Option<&ETag>,
         now: Duration,
     ) -> Result<LeaseGranted, Failure> {
-        if self.leased(now).is_some_and(|leased| leased != id) {
+        let breaking = self.lease.as_ref().is_some_and(|lease| lease.breaking);
+        if self.leased(now).is_some_and(|leased| leased != id || breaking) {
             return Err(Failure::Contended);
         }
         if if_match.is_some_and(|etag| *etag != self.etag()) {
@@ -110,7 +129,8 @@ impl Table {
         }
         let created = self.version == 0;
         self.version = self.version.max(1);
-        self.lease = Some(Lease { id, duration, until: now + duration, broken: false });
+        self.lease =
+            Some(Lease { id, duration, until: now + duration, broken: false, breaking: false });
         Ok(LeaseGranted { etag: self.etag(), time: Self::time(now), created })
     }
 
@@ -122,6 +142,9 @@ impl Table {
     ) -> Result<(), Failure> {
         let changed = if_match.is_some_and(|etag| *etag != self.etag());
         match &mut self.lease {
+            Some(lease) if lease.id == id && (lease.breaking || lease.broken) => {
+                Err(Failure::Broken)
+            }
             Some(lease) if lease.id == id && !lease.broken && changed => Err(Failure::Changed),
             Some(lease) if lease.id == id && !lease.broken => {
                 lease.until = now + lease.duration;
@@ -169,6 +192,9 @@ pub(super) fn failed(action: &Action, failure: Failure) -> Option<Event> {
         }
         Action::SendRead { request, .. } => {
             Event::ReadAnswered { request: *request, answer: Err(failure) }
+        }
+        Action::SendLook { request, .. } => {
+            Event::LookAnswered { request: *request, answer: Err(failure) }
         }
         Action::SendWrite { request, .. } => {
             Event::WriteAnswered { request: *request, answer: Err(failure) }

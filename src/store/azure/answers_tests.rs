@@ -33,7 +33,8 @@ pub(super) async fn store_on(replies: Vec<Reply>) -> (AzureStore, ScriptedHttp, 
         "DefaultEndpointsProtocol=http;AccountName=account;AccountKey={KEY};BlobEndpoint={}/account",
         fake.endpoint()
     );
-    let settings = AzureSettings::new(AzureCredential::ConnectionString(Secret::new(connection)));
+    let credential = AzureCredential::ConnectionString(Secret::new(connection));
+    let settings = AzureSettings { create_container: true, ..AzureSettings::new(credential) };
     let clock = Arc::new(SimClock::new());
     let store = AzureStore::new(&settings, Arc::clone(&clock) as _).unwrap();
     (store, fake, clock)
@@ -224,10 +225,7 @@ async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
     let fake = ScriptedHttp::start(vec![refusal(404, "ContainerNotFound")]).await;
     let connection =
         format!("AccountName=account;AccountKey={KEY};BlobEndpoint={}/account", fake.endpoint());
-    let settings = AzureSettings {
-        create_container: false,
-        ..AzureSettings::new(AzureCredential::ConnectionString(Secret::new(connection)))
-    };
+    let settings = AzureSettings::new(AzureCredential::ConnectionString(Secret::new(connection)));
     let store = AzureStore::new(&settings, Arc::new(SimClock::new())).unwrap();
     let error = store.acquire(&path(), acquire()).await.unwrap_err();
     assert_eq!(error.kind(), "container_missing");

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::AzureStore;
 use super::error::{Failure, Request};
 use crate::lock::{FencingToken, Fields, LockPath, header_safe};
-use crate::store::{BreakNote, StoreError};
+use crate::store::{BreakNote, BreakPeriod, StoreError};
 use crate::time::UnixMillis;
 
 /// Under this are the notes; no lock may be.
@@ -20,6 +20,7 @@ pub(super) const FOLDER: &str = "leasehold-breaks/";
 const MAX_NAME: usize = 1_024;
 const MAX_SEGMENTS: usize = 254;
 
+const PERIOD: &str = "period";
 const REASON: &str = "reason";
 const BY: &str = "by";
 const TOKEN: &str = "token";
@@ -57,6 +58,7 @@ pub(super) fn note_name(name: &str) -> String {
 /// The note as metadata.
 pub(super) fn to_metadata(note: &BreakNote) -> HashMap<String, String> {
     let mut metadata = HashMap::from([
+        (PERIOD.to_owned(), note.period.as_str().to_owned()),
         (REASON.to_owned(), encoded(&note.reason, MAX_REASON)),
         (BY.to_owned(), encoded(&note.by, MAX_BY)),
         (AT.to_owned(), note.at.0.to_string()),
@@ -77,6 +79,9 @@ pub(super) fn from_metadata(fields: &Fields) -> BreakNote {
     };
     let number = |name| fields.get(name).and_then(|value| value.parse::<u64>().ok());
     BreakNote {
+        period: BreakPeriod::from_stored(
+            fields.get(PERIOD).map(String::as_str).unwrap_or_default(),
+        ),
         reason: text(REASON),
         by: text(BY),
         token: number(TOKEN).and_then(FencingToken::from_u64),
@@ -131,6 +136,7 @@ mod tests {
 
     fn note(reason: &str) -> BreakNote {
         BreakNote {
+            period: BreakPeriod::RunOut,
             reason: reason.to_owned(),
             by: "Ünal <u@example.com>".to_owned(),
             token: FencingToken::from_u64(65_537),
@@ -165,7 +171,13 @@ mod tests {
     #[test]
     fn a_note_that_cannot_be_read_is_empty() {
         let fields = Fields::from([(AT.to_owned(), "soon".to_owned())]);
-        let empty = BreakNote { by: String::new(), token: None, at: UnixMillis(0), ..note("") };
+        let empty = BreakNote {
+            period: BreakPeriod::Now,
+            by: String::new(),
+            token: None,
+            at: UnixMillis(0),
+            ..note("")
+        };
         assert_eq!(from_metadata(&fields), empty);
     }
 

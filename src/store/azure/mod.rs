@@ -244,20 +244,23 @@ impl LeaseStore for AzureStore {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
         // The note comes first, so that a holder that learns of the break finds it; but none where nothing is broken.
         if self.read_record(path).await?.lease == LeaseState::Available {
             return Err(StoreError::NotHeld);
         }
-        self.write_note(path, &note).await?;
+        let period = note.period;
+        let former = self.read_break_note(path).await?;
+        self.write_note(path, &note.after(former.as_ref())).await?;
         let options = BlobClientBreakLeaseOptions {
             // Without a period the lease runs out as it would have.
             break_period: match period {
                 BreakPeriod::RunOut => None,
                 BreakPeriod::Now => Some(0),
             },
+            if_match: if_match.as_ref().map(condition),
             ..BlobClientBreakLeaseOptions::default()
         };
         let broken = async {
@@ -266,7 +269,8 @@ impl LeaseStore for AzureStore {
         };
         let watch = self.containers.watch(path.container());
         let broken = self.answer(watch, Request::Break, broken.await);
-        if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound)) {
+        // A note of a break that was not done would speak for a later one by somebody else.
+        if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound | StoreError::Changed)) {
             self.delete_note(path).await;
         }
         broken

@@ -29,7 +29,7 @@ pub struct AzureSettings {
     /// The URL of the account's blob service, without container; by default `https://{account}.blob.core.windows.net`.
     /// Not with a connection string or a SAS URL, which carry it.
     pub endpoint: Option<String>,
-    /// Whether a missing container is made on first use (S18). Default: true.
+    /// Whether a missing container is created on first use (S18). Default: false.
     pub create_container: bool,
     /// The REST version asked for; default [`DEFAULT_API_VERSION`].
     pub api_version: String,
@@ -45,7 +45,7 @@ impl AzureSettings {
             credential,
             account: None,
             endpoint: None,
-            create_container: true,
+            create_container: false,
             api_version: DEFAULT_API_VERSION.to_owned(),
             authority_host: None,
         }

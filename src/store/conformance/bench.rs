@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, LeaseState, LeaseStore, MIN_LEASE_DURATION, StoreError,
-    StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseState, LeaseStore, MIN_LEASE_DURATION,
+    StoreError, StoredLock, Write, Written,
 };
 use crate::time::UnixMillis;
 
@@ -111,8 +111,9 @@ pub(super) async fn written_lock<B: Bench>(bench: &B, path: &LockPath) -> ETag {
     written.etag
 }
 
-pub(super) fn note(reason: &str) -> BreakNote {
+pub(super) fn note(period: BreakPeriod, reason: &str) -> BreakNote {
     BreakNote {
+        period,
         reason: reason.to_owned(),
         by: "the suite".to_owned(),
         token: None,

@@ -69,9 +69,12 @@ pub(super) async fn a_listing_shows_each_lock_as_reading_it_does<B: Bench>(bench
     let a = new_id();
     acquire(bench, &leased, longest(a)).await;
     write(bench, &leased, a, fields([("leasehold_holder", "a"), ("other", "%20 +")])).await;
-    store.break_lease(&broken, BreakPeriod::Now, note("shown nowhere")).await.unwrap();
-    store.break_lease(&breaking, BreakPeriod::RunOut, note("shown nowhere")).await.unwrap();
-    store.break_lease(&free, BreakPeriod::Now, note("and taken and given back")).await.unwrap();
+    store.break_lease(&broken, note(BreakPeriod::Now, "shown nowhere"), None).await.unwrap();
+    store.break_lease(&breaking, note(BreakPeriod::RunOut, "shown nowhere"), None).await.unwrap();
+    store
+        .break_lease(&free, note(BreakPeriod::Now, "and taken and given back"), None)
+        .await
+        .unwrap();
     let b = new_id();
     acquire(bench, &free, longest(b)).await;
     store.release(&free, b, None).await.unwrap();

@@ -105,6 +105,10 @@ cases! {
         s17_the_note_of_a_break_is_kept
         s17_the_latest_note_is_the_one
         s17_a_break_that_breaks_nothing_leaves_no_note
+        s22_a_note_says_how_the_lease_was_broken
+        s22_a_lease_that_was_ended_at_once_is_not_noted_as_running_out
+        s22_a_breaking_lease_can_be_written_under_and_released
+        s33_a_break_may_be_for_one_version_of_the_record_only
     }
     concurrency {
         s1_of_sixteen_acquires_of_a_new_lock_one_is_granted

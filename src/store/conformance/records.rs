@@ -72,7 +72,7 @@ pub(super) async fn a_record_outlives_its_lease<B: Bench>(bench: &B) {
     run_out(bench, &path).await;
     acquire(bench, &path, longest(b)).await;
     assert_eq!(read(bench, &path).await.fields, kept);
-    store.break_lease(&path, BreakPeriod::Now, note("outlived")).await.unwrap();
+    store.break_lease(&path, note(BreakPeriod::Now, "outlived"), None).await.unwrap();
     assert_eq!(read(bench, &path).await.fields, kept);
     store.release(&path, b, None).await.unwrap();
     let stored = read(bench, &path).await;

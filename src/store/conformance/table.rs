@@ -162,8 +162,10 @@ async fn carry_out(
         RenewB => store.renew(path, b, if_match).await.map(drop),
         ReleaseA => store.release(path, a, if_match).await,
         ReleaseB => store.release(path, b, if_match).await,
-        BreakRunOut => store.break_lease(path, BreakPeriod::RunOut, note("table")).await.map(drop),
-        BreakNow => store.break_lease(path, BreakPeriod::Now, note("table")).await.map(drop),
+        BreakRunOut => {
+            store.break_lease(path, note(BreakPeriod::RunOut, "table"), None).await.map(drop)
+        }
+        BreakNow => store.break_lease(path, note(BreakPeriod::Now, "table"), None).await.map(drop),
         WriteA => store.write_record(path, change(a)).await.map(drop),
         WriteB => store.write_record(path, change(b)).await.map(drop),
     }
@@ -228,7 +230,11 @@ pub(super) async fn a_leased_lock_answers_as_the_table_says<B: Bench>(bench: &B)
 pub(super) async fn a_breaking_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
     for trial in trials() {
         let lock = prepare(bench, trial, longest).await;
-        bench.store().break_lease(&lock.path, BreakPeriod::RunOut, note("prepared")).await.unwrap();
+        bench
+            .store()
+            .break_lease(&lock.path, note(BreakPeriod::RunOut, "prepared"), None)
+            .await
+            .unwrap();
         check_cell(bench, Breaking, trial, lock).await;
     }
 }
@@ -236,7 +242,11 @@ pub(super) async fn a_breaking_lock_answers_as_the_table_says<B: Bench>(bench: &
 pub(super) async fn a_broken_lock_answers_as_the_table_says<B: Bench>(bench: &B) {
     for trial in trials() {
         let lock = prepare(bench, trial, longest).await;
-        bench.store().break_lease(&lock.path, BreakPeriod::Now, note("prepared")).await.unwrap();
+        bench
+            .store()
+            .break_lease(&lock.path, note(BreakPeriod::Now, "prepared"), None)
+            .await
+            .unwrap();
         check_cell(bench, Broken, trial, lock).await;
     }
 }
@@ -258,7 +268,10 @@ async fn check_after_running_out<B: Bench>(bench: &B, state: LeaseState) {
         let lock = prepare(bench, trial, shortest).await;
         if state == Broken {
             let store = bench.store();
-            store.break_lease(&lock.path, BreakPeriod::RunOut, note("prepared")).await.unwrap();
+            store
+                .break_lease(&lock.path, note(BreakPeriod::RunOut, "prepared"), None)
+                .await
+                .unwrap();
         }
         locks.push((trial, lock));
     }

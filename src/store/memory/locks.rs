@@ -6,8 +6,8 @@ use std::ops::Bound;
 use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::store::lease::Lease;
 use crate::store::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, List, Listing, Renewed, StoreError, StoreTime,
+    StoredLock, Write, Written,
 };
 use crate::time::Instant;
 
@@ -131,18 +131,19 @@ impl MemoryLocks {
     /// Ends the lease without knowing its id, and keeps the note.
     ///
     /// # Errors
-    /// `NotHeld`, `NotFound`.
+    /// `NotHeld`, `NotFound`, `Changed`.
     pub fn break_lease(
         &mut self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<&ETag>,
         now: Instant,
     ) -> Result<LeaseBroken, StoreError> {
         let lock = self.lock_mut(path)?;
-        let (lease, remaining) = lock.lease.break_lease(period, now)?;
+        let (lease, remaining) = lock.lease.break_lease(note.period, now)?;
+        check_etag(if_match, &lock.record.etag)?;
         lock.lease = lease;
-        lock.note = Some(note);
+        lock.note = Some(note.after(lock.note.as_ref()));
         Ok(LeaseBroken { remaining })
     }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -72,11 +72,11 @@ impl LeaseStore for MemoryStore {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
         let mut locks = self.locks();
-        locks.break_lease(path, period, note, self.clock.now())
+        locks.break_lease(path, note, if_match.as_ref(), self.clock.now())
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {

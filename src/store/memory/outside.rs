@@ -1,5 +1,7 @@
 //! What happens to a store from outside: containers and locks come and go, records go back.
 
+use std::time::Duration;
+
 use super::locks::{MemoryLock, MemoryLocks, RecordCopy};
 use crate::lock::{Container, Fields, LockPath};
 use crate::store::lease::Lease;
@@ -32,6 +34,21 @@ impl MemoryLocks {
     /// Deletes a lock with its break note, leased or not.
     pub fn delete_lock(&mut self, path: &LockPath) {
         self.locks.remove(path);
+    }
+
+    /// Breaks the lease as another tool does: with a period of its own, and without a note (S22).
+    ///
+    /// # Errors
+    /// `NotHeld`, `NotFound`.
+    pub fn break_without_note(
+        &mut self,
+        path: &LockPath,
+        period: Duration,
+        now: Instant,
+    ) -> Result<(), StoreError> {
+        let lock = self.lock_mut(path)?;
+        lock.lease = lock.lease.break_within(period, now)?;
+        Ok(())
     }
 
     /// Replaces all fields as somebody does who names no lease: refused while the lock is leased, and ends what is

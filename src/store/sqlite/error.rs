@@ -38,7 +38,7 @@ pub(super) enum SqliteError {
         "another process uses the file under another boot id: both must see the kernel's, or neither"
     )]
     AnotherBoot,
-    #[error("the file was gone and is there again")]
+    #[error("the file was deleted and created again")]
     Recreated { remaining: Duration },
 }
 

@@ -12,7 +12,8 @@ use super::error::SqliteError;
 use crate::lock::{FencingToken, Fields, LeaseId, LockPath};
 use crate::store::lease::{Holder, Lease};
 use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, List, Listing, StoreError, StoreTime, StoredLock,
+    Acquire, Acquired, BreakNote, BreakPeriod, ETag, List, Listing, StoreError, StoreTime,
+    StoredLock,
 };
 use crate::time::{Clock, Instant, UnixMillis};
 
@@ -64,6 +65,7 @@ impl Known {
 /// A break's note as it is stored.
 #[derive(Serialize, Deserialize)]
 struct StoredNote {
+    period: String,
     reason: String,
     by: String,
     token: Option<u64>,
@@ -222,6 +224,7 @@ impl<'a> Locks<'a> {
 
     pub(super) fn put_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), SqliteError> {
         let stored = StoredNote {
+            period: note.period.as_str().to_owned(),
             reason: note.reason.clone(),
             by: note.by.clone(),
             token: note.token.map(FencingToken::value),
@@ -245,6 +248,7 @@ impl<'a> Locks<'a> {
         };
         let stored: StoredNote = serde_json::from_str(&text)?;
         Ok(Some(BreakNote {
+            period: BreakPeriod::from_stored(&stored.period),
             reason: stored.reason,
             by: stored.by,
             token: stored.token.and_then(FencingToken::from_u64),

@@ -24,8 +24,8 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseStore, List, Listing,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Renewed,
+    StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -150,16 +150,18 @@ impl LeaseStore for SqliteStore {
     async fn break_lease(
         &self,
         path: &LockPath,
-        period: BreakPeriod,
         note: BreakNote,
+        if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
         let path = path.clone();
         let end = move |session: &mut Session| {
             session.write(Durability::Record, |locks| {
-                let (_, lease) = locks.lease(&path)?;
-                let (lease, remaining) = lease.break_lease(period, locks.now())?;
+                let (etag, lease) = locks.lease(&path)?;
+                let (lease, remaining) = lease.break_lease(note.period, locks.now())?;
+                etag.check(if_match.as_ref())?;
                 locks.put_lease(&path, lease)?;
-                locks.put_note(&path, &note)?;
+                let former = locks.note(&path)?;
+                locks.put_note(&path, &note.clone().after(former.as_ref()))?;
                 Ok(LeaseBroken { remaining })
             })
         };

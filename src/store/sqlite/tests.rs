@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::lock::Fields;
-use crate::store::LeaseState;
+use crate::store::{BreakPeriod, LeaseState};
 use crate::testing::SimClock;
 use crate::time::{BootReading, Instant, Suspicions, UnixMillis};
 
@@ -81,7 +81,13 @@ fn write(number: u128, value: &str) -> Write {
 }
 
 fn note() -> BreakNote {
-    BreakNote { reason: "hangs".to_owned(), by: "me".to_owned(), token: None, at: UnixMillis(1) }
+    BreakNote {
+        period: BreakPeriod::RunOut,
+        reason: "hangs".to_owned(),
+        by: "me".to_owned(),
+        token: None,
+        at: UnixMillis(1),
+    }
 }
 
 async fn state(store: &SqliteStore, name: &str) -> LeaseState {
@@ -108,7 +114,7 @@ async fn s1_a_lease_of_another_boot_runs_for_its_whole_duration_from_when_it_is_
             store.acquire(&path(name), acquire(1)).await.unwrap();
             store.write_record(&path(name), write(1, name)).await.unwrap();
         }
-        store.break_lease(&path("broken"), BreakPeriod::RunOut, note()).await.unwrap();
+        store.break_lease(&path("broken"), note(), None).await.unwrap();
         drop(store);
         fixture.clock.reboot(after);
         // A sidecar that begins long after the boot sees it first then.

@@ -120,7 +120,7 @@ async fn note_events(
                 json!({"event": "granted", "resumed": true, "until": nanos(valid_until)})
             }
             HoldEvent::AtRisk { valid_until, cause, .. } => {
-                json!({"event": "at_risk", "until": nanos(valid_until), "why": cause})
+                json!({"event": "at_risk", "until": nanos(valid_until), "why": cause.as_str()})
             }
             HoldEvent::Interrupted { detail } => json!({"event": "interrupted", "why": detail}),
             HoldEvent::Draining { .. } => json!({"event": "draining"}),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	leasehold "github.com/leasehold/leasehold/clients/go"
@@ -43,6 +44,8 @@ func (d *driver) run(ctx context.Context, client *leasehold.Client, c command, o
 		return d.measure(ctx, client, c)
 	case "contend":
 		return d.contend(ctx, client, c)
+	case "lead":
+		return d.lead(ctx, client, c)
 	default:
 		return d.ask(ctx, client, c)
 	}
@@ -86,6 +89,14 @@ func (d *driver) ask(ctx context.Context, client *leasehold.Client, c command) e
 			}
 			d.emit(c.ID, "watched", fields{"state": record.State})
 		}
+	case "watch_locks":
+		return d.watchLocks(ctx, client, c)
+	case "server_info":
+		info, err := client.GetServerInfo(ctx)
+		if err != nil {
+			return err
+		}
+		d.emit(c.ID, "server_info", fields{"version": info.Version, "features": info.Features})
 	case "exit_with_open_watch":
 		return d.exitWithOpenWatch(ctx, client, c)
 	default:
@@ -112,12 +123,14 @@ func (d *driver) exitWithOpenWatch(ctx context.Context, client *leasehold.Client
 func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, one *running) error {
 	spec := c.spec()
 	spec.OnEvent = func(event leasehold.Event) { d.happened(c.ID, event) }
+	released := fields{}
 	err := client.WithLock(ctx, spec, func(ctx context.Context, hold *leasehold.Hold) error {
 		one.mutex.Lock()
 		one.hold = hold
 		one.mutex.Unlock()
 		d.emit(c.ID, "granted", fields{
 			"token": hold.FencingToken(), "lease_id": hold.LeaseID(), "lock_path": hold.LockPath(),
+			"permit": hold.Permit(), "checkpoint": text(hold.Checkpoint()),
 		})
 		select {
 		case <-ctx.Done():
@@ -125,10 +138,14 @@ func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, 
 				d.emit(c.ID, "cancelled", nil)
 			}
 			return context.Cause(ctx)
-		case what := <-one.told:
+		case told := <-one.told:
 			switch {
-			case what == "fail":
+			case told.Do == "fail":
 				return errBoom
+			case told.Checkpoint != nil:
+				result, err := hold.Release(ctx, leasehold.WithCheckpoint([]byte(*told.Checkpoint)))
+				released["checkpoint"] = strings.ToLower(string(result.CheckpointOutcome))
+				return err
 			case c.Form == "call":
 				_, err := hold.Release(ctx)
 				return err
@@ -139,9 +156,10 @@ func (d *driver) hold(ctx context.Context, client *leasehold.Client, c command, 
 	})
 	var lost *leasehold.LostError
 	var release *leasehold.ReleaseError
+	var checkpoint *leasehold.CheckpointError
 	switch {
-	case err == nil:
-		d.emit(c.ID, "released", nil)
+	case err == nil, errors.As(err, &checkpoint):
+		d.emit(c.ID, "released", released)
 	case errors.As(err, &lost):
 		d.emit(c.ID, "lost", fields{"reason": lost.Reason, "detail": lost.Detail})
 	case errors.As(err, &release):
@@ -178,6 +196,8 @@ func (d *driver) happened(id string, event leasehold.Event) {
 		d.emit(id, "interrupted", fields{"detail": event.Detail})
 	case leasehold.Resumed:
 		d.emit(id, "resumed", nil)
+	case leasehold.Revoked:
+		d.emit(id, "revoked", fields{"reason": event.Notice.Reason})
 	}
 }
 

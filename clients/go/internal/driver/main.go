@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -33,6 +34,11 @@ type command struct {
 	Now             bool              `json:"now"`
 	Times           int               `json:"times"`
 	File            string            `json:"file"`
+	Permits         uint32            `json:"permits"`
+	WaitForever     bool              `json:"wait_forever"`
+	Value           string            `json:"value"`
+	Checkpoint      *string           `json:"checkpoint"`
+	Prefix          string            `json:"prefix"`
 	// Form is whether a hold is released by a call ("call") or by leaving the block.
 	Form string `json:"form"`
 }
@@ -58,7 +64,7 @@ type driver struct {
 type running struct {
 	cancel context.CancelFunc
 	// told carries release and fail to the block.
-	told chan string
+	told chan command
 
 	mutex       sync.Mutex
 	hold        *leasehold.Hold
@@ -114,14 +120,14 @@ func (d *driver) emit(id, event string, more fields) {
 // start runs a command. What is said to a running one is said before the next line is read.
 func (d *driver) start(c command) {
 	switch c.Do {
-	case "release", "fail", "cancel", "interrupt", "progress", "validity":
+	case "release", "fail", "cancel", "interrupt", "progress", "validity", "save", "info", "stop_leading":
 		if err := d.tell(c); err != nil {
 			d.fail(c.ID, err)
 		}
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	one := &running{cancel: cancel, told: make(chan string, 1)}
+	one := &running{cancel: cancel, told: make(chan command, 1)}
 	d.mutex.Lock()
 	d.running[c.ID] = one
 	d.mutex.Unlock()
@@ -173,7 +179,7 @@ func (d *driver) tell(c command) error {
 	if one == nil {
 		return fmt.Errorf("no command has the id %q", c.ID)
 	}
-	if c.Do == "cancel" || c.Do == "interrupt" {
+	if c.Do == "cancel" || c.Do == "interrupt" || c.Do == "stop_leading" {
 		one.mutex.Lock()
 		one.interrupted = c.Do == "interrupt"
 		one.mutex.Unlock()
@@ -189,21 +195,55 @@ func (d *driver) tell(c command) error {
 	switch c.Do {
 	case "validity":
 		d.emit(c.ID, "validity", fields{"valid": hold.Valid(), "remaining_ms": hold.Remaining().Milliseconds()})
-	case "progress":
+	case "progress", "info":
 		go func() {
-			if err := hold.ReportProgress(context.Background()); err != nil {
+			if err := d.askOf(hold, c); err != nil {
 				d.fail(c.ID, err)
-				return
 			}
-			d.emit(c.ID, "progressed", nil)
 		}()
+	case "save":
+		go d.save(hold, c)
 	default:
 		select {
-		case one.told <- c.Do:
+		case one.told <- c:
 		default:
 		}
 	}
 	return nil
+}
+
+// askOf runs a command about a hold.
+func (d *driver) askOf(hold *leasehold.Hold, c command) error {
+	if c.Do == "info" {
+		info, err := hold.Info(context.Background())
+		if err != nil {
+			return err
+		}
+		d.emit(c.ID, "info", fields{"state": info.State, "token": info.FencingToken})
+		return nil
+	}
+	if err := hold.ReportProgress(context.Background()); err != nil {
+		return err
+	}
+	d.emit(c.ID, "progressed", nil)
+	return nil
+}
+
+// save saves a checkpoint, and tells how that went.
+func (d *driver) save(hold *leasehold.Hold, c command) {
+	version, err := hold.Save(context.Background(), []byte(c.Value))
+	var lost *leasehold.LostError
+	var refused *leasehold.RefusedError
+	switch {
+	case err == nil:
+		d.emit(c.ID, "saved", fields{"version": version})
+	case errors.As(err, &lost), errors.Is(err, leasehold.ErrReleased):
+		d.emit(c.ID, "save_failed", fields{"reason": leasehold.ReasonHoldLost, "message": err.Error()})
+	case errors.As(err, &refused):
+		d.emit(c.ID, "save_failed", fields{"reason": refused.Reason, "message": err.Error()})
+	default:
+		d.emit(c.ID, "save_failed", fields{"reason": "", "message": err.Error()})
+	}
 }
 
 func (c command) key() leasehold.LockKey {
@@ -219,8 +259,9 @@ func (c command) spec() leasehold.LeaseSpec {
 		MinHold:         duration(c.MinHold),
 		ProgressTimeout: duration(c.ProgressTimeout),
 		Labels:          c.Labels,
+		Permits:         c.Permits,
 	}
-	if c.Wait != nil && *c.Wait == -1 {
+	if c.WaitForever || (c.Wait != nil && *c.Wait == -1) {
 		spec.Wait = leasehold.Forever
 	}
 	return spec

@@ -4,6 +4,17 @@ A lock alone does not keep a holder that was paused from acting late: check `hol
 the resource that the lock protects refuse fencing tokens smaller than it has seen.
 """
 
+from leasehold._answers import (
+    Break,
+    Listed,
+    LockChanged,
+    LockGone,
+    LocksEvent,
+    ResolvedPath,
+    ServerInfo,
+    ServerLimits,
+    TokenCheck,
+)
 from leasehold._async_client import AsyncClient
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
@@ -11,6 +22,8 @@ from leasehold._enums import (
     BreakMode,
     BreakOutcome,
     BusyReason,
+    CheckpointOutcome,
+    HoldState,
     LockMode,
     LockState,
     LossReason,
@@ -21,6 +34,7 @@ from leasehold._errors import (
     ENDPOINT_VARIABLE,
     ArgumentError,
     BusyError,
+    CheckpointUnknownError,
     ClosedError,
     EndpointError,
     FieldViolation,
@@ -33,6 +47,7 @@ from leasehold._errors import (
     RefusedError,
     ReleaseUnconfirmedError,
     UnreachableError,
+    UnsupportedError,
 )
 from leasehold._events import (
     AtRisk,
@@ -45,27 +60,29 @@ from leasehold._events import (
     Recovered,
     Renewed,
     Resumed,
+    Revoked,
     Waiting,
 )
-from leasehold._hold import BaseHold, current_hold
-from leasehold._records import (
-    Break,
-    BreakNote,
+from leasehold._grants import (
     Busy,
+    CheckpointResult,
+    Deadline,
     Extension,
     Grant,
-    LockKey,
-    LockRecord,
+    HoldInfo,
     Loss,
+    Notice,
     ReleaseResult,
-    ResolvedPath,
-    TokenCheck,
     Validity,
 )
-from leasehold._requests import BreakOptions, ListOptions
+from leasehold._hold import BaseHold, current_hold
+from leasehold._leading import AsyncTerm
+from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
+from leasehold._requests import BreakOptions, ListOptions, WatchOptions
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
 from leasehold._sync_client import Client
 from leasehold._sync_hold import Hold, Holding
+from leasehold._sync_leading import Term
 
 __version__ = "0.1.0"
 
@@ -77,6 +94,7 @@ __all__ = [
     "AsyncClient",
     "AsyncHold",
     "AsyncHolding",
+    "AsyncTerm",
     "AtRisk",
     "BaseHold",
     "Break",
@@ -87,9 +105,14 @@ __all__ = [
     "Busy",
     "BusyError",
     "BusyReason",
+    "Checkpoint",
+    "CheckpointOutcome",
+    "CheckpointResult",
+    "CheckpointUnknownError",
     "Client",
     "ClientOptions",
     "ClosedError",
+    "Deadline",
     "Draining",
     "EndpointError",
     "EventHandler",
@@ -99,20 +122,27 @@ __all__ = [
     "Granted",
     "Hold",
     "HoldEvent",
+    "HoldInfo",
+    "HoldState",
     "Holding",
     "Interrupted",
     "LeaseOptions",
     "LeaseholdError",
     "ListOptions",
+    "Listed",
+    "LockChanged",
+    "LockGone",
     "LockKey",
     "LockMode",
     "LockRecord",
     "LockState",
+    "LocksEvent",
     "Loss",
     "LossReason",
     "Lost",
     "LostError",
     "NotReleasedError",
+    "Notice",
     "PlatformError",
     "ProtocolError",
     "Reason",
@@ -124,12 +154,18 @@ __all__ = [
     "Renewed",
     "ResolvedPath",
     "Resumed",
+    "Revoked",
     "Seconds",
+    "ServerInfo",
+    "ServerLimits",
+    "Term",
     "Tls",
     "TokenCheck",
     "TokenStatus",
     "UnreachableError",
+    "UnsupportedError",
     "Validity",
     "Waiting",
+    "WatchOptions",
     "current_hold",
 ]

@@ -3,41 +3,36 @@
 import asyncio
 import os
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
 from leasehold._boot_clock import BootClock, Clock
-from leasehold._calls import CALL_TIMEOUT, Calls
+from leasehold._calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
 from leasehold._connect import ClientOptions, Connector
 from leasehold._enums import LossReason
 from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
 from leasehold._events import EventHandler
-from leasehold._records import (
-    Break,
-    Busy,
-    Extension,
-    Grant,
-    LockKey,
-    LockRecord,
-    Loss,
-    ReleaseResult,
-    ResolvedPath,
-    TokenCheck,
-    Validity,
-    selector,
-)
+from leasehold._grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
+from leasehold._leading import AsyncTerm, Sleep, for_leading, lead
+from leasehold._opening import unsupported
+from leasehold._records import LockKey, LockRecord, selector
 from leasehold._requests import (
     UNKNOWN_GENERATION,
     BreakOptions,
     ListOptions,
+    WatchOptions,
     break_request,
     extend_request,
     list_request,
+    watch_request,
 )
+from leasehold._saving import checked
 from leasehold._session import Session
 from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
-from leasehold._watch import watch
+from leasehold._watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
 
@@ -46,8 +41,8 @@ class AsyncClient:
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break, so
     it can be made anywhere, also before the event loop runs. `async with` closes it. Calls raise RefusedError;
-    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, or by their path as it stands
-    in a Grant or a LockRecord.
+    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, and the number of the `permit`
+    where they have several, or by their path as it stands in a Grant or a LockRecord.
     """
 
     def __init__(
@@ -62,6 +57,7 @@ class AsyncClient:
         """
         self._connector: Final = Connector(endpoint, options)
         self._clock: Clock = BootClock()
+        self._sleep: Sleep = asyncio.sleep
         self._process: Final = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._made: Calls | None = None
@@ -123,6 +119,24 @@ class AsyncClient:
         """
         return AsyncHolding(self._calls, wanted(function, scope, options), on_event, self._holds)
 
+    def lead(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        *,
+        on_event: EventHandler | None = None,
+        **options: Unpack[LeaseOptions],
+    ) -> AsyncGenerator[AsyncTerm, None]:
+        """Lead: give one term after the other, each a hold of the lock, without end.
+
+        It waits for the lock without end, and takes it again after a loss, or when the sidecar was away. Enter each
+        term with `async with`: then a loss cancels the block, stays inside, and the loop goes on with the
+        next term. Where the block ends, the lock is released; leave the loop to lead no more. Between two terms is a
+        random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
+        raises, and RefusedError if the sidecar refuses what no repetition changes.
+        """
+        return lead(self._calls, for_leading(function, scope, options), on_event, self._holds, self._sleep)
+
     async def acquire(
         self,
         function: str | LockKey,
@@ -134,7 +148,7 @@ class AsyncClient:
         The sidecar renews it until `release`, `max_hold` or shutdown, whether or not this process lives. Raises
         BusyError if the lock was not acquired within `wait`.
         """
-        return await self._acquire(wanted(function, scope, options))
+        return await self._acquire(wanted(function, scope, options).in_rounds())
 
     async def _acquire(self, asked: Wanted) -> Grant:
         calls = self._calls()
@@ -146,7 +160,11 @@ class AsyncClient:
             except RefusedError as refused:
                 asked = asked.shortened(refused)
                 continue
+            told = answer.granted if answer.HasField("granted") else answer.busy
+            missed = asked.missed(told.understood)
             match answer.WhichOneof("outcome"):
+                case "granted" | "busy" if missed is not None:
+                    raise await unsupported(calls, missed, told)
                 case "granted":
                     return Grant._from_wire(answer.granted)
                 case "busy" if asked.forever:
@@ -156,12 +174,23 @@ class AsyncClient:
                 case _:
                     raise ProtocolError("an acquire was answered without an outcome")
 
-    async def release(self, lease_id: str) -> ReleaseResult:
+    async def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
-        return ReleaseResult._from_wire(await self._calls().release(lease_id, UNKNOWN_GENERATION))
+        sending = None if checkpoint is None else checked(checkpoint)
+        released = await self._calls().release(lease_id, UNKNOWN_GENERATION, sending)
+        return ReleaseResult._from_wire(released, sending)
+
+    async def save_checkpoint(self, lease_id: str, value: bytes) -> int:
+        """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).
+
+        At most 2,048 bytes. Raises CheckpointUnknownError if no answer came in time (S27).
+        """
+        request = wire.SaveCheckpointRequest(lease_id=lease_id, value=checked(value))
+        return (await self._calls().save(request, LONGEST_LEASE)).version
 
     async def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now."""
@@ -169,15 +198,27 @@ class AsyncClient:
         request = extend_request(lease_id, UNKNOWN_GENERATION, max_hold)
         return Extension._from_wire(await calls.unary(calls.stub.ExtendLease, request))
 
-    async def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
-        """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
-        answer = await self._calls().validity(lease_id, UNKNOWN_GENERATION, validity_only=validity_only)
-        return Validity._from_wire(answer)
+    async def report_progress(self, lease_id: str) -> Validity:
+        """Say that the holder is getting on, which restarts `progress_timeout`."""
+        return Validity._from_wire(await self._calls().report_progress(lease_id, UNKNOWN_GENERATION))
 
-    async def get_lock(self, lock: LockKey | str) -> LockRecord:
-        """Give the record of one lock. One that was never taken is AVAILABLE."""
+    async def get_hold(self, lease_id: str) -> HoldInfo:
+        """Ask for a hold's validity, limits and state, which changes nothing."""
+        return HoldInfo._from_wire(await self._calls().get_hold(lease_id, UNKNOWN_GENERATION))
+
+    async def server_info(self) -> ServerInfo:
+        """Ask what the sidecar is: its version, its limits and what it can do."""
         calls = self._calls()
-        answer = await calls.unary(calls.stub.GetLock, wire.GetLockRequest(lock=selector(lock)))
+        return ServerInfo._from_wire(await calls.unary(calls.stub.GetServerInfo, wire.GetServerInfoRequest()))
+
+    async def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
+        """Give the record of one lock. One that was never taken is AVAILABLE.
+
+        The checkpoint's value is read from the store only if it is asked for.
+        """
+        calls = self._calls()
+        request = wire.GetLockRequest(lock=selector(lock, permit), with_checkpoint=with_checkpoint)
+        answer = await calls.unary(calls.stub.GetLock, request)
         return LockRecord._from_wire(answer.record)
 
     async def list_locks(self, **options: Unpack[ListOptions]) -> AsyncGenerator[LockRecord, None]:
@@ -192,19 +233,29 @@ class AsyncClient:
                 return
             request.page_token = answer.next_page_token
 
-    async def watch_lock(self, lock: LockKey | str) -> AsyncGenerator[LockRecord, None]:
+    async def watch_lock(self, lock: LockKey | str, *, permit: int = 0) -> AsyncGenerator[LockRecord, None]:
         """Give the record of a lock now and at each change.
 
         A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
         90 s.
         """
-        async for record in watch(self._calls(), selector(lock)):
+        async for record in watch(self._calls(), selector(lock, permit)):
             yield LockRecord._from_wire(record)
 
-    async def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
+    async def watch_locks(self, **options: Unpack[WatchOptions]) -> AsyncGenerator[LocksEvent, None]:
+        """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
+
+        A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
+        can be opened, or none again for 90 s.
+        """
+        async with aclosing(watch_all(self._calls(), watch_request(options))) as events:
+            async for event in events:
+                yield event
+
+    async def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""
         calls = self._calls()
-        request = wire.CheckTokenRequest(lock=selector(lock), fencing_token=fencing_token)
+        request = wire.CheckTokenRequest(lock=selector(lock, permit), fencing_token=fencing_token)
         return TokenCheck._from_wire(await calls.unary(calls.stub.CheckToken, request))
 
     async def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:

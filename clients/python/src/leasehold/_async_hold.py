@@ -10,10 +10,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 from leasehold import _events as events
 from leasehold._calls import Calls, told_lost
 from leasehold._errors import LeaseholdError, LostError, RefusedError, attach
+from leasehold._grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._opening import open_session
-from leasehold._records import Extension, Grant, Loss, ReleaseResult
 from leasehold._requests import extend_request
+from leasehold._saving import as_json, save
 from leasehold._session import Session
 from leasehold._spec import Seconds, Wanted
 
@@ -38,6 +39,31 @@ class AsyncHold(BaseHold):
             return await never
         return loss
 
+    async def wait_revoked(self) -> Notice:
+        """Wait for the notice that the lock was broken; without end, if the hold ends without one (S22).
+
+        The block is not cancelled by it: the hold is valid until the notice's deadline.
+        """
+        while self._session.notice is None:
+            await self._session.noticed.wait()
+        return self._session.notice
+
+    async def info(self) -> HoldInfo:
+        """Ask the sidecar for the hold's validity, limits and state, which changes nothing.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        state = self._session.state
+        sent = state.now()
+        try:
+            answer = await self._calls.get_hold(self.lease_id, self._session.generation)
+        except RefusedError as error:
+            raise self._heard(error) from None
+        state.take_in(answer.validity, sent)
+        if answer.HasField("max_hold_ends"):
+            state.bound(answer.max_hold_ends, sent)
+        return HoldInfo._from_wire(answer)
+
     async def report_progress(self) -> None:
         """Say that the job is getting on, which restarts `progress_timeout`.
 
@@ -46,7 +72,7 @@ class AsyncHold(BaseHold):
         state = self._session.state
         sent = state.now()
         try:
-            validity = await self._calls.validity(self.lease_id, self._session.generation, validity_only=False)
+            validity = await self._calls.report_progress(self.lease_id, self._session.generation)
         except RefusedError as error:
             raise self._heard(error) from None
         state.take_in(validity, sent)
@@ -65,17 +91,37 @@ class AsyncHold(BaseHold):
             raise self._heard(error) from None
         self._session.replace_resume_token(answer.resume_token)
         state.take_in(answer.validity, sent)
+        if answer.HasField("max_hold_ends"):
+            state.bound(answer.max_hold_ends, sent)
         return Extension._from_wire(answer)
 
-    async def release(self) -> ReleaseResult:
+    async def save(self, value: bytes) -> int:
+        """Save the lock's checkpoint, and wait until the store has it (S24).
+
+        The value is at most 2,048 bytes, and not for secrets: anybody who may read locks can read it. Gives the
+        version that the store has then: of this value, or of a newer one that took its place (S26). At most one save a
+        second reaches the store. Raises LostError if the hold is lost, CheckpointUnknownError if no answer came in time
+        (S27), ArgumentError if the value is too long, RefusedError if the sidecar refuses it.
+        """
+        return await save(self._session, self._calls, value)
+
+    async def save_json(self, value: Any) -> int:
+        """Save `value` as JSON, as `save` does. `checkpoint.json()` gives it back.
+
+        Raises TypeError or ValueError if it cannot be JSON.
+        """
+        return await self.save(as_json(value))
+
+    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release the lock before the block ends, and wait until the store has it.
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
         Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
         ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
         available when its lease expires, if not before.
         """
-        return await self._session.release()
+        return await self._session.release(checkpoint)
 
     def _heard(self, error: RefusedError) -> RefusedError:
         loss = told_lost(error)
@@ -105,7 +151,7 @@ class AsyncHolding:
         self._wanted: Final = wanted
         self._handler: Final = handler
         self._holds: Final = holds
-        self._block: _Block | None = None
+        self._block: Block | None = None
 
     def __call__(
         self,
@@ -127,7 +173,7 @@ class AsyncHolding:
         session, grant = await open_session(calls, self._wanted, self._handler)
         hold = AsyncHold(calls, session, grant)
         self._holds.add(hold)
-        self._block = _Block(hold)
+        self._block = Block(hold)
         return hold
 
     async def __aexit__(
@@ -142,7 +188,7 @@ class AsyncHolding:
             await block.leave(exc)
 
 
-class _Block:
+class Block:
     """The block of code that a hold is for, and the task that runs it."""
 
     def __init__(self, hold: AsyncHold) -> None:

@@ -11,17 +11,31 @@ import grpc.aio
 from leasehold._boot_clock import Clock
 from leasehold._connect import Connector, Tls
 from leasehold._enums import LossReason
-from leasehold._errors import ClosedError, Reason, RefusedError, UnreachableError, refused
+from leasehold._errors import (
+    CheckpointUnknownError,
+    ClosedError,
+    Reason,
+    RefusedError,
+    UnreachableError,
+    UnsupportedError,
+    refused,
+)
+from leasehold._grants import Loss
 from leasehold._listening import Listening
-from leasehold._records import Loss
 from leasehold.v1.hold_pb2 import ReleaseResult, Validity
 from leasehold.v1.lease_service_pb2 import (
+    GetHoldRequest,
+    GetHoldResponse,
     HoldLeaseRequest,
     HoldLeaseResponse,
     ReleaseLeaseRequest,
     ReportProgressRequest,
+    SaveCheckpointRequest,
+    SaveCheckpointResponse,
     WatchLockRequest,
     WatchLockResponse,
+    WatchLocksRequest,
+    WatchLocksResponse,
 )
 from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
 
@@ -31,11 +45,17 @@ if TYPE_CHECKING:
 CALL_TIMEOUT: Final = 30.0
 """A call that asks no holder and waits for nothing is given up after so many seconds."""
 
+LONGEST_LEASE: Final = 60.0
+"""No lease lasts longer unless it is renewed, in seconds."""
+
 _SILENCE: Final = 90.0
 """A stream that says nothing for so many seconds is taken for dead: sidecars say something at least every 30 s."""
 
 _STREAMS: Final = 200
 """The calls that last on one connection: sidecars carry 256 calls, unless told otherwise."""
+
+_UNANSWERED: Final = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+"""What gRPC itself says of a call whose answer did not come."""
 
 HoldCall = Listening[HoldLeaseResponse]
 
@@ -141,6 +161,11 @@ class Calls:
         connection = self._with_room()
         return self._listen(connection, connection.stub.WatchLock(request, metadata=self.metadata))
 
+    def watch_all(self, request: WatchLocksRequest) -> Listening[WatchLocksResponse]:
+        """Open the stream of a watch of all locks."""
+        connection = self._with_room()
+        return self._listen(connection, connection.stub.WatchLocks(request, metadata=self.metadata))
+
     def _listen(
         self,
         connection: Connection,
@@ -199,15 +224,32 @@ class Calls:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    async def release(self, lease_id: str, generation: int) -> ReleaseResult:
+    async def release(self, lease_id: str, generation: int, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release a lock; `generation` is the newest that was answered (S16)."""
-        request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation)
+        request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation, checkpoint=checkpoint)
         return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
 
-    async def validity(self, lease_id: str, generation: int, *, validity_only: bool) -> Validity:
-        """Report progress, or only ask for the validity; `generation` is the newest that was answered (S16)."""
-        request = ReportProgressRequest(lease_id=lease_id, validity_only=validity_only, generation=generation)
+    async def save(self, request: SaveCheckpointRequest, valid_for: float) -> SaveCheckpointResponse:
+        """Save a checkpoint. The sidecar answers when the store does, or when the validity is over (S27)."""
+        try:
+            return await self.unary(self.stub.SaveCheckpoint, request, valid_for + CALL_TIMEOUT)
+        except RefusedError as error:
+            unanswered = error.reason is None and error.code in _UNANSWERED
+            if unanswered or error.reason is Reason.CHECKPOINT_UNKNOWN:
+                raise CheckpointUnknownError(error) from error
+            if error.code is grpc.StatusCode.UNIMPLEMENTED:
+                raise UnsupportedError("checkpoints") from error
+            raise
+
+    async def report_progress(self, lease_id: str, generation: int) -> Validity:
+        """Report progress; `generation` is the newest that was answered (S16)."""
+        request = ReportProgressRequest(lease_id=lease_id, generation=generation)
         return (await self.unary(self.stub.ReportProgress, request)).validity
+
+    async def get_hold(self, lease_id: str, generation: int) -> GetHoldResponse:
+        """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
+        request = GetHoldRequest(lease_id=lease_id, generation=generation)
+        return await self.unary(self.stub.GetHold, request)
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:
@@ -238,10 +280,9 @@ class Calls:
 
 def told_lost(error: RefusedError) -> Loss | None:
     """Give the loss that an answer tells of, if it does."""
-    if error.reason is not Reason.HOLD_LOST:
+    if error.reason not in (Reason.HOLD_LOST, Reason.HOLD_RELEASED):
         return None
-    reason = LossReason.__members__.get(error.loss_reason or "", LossReason.UNSPECIFIED)
-    return Loss(reason, error.message)
+    return Loss(error.loss_reason or LossReason.UNSPECIFIED, error.message)
 
 
 _HOPELESS: Final = {

@@ -73,6 +73,11 @@ class LossReason(Enum):
     """The sidecar shut down, and the drain period was over."""
 
     @classmethod
+    def named(cls, name: str) -> Self:
+        """Give the reason of this name; UNSPECIFIED if this version of the client does not know it."""
+        return cls.__members__.get(name, cls(0))
+
+    @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls.UNSPECIFIED
 
@@ -90,6 +95,42 @@ class ReleaseOutcome(Enum):
     """The hold had been released before."""
     RESTING = 4
     """The hold is over, and the lock rests because of `min_hold`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class CheckpointOutcome(Enum):
+    """What became of a checkpoint that came with a release."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    SAVED = 1
+    """The store has it."""
+    NOT_SAVED = 2
+    """The store does not have it: the earlier checkpoint stands."""
+    UNKNOWN = 3
+    """The store did not answer in time: either this checkpoint stands or the earlier one."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class HoldState(Enum):
+    """The state of a hold that is not over."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know: go by the validity."""
+    HELD = 1
+    """It is held and renewed."""
+    AT_RISK = 2
+    """Renewals fail."""
+    REVOKED = 3
+    """The lock was broken; the hold ends with its validity."""
+    DISCONNECTED = 4
+    """Its stream broke, and was not resumed yet."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final, Self
 import grpc
 from google.protobuf.message import DecodeError
 
+from leasehold._enums import LossReason
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Status
+from leasehold.v1.errors_pb2 import ErrorReason
 
 if TYPE_CHECKING:
-    from leasehold._records import Busy, LockRecord, Loss
+    from leasehold._grants import Busy, Loss
+    from leasehold._records import LockRecord
 
 _DOMAIN: Final = "leasehold.dev"
 _DETAILS: Final = "grpc-status-details-bin"
@@ -30,7 +33,7 @@ _ENDS_AT_ONCE: Final = re.compile("failed to connect to all addresses.*(Socket c
 
 
 class Reason(Enum):
-    """Why the sidecar refused: stable names, listed at LeaseService in the proto."""
+    """Why a call fails: the names of the API's ErrorReason."""
 
     INVALID_FIELD = "INVALID_FIELD"
     """A field is missing or out of its range: see `RefusedError.violations`."""
@@ -39,7 +42,9 @@ class Reason(Enum):
     UNKNOWN_LOCK = "UNKNOWN_LOCK"
     """The lock to be broken does not exist in the store."""
     HOLD_LOST = "HOLD_LOST"
-    """The hold is over: see `RefusedError.loss_reason`."""
+    """The hold is lost: see `RefusedError.loss_reason`."""
+    HOLD_RELEASED = "HOLD_RELEASED"
+    """The hold was released."""
     BREAK_NOT_ENABLED = "BREAK_NOT_ENABLED"
     """The operator has not enabled breaking."""
     CONTAINER_MISSING = "CONTAINER_MISSING"
@@ -74,12 +79,22 @@ class Reason(Enum):
     """Another stream has resumed the hold."""
     STREAM_BEHIND = "STREAM_BEHIND"
     """This client did not read its events in time; the hold may be resumed."""
+    UNSUPPORTED = "UNSUPPORTED"
+    """Made by this client: the sidecar does not know an option that was given, so nothing is held (S37)."""
+    CHECKPOINT_UNKNOWN = "CHECKPOINT_UNKNOWN"
+    """The store did not answer a save in time: the old checkpoint stands or the new one (S27)."""
     OTHER = ""
     """One that this version of the client does not know: see `RefusedError.reason_name`."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls.OTHER
+
+
+def reason_name(number: int) -> str:
+    """Give the name of a reason on the wire; the number itself, as text, if this version does not know it."""
+    known = {int(value): name.removeprefix("ERROR_REASON_") for name, value in ErrorReason.items()}
+    return known.get(number, str(number))
 
 
 class LeaseholdError(Exception):
@@ -125,7 +140,7 @@ class BusyError(LeaseholdError):
 
     def __init__(self, lock: str, busy: "Busy") -> None:
         record = busy.record
-        who = _who(record)
+        who = f"{busy.held_permits} permits of it are held" if busy.held_permits > 1 else _who(record)
         why = {"HELD": who, "BREAKING": "it was broken, and its lease has not expired yet", "RESTING": "it rests"}
         path = record.lock_path if record is not None and record.lock_path else lock
         super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
@@ -146,6 +161,8 @@ class LostError(LeaseholdError):
 
     def __init__(self, lock_path: str, loss: "Loss") -> None:
         super().__init__(f"the lock {lock_path} was lost: {loss}")
+        self.lock_path: Final = lock_path
+        """The path of the lock."""
         self.loss: Final = loss
         """Why."""
 
@@ -199,8 +216,8 @@ class RefusedError(LeaseholdError):
         """The fields that were wrong, with reason INVALID_FIELD."""
         self.retry_after: float | None = None
         """When to try again: seconds, if that was said."""
-        self.loss_reason: str | None = None
-        """Why the hold is over, with reason HOLD_LOST: `EXPIRED` and so on, or `RELEASED`."""
+        self.loss_reason: LossReason | None = None
+        """Why the hold is lost; with reason HOLD_LOST only."""
         for detail in details:
             self._take_in(detail)
         super().__init__(self._text())
@@ -209,7 +226,8 @@ class RefusedError(LeaseholdError):
         match detail:
             case ErrorInfo(domain=domain) if domain == _DOMAIN:
                 self.reason_name = detail.reason
-                self.loss_reason = dict(detail.metadata).get("loss_reason")
+                if self.reason is Reason.HOLD_LOST:
+                    self.loss_reason = LossReason.named(dict(detail.metadata).get("loss_reason", ""))
             case BadRequest():
                 self.violations = tuple(
                     FieldViolation(violation.field, violation.description) for violation in detail.field_violations
@@ -230,6 +248,30 @@ class RefusedError(LeaseholdError):
     def reason(self) -> Reason | None:
         """The reason that the sidecar gave; None if the error did not come from a sidecar."""
         return None if self.reason_name is None else Reason(self.reason_name)
+
+
+class UnsupportedError(RefusedError):
+    """The sidecar does not know an option that was given, so it was not served as asked, and nothing is held (S37)."""
+
+    def __init__(self, option: str) -> None:
+        super().__init__(
+            grpc.StatusCode.UNIMPLEMENTED,
+            f"the sidecar does not know {option}: it is older than this client's request; update the sidecar, or ask "
+            "without that",
+        )
+        self.reason_name = Reason.UNSUPPORTED.value
+
+
+class CheckpointUnknownError(RefusedError):
+    """No answer to a save came in time: the old checkpoint stands or the new one (S27).
+
+    Nothing of it lands after somebody else is granted the lock. The cause says what happened.
+    """
+
+    def __init__(self, error: RefusedError) -> None:
+        message = f"whether the checkpoint was saved is not known; the next grant tells: {error.message}"
+        super().__init__(error.code, message)
+        self.reason_name = Reason.CHECKPOINT_UNKNOWN.value
 
 
 class UnreachableError(RefusedError):

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from leasehold._records import LockRecord, Loss
+from leasehold._errors import Reason
+from leasehold._grants import Loss, Notice
+from leasehold._records import LockRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,10 @@ class AtRisk:
 
     valid_until: float
     """The end of validity, which is the deadline: seconds on this machine's boot clock."""
-    cause: str
-    """What fails, as a reason of the API."""
+    cause: Reason
+    """What fails: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED or STORE_FAILED."""
+    cause_name: str
+    """The same as text, also where this version of the client does not know it and `cause` is OTHER."""
     detail: str
     """The same for people."""
 
@@ -62,6 +66,14 @@ class Draining:
 
     time_left: float
     """How long it still waits, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """The lock was broken: finish and leave the block before the deadline."""
+
+    notice: Notice
+    """Until when, by whom and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,7 @@ class Lost:
     """Why."""
 
 
-HoldEvent = Waiting | Granted | Renewed | AtRisk | Recovered | Draining | Interrupted | Resumed | Lost
+HoldEvent = Waiting | Granted | Renewed | AtRisk | Recovered | Draining | Revoked | Interrupted | Resumed | Lost
 """What happens to a hold."""
 
 EventHandler = Callable[[HoldEvent], None]

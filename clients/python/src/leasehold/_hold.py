@@ -6,8 +6,8 @@ from contextvars import ContextVar
 from typing import Final
 
 from leasehold._convert import seconds
-from leasehold._errors import LeaseholdError, LostError
-from leasehold._records import Grant, Loss
+from leasehold._grants import Grant, Loss, Notice
+from leasehold._records import Checkpoint
 from leasehold._session import Session
 
 
@@ -61,6 +61,25 @@ class BaseHold:
         """
         return seconds(self._session.state.valid_until)
 
+    @property
+    def max_hold_ends(self) -> float | None:
+        """When `max_hold` ends and the hold is lost, unless it is extended before; None if there is no limit.
+
+        Seconds on this machine's boot clock, as `valid_until`.
+        """
+        ends = self._session.state.max_hold_ends
+        return None if ends is None else seconds(ends)
+
+    @property
+    def permit(self) -> int:
+        """Which permit of the lock is held: 0 for the lock's own path. Each has fencing tokens of its own."""
+        return self._grant.permit
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """What the last holder saved, or this one since; None if nobody did."""
+        return self._session.checkpoint
+
     def remaining(self) -> float:
         """Give the seconds left now; 0 when the hold is over."""
         return seconds(self._session.state.remaining())
@@ -68,6 +87,14 @@ class BaseHold:
     def is_valid(self) -> bool:
         """Say whether the holder may act now. Once false, it stays false."""
         return self._session.state.is_valid()
+
+    @property
+    def revoked(self) -> Notice | None:
+        """The notice that the lock was broken, with its deadline; None if there was none (S22).
+
+        The hold stays valid until the deadline: finish, save the checkpoint, release.
+        """
+        return self._session.notice
 
     @property
     def loss(self) -> Loss | None:
@@ -83,12 +110,7 @@ class BaseHold:
 
         Raises LostError if the hold is lost, LeaseholdError if it was released.
         """
-        if self.is_valid():
-            return
-        loss = self.loss
-        if loss is not None:
-            raise LostError(self.lock_path, loss)
-        raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
+        self._session.check()
 
 
 _current: Final[ContextVar[BaseHold]] = ContextVar("leasehold.current_hold")

@@ -7,15 +7,24 @@ from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall
 from leasehold._convert import proto_duration, seconds
 from leasehold._enums import LossReason
-from leasehold._errors import BusyError, LostError, ProtocolError, RefusedError, comes_back
+from leasehold._errors import (
+    BusyError,
+    LeaseholdError,
+    LostError,
+    ProtocolError,
+    RefusedError,
+    UnsupportedError,
+    comes_back,
+)
+from leasehold._grants import Busy, Grant, Loss
 from leasehold._listening import SilentError
-from leasehold._records import Busy, Grant, LockRecord, Loss
+from leasehold._records import LockRecord
 from leasehold._session import Session, tell
 from leasehold._spec import Wanted
-from leasehold._state import HoldState
+from leasehold._state import LocalState
 from leasehold.v1 import hold_pb2
 from leasehold.v1.hold_pb2 import LeaseSpec
-from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
+from leasehold.v1.lease_service_pb2 import GetHoldResponse, HoldLeaseRequest, HoldLeaseResponse
 
 _LATE: Final = Loss(LossReason.EXPIRED, "the grant came too late")
 
@@ -39,22 +48,35 @@ async def open_session(
         call = calls.hold(HoldLeaseRequest(spec=waiting.spec()))
         try:
             answer = await waiting.answer(call)
+            missed = wanted.missed(answer.understood)
+            if missed is not None:
+                raise await unsupported(calls, missed, answer)
             if isinstance(answer, hold_pb2.Busy):
                 if wanted.forever:
-                    waiting = waiting.again(wanted)
+                    waiting = waiting.again()
+                    await waiting.pause()
                     continue
                 raise BusyError(wanted.name, Busy._from_wire(answer))
             return await _begin(calls, call, answer, sent, handler)
         except RefusedError as refused:
             call.cancel()
-            if waiting.goes_on(refused):
-                await waiting.pause()
-            else:
-                wanted = wanted.shortened(refused)
-                waiting = waiting.again(wanted)
+            if not waiting.goes_on(refused):
+                raise
+            await waiting.pause()
         except BaseException:
             call.cancel()
             raise
+
+
+async def unsupported(calls: Calls, option: str, answer: hold_pb2.Grant | hold_pb2.Busy) -> UnsupportedError:
+    """Release what was granted without `option`, and give the error (S37)."""
+    error = UnsupportedError(option)
+    if isinstance(answer, hold_pb2.Grant):
+        try:
+            await calls.release(answer.lease_id, answer.generation)
+        except LeaseholdError as unreleased:
+            error.add_note(f"the lock {answer.lock_path} was not released: {unreleased}")
+    return error
 
 
 class _Waiting:
@@ -72,9 +94,9 @@ class _Waiting:
         self._told: hold_pb2.Waiting | None = None
         self._is_heard = False
 
-    def again(self, wanted: Wanted) -> "_Waiting":
+    def again(self) -> "_Waiting":
         """Give the next wait of one without end."""
-        waiting = _Waiting(self._calls, wanted, self._handler)
+        waiting = _Waiting(self._calls, self._wanted, self._handler)
         waiting._told, waiting._is_heard = self._told, True
         return waiting
 
@@ -115,6 +137,9 @@ class _Waiting:
                 case "lost":
                     raise LostError("asked for", Loss._from_wire(message.lost))
                 case "waiting":
+                    missed = self._wanted.missed(message.waiting.understood)
+                    if missed is not None:
+                        raise UnsupportedError(missed)
                     self._tell(message.waiting)
                 case _:
                     # Not said before a grant, or an event that this version does not know.
@@ -137,14 +162,17 @@ async def _begin(
     sent: int,
     handler: events.EventHandler | None,
 ) -> tuple[Session, Grant]:
-    state = HoldState(calls.clock, granted.validity, sent)
+    state = LocalState(calls.clock, granted.validity, sent)
     due = state.next_question()
     asked = state.now()
+    told: hold_pb2.Grant | GetHoldResponse = granted
     if due is not None and due <= asked:
-        # S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the request, and a wait
-        # may have used it up. Then the validity is asked for anew.
-        validity = await calls.validity(granted.lease_id, granted.generation, validity_only=True)
-        state = HoldState(calls.clock, validity, asked)
+        # S21: elsewhere than on the sidecar's kernel the grant's durations count from before the request, and a wait
+        # may have used them up. Then they are asked for anew.
+        told, sent = await calls.get_hold(granted.lease_id, granted.generation), asked
+        state = LocalState(calls.clock, told.validity, asked)
+    if told.HasField("max_hold_ends"):
+        state.bound(told.max_hold_ends, sent)
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)
     grant = Grant._from_wire(granted)

@@ -1,24 +1,18 @@
-"""What the API asks for and answers, as plain values. Times are by the wall clock, in UTC, and for people."""
+"""Locks as the API names and records them. Times are by the wall clock, in UTC, and for people."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Self
+from typing import Any, Self
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from leasehold._convert import duration, moment, seconds
-from leasehold._enums import (
-    BreakOutcome,
-    BusyReason,
-    LockMode,
-    LockState,
-    LossReason,
-    ReleaseOutcome,
-    TokenStatus,
-)
-from leasehold.v1 import hold_pb2, lease_service_pb2, lock_pb2
+from leasehold._enums import BreakMode, LockMode, LockState
+from leasehold._errors import ArgumentError
+from leasehold.v1 import lock_pb2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +50,12 @@ class LockKey:
         )
 
 
-def selector(lock: LockKey | str) -> lock_pb2.LockSelector:
-    """Name a lock by its key, or by its path."""
+def selector(lock: LockKey | str, permit: int = 0) -> lock_pb2.LockSelector:
+    """Name a lock by its key, and the number of its permit, or by its path."""
     if isinstance(lock, LockKey):
-        return lock_pb2.LockSelector(key=lock._to_wire())
+        return lock_pb2.LockSelector(key=lock._to_wire(), permit=permit)
+    if permit:
+        raise ArgumentError(f"permit is {permit}, and the lock is named by its path; a path names its permit itself")
     return lock_pb2.LockSelector(lock_path=lock)
 
 
@@ -75,12 +71,38 @@ class BreakNote:
     """When."""
     fencing_token: int | None
     """The token of the hold that was broken; None if it was not known."""
+    mode: BreakMode | None = None
+    """How the lease was broken; None if the note does not say."""
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.BreakNote) -> Self:
         token = wire.fencing_token if wire.HasField("fencing_token") else None
         broken_at = moment(wire.broken_at) if wire.HasField("broken_at") else None
-        return cls(wire.reason, wire.broken_by, broken_at, token)
+        mode = BreakMode(wire.mode) if wire.mode else None
+        return cls(wire.reason, wire.broken_by, broken_at, token, mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A small value stored with a lock: where the next holder goes on from (S23)."""
+
+    value: bytes
+    """The value, at most 2,048 bytes. Anybody who may read locks can read it."""
+    version: int
+    """Grows with each save of the lock's checkpoint."""
+    fencing_token: int
+    """The token of the holder that saved it."""
+    saved_at: datetime | None = None
+    """When it was saved, by the store's clock; None in a hold that has saved it itself."""
+
+    @classmethod
+    def _from_wire(cls, wire: lock_pb2.Checkpoint) -> Self:
+        saved_at = moment(wire.saved_at) if wire.HasField("saved_at") else None
+        return cls(wire.value, wire.version, wire.fencing_token, saved_at)
+
+    def json(self) -> Any:
+        """Give the value that `save_json` has saved. Raises ValueError if it is not JSON."""
+        return json.loads(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +139,23 @@ class LockRecord:
     """Whether `holder` was only recorded last, and somebody who leaves no record may have the lock: a WebJobs host."""
     break_note: BreakNote | None
     """The newest break of the lock; None if it was never broken."""
+    lease_duration: float | None
+    """The seconds of the lease that the holder asked for; None unless the lock is held through this sidecar."""
+    renewed_at: datetime | None
+    """When the lease was renewed last, by the store's clock; None unless the lock is held through this sidecar.
+
+    `lease_duration` later the lock becomes available at the latest if its holder dies now.
+    """
+    checkpoint: Checkpoint | None
+    """The lock's checkpoint; None if there is none, or if it was not asked for (`get_lock`, `with_checkpoint`)."""
+    checkpoint_version: int | None
+    """The version of the lock's checkpoint; None if there is none."""
+    checkpoint_size: int | None
+    """The bytes of the checkpoint's value; None if there is none."""
+    permit: int
+    """Which permit of the lock this is: 0 for the lock's own path."""
+    permits: int
+    """How many permits the newest holder asked for; 0 if the record does not say."""
 
     @classmethod
     def _from_wire(cls, wire: lock_pb2.LockRecord) -> Self:
@@ -139,178 +178,11 @@ class LockRecord:
             held_here=wire.held_here,
             holder_is_last_recorded=wire.holder_is_last_recorded,
             break_note=BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None,
+            lease_duration=seconds(duration(wire.lease_duration)) if wire.HasField("lease_duration") else None,
+            renewed_at=at("renewed_at", wire.renewed_at),
+            checkpoint=Checkpoint._from_wire(wire.checkpoint) if wire.HasField("checkpoint") else None,
+            checkpoint_version=wire.checkpoint_version if wire.HasField("checkpoint_version") else None,
+            checkpoint_size=wire.checkpoint_size if wire.HasField("checkpoint_size") else None,
+            permit=wire.permit,
+            permits=wire.permits,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """The lock was not acquired within the wait."""
-
-    record: LockRecord | None
-    """The lock's record, as far as it is known: who holds it, since when."""
-    retry_after: float
-    """When to ask again: seconds, counted from the answer."""
-    reason: BusyReason
-    """Why the lock is not available."""
-
-    @classmethod
-    def _from_wire(cls, wire: hold_pb2.Busy) -> Self:
-        record = LockRecord._from_wire(wire.record) if wire.HasField("record") else None
-        return cls(record, seconds(duration(wire.retry_after)), BusyReason(wire.reason))
-
-
-@dataclass(frozen=True, slots=True)
-class Validity:
-    """Until when a holder may act, in the sidecar's words."""
-
-    boot_id: str
-    """Whose boot clock `valid_until` is a reading of: readings compare only where it is the same and not empty."""
-    valid_until: float
-    """The end of validity: seconds since boot on that clock (CLOCK_BOOTTIME)."""
-    valid_for: float
-    """The seconds from when the message was made; count them only from before the request that it answers."""
-
-    @classmethod
-    def _from_wire(cls, wire: hold_pb2.Validity) -> Self:
-        told = wire.valid_until
-        return cls(told.boot_id, seconds(duration(told.since_boot)), seconds(duration(wire.valid_for)))
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What makes the caller a holder."""
-
-    lease_id: str = field(repr=False)
-    """Names this hold in calls. Who knows it can end the hold, so it is not shown."""
-    lock_path: str
-    """The path of the lock."""
-    host_id: str
-    """The host id in that path."""
-    fencing_token: int
-    """Greater than every token granted for this lock path before (S5): 1 to 2^53 - 1."""
-    validity: Validity
-    """Until when the holder may act, unless renewed, as it was at the grant."""
-    acquired_at: datetime
-    """When the grant was made."""
-    expires_at: datetime
-    """When the validity ends unless renewed; never to be counted on."""
-
-    @classmethod
-    def _from_wire(cls, wire: hold_pb2.Grant) -> Self:
-        return cls(
-            lease_id=wire.lease_id,
-            lock_path=wire.lock_path,
-            host_id=wire.host_id,
-            fencing_token=wire.fencing_token,
-            validity=Validity._from_wire(wire.validity),
-            acquired_at=moment(wire.acquired_at),
-            expires_at=moment(wire.expires_at),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Why a hold is over, though its holder did not end it."""
-
-    reason: LossReason
-    """Why."""
-    detail: str = ""
-    """The same for people."""
-    break_note: BreakNote | None = None
-    """Who broke the lock and why, where it was broken and that is known."""
-
-    @classmethod
-    def _from_wire(cls, wire: hold_pb2.Lost) -> Self:
-        note = BreakNote._from_wire(wire.break_note) if wire.HasField("break_note") else None
-        return cls(LossReason(wire.reason), wire.detail, note)
-
-    def __str__(self) -> str:
-        return f"{self.reason.name}: {self.detail}" if self.detail else self.reason.name
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseResult:
-    """What a release did."""
-
-    outcome: ReleaseOutcome
-    """What happened."""
-    loss_reason: LossReason | None = None
-    """Why the hold had been lost; with outcome ALREADY_LOST only."""
-    resting_until: datetime | None = None
-    """Until when nobody gets the lock, by the store's clock; with outcome RESTING only."""
-
-    @classmethod
-    def _from_wire(cls, wire: hold_pb2.ReleaseResult) -> Self:
-        outcome = ReleaseOutcome(wire.outcome)
-        lost = outcome is ReleaseOutcome.ALREADY_LOST
-        return cls(
-            outcome,
-            LossReason(wire.loss_reason) if lost else None,
-            moment(wire.resting_until) if wire.HasField("resting_until") else None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """The result of a new `max_hold`."""
-
-    validity: Validity
-    """Until when the holder may act, unless renewed."""
-    max_hold_ends_at: datetime
-    """When the new `max_hold` ends."""
-
-    @classmethod
-    def _from_wire(cls, wire: lease_service_pb2.ExtendLeaseResponse) -> Self:
-        return cls(Validity._from_wire(wire.validity), moment(wire.max_hold_ends_at))
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCheck:
-    """What a fencing token is, compared with the newest of its lock."""
-
-    status: TokenStatus
-    """What the token is."""
-    newest_fencing_token: int | None
-    """The newest token of the lock that is known; None if it was never granted."""
-
-    @classmethod
-    def _from_wire(cls, wire: lease_service_pb2.CheckTokenResponse) -> Self:
-        newest = wire.newest_fencing_token if wire.HasField("newest_fencing_token") else None
-        return cls(TokenStatus(wire.status), newest)
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """What a break did."""
-
-    outcome: BreakOutcome
-    """What happened."""
-    free_in: float | None
-    """When the lock is free: seconds, counted from the answer; with outcome BREAKING only."""
-    record: LockRecord
-    """What is known of the lock after the break."""
-
-    @classmethod
-    def _from_wire(cls, wire: lease_service_pb2.BreakLockResponse) -> Self:
-        free_in = seconds(duration(wire.free_in)) if wire.HasField("free_in") else None
-        return cls(BreakOutcome(wire.outcome), free_in, LockRecord._from_wire(wire.record))
-
-
-@dataclass(frozen=True, slots=True)
-class ResolvedPath:
-    """The lock path of a key, and where it comes from."""
-
-    lock_path: str
-    """The path of the lock."""
-    host_id: str
-    """The host id in it."""
-    host_type: str
-    """The host type that is recorded with the lock; empty if the sidecar has none."""
-    provider: str
-    """Where the host id came from."""
-    layout: str
-    """How the lock name is made from the key."""
-
-    @classmethod
-    def _from_wire(cls, wire: lease_service_pb2.ResolvePathResponse) -> Self:
-        return cls(wire.lock_path, wire.host_id, wire.host_type, wire.provider, wire.layout)

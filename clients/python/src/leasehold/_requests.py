@@ -1,24 +1,33 @@
 """The requests that take more than a line to make."""
 
+from collections.abc import Iterable, Mapping
 from typing import Final, TypedDict
 
 from leasehold._convert import proto_duration
-from leasehold._enums import BreakMode
+from leasehold._enums import BreakMode, LockState
 from leasehold._errors import ArgumentError
 from leasehold._records import LockKey, selector
 from leasehold._spec import Seconds
 from leasehold.v1 import lease_service_pb2 as wire
+from leasehold.v1 import lock_pb2
 
 
-class ListOptions(TypedDict, total=False):
-    """Which locks are listed. Default: all under the sidecar's host id."""
+class WatchOptions(TypedDict, total=False):
+    """Which locks are followed. Default: all under the sidecar's host id."""
 
     host_id: str
     """Those under this host id; not with `prefix`."""
     prefix: str
     """Those whose lock path begins with this text, the sidecar's container and a slash first."""
-    held_only: bool
-    """Only those that are HELD or BREAKING. Default: false."""
+    labels: Mapping[str, str]
+    """Only those whose record has all of these labels, with these values. Default: all."""
+
+
+class ListOptions(WatchOptions, total=False):
+    """Which locks are listed. Default: all under the sidecar's host id."""
+
+    states: Iterable[LockState]
+    """Only those in one of these states. Default: all."""
     page_size: int
     """How many records are asked for at once: 1 to 250. Default: 100."""
 
@@ -30,6 +39,8 @@ class BreakOptions(TypedDict, total=False):
     """How the lease ends. Default: RUN_OUT."""
     broken_by: str
     """Who breaks it. Default: the name of the sidecar's pod or host."""
+    permit: int
+    """Which permit of the lock is broken. Default: 0, the lock's own path."""
 
 
 UNKNOWN_GENERATION: Final = 0
@@ -47,25 +58,36 @@ def extend_request(lease_id: str, generation: int, max_hold: Seconds) -> wire.Ex
 
 def list_request(options: ListOptions) -> wire.ListLocksRequest:
     """Ask for the first page."""
-    host_id, prefix = options.get("host_id"), options.get("prefix")
-    if host_id is not None and prefix is not None:
-        raise ArgumentError("give host_id or prefix, not both")
     request = wire.ListLocksRequest(
-        held_only=options.get("held_only", False),
+        states=[lock_pb2.LockState.ValueType(state.value) for state in options.get("states", ())],
+        labels=dict(options.get("labels", {})),
         page_size=options.get("page_size", 0),
     )
-    if host_id is not None:
-        request.host_id = host_id
-    if prefix is not None:
-        request.prefix = prefix
+    _put_under(request, options)
     return request
+
+
+def watch_request(options: WatchOptions) -> wire.WatchLocksRequest:
+    """Ask for all locks and their changes."""
+    request = wire.WatchLocksRequest(labels=dict(options.get("labels", {})))
+    _put_under(request, options)
+    return request
+
+
+def _put_under(request: wire.ListLocksRequest | wire.WatchLocksRequest, options: WatchOptions) -> None:
+    if "host_id" in options and "prefix" in options:
+        raise ArgumentError("give host_id or prefix, not both")
+    if "host_id" in options:
+        request.host_id = options["host_id"]
+    if "prefix" in options:
+        request.prefix = options["prefix"]
 
 
 def break_request(lock: LockKey | str, reason: str, options: BreakOptions) -> wire.BreakLockRequest:
     """Ask for a break."""
     return wire.BreakLockRequest(
-        lock=selector(lock),
+        lock=selector(lock, options.get("permit", 0)),
         reason=reason,
-        mode=wire.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
+        mode=lock_pb2.BreakMode.ValueType(options.get("mode", BreakMode.RUN_OUT).value),
         broken_by=options.get("broken_by", ""),
     )

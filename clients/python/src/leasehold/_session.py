@@ -16,36 +16,31 @@ import grpc.aio
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
 from leasehold._convert import duration, seconds
-from leasehold._enums import LossReason, ReleaseOutcome
+from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome
 from leasehold._errors import (
     LeaseholdError,
     LostError,
-    NotReleasedError,
+    Reason,
     RefusedError,
-    ReleaseUnconfirmedError,
+    reason_name,
     refused,
 )
+from leasehold._grants import CheckpointResult, Loss, Notice, ReleaseResult
 from leasehold._guarded import Guarded
 from leasehold._listening import SilentError
-from leasehold._records import Loss, ReleaseResult
-from leasehold._state import HoldState
+from leasehold._records import Checkpoint
+from leasehold._releasing import already_lost, release
+from leasehold._saving import Known, checked
+from leasehold._state import LocalState
+from leasehold._ticker import NAP, Ticker
 from leasehold.v1 import hold_pb2
 from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
 
-_NAP: Final = 1.0
-"""No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3)."""
-
 _FIRST_PAUSE: Final = 0.05
-"""The pause after the first failed try to resume; doubled up to `_NAP`."""
-
-_QUESTION_PAUSE: Final = 0.2
-"""The pause between two questions for the validity."""
+"""The pause after the first failed try to resume; doubled up to `NAP`."""
 
 _ANSWER_TIMEOUT: Final = 5.0
 """How long an answer about the validity is waited for before it is asked again."""
-
-_ANSWER_POLL: Final = 0.02
-"""How often a release looks whether a resume was answered."""
 
 _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
@@ -70,7 +65,7 @@ class Session:
         self,
         calls: Calls,
         grant: hold_pb2.Grant,
-        state: HoldState,
+        state: LocalState,
         call: HoldCall,
         handler: events.EventHandler | None,
     ) -> None:
@@ -81,10 +76,14 @@ class Session:
         """Set when the hold is over and the loop knows."""
         self.settled: Final = asyncio.Event()
         """Set when it is known, too, why; soon after `over`."""
+        self.notice: Notice | None = None
+        """What the holder was told of a break (S22)."""
+        self.noticed: Final = asyncio.Event()
+        """Set when there is a notice."""
         self._calls: Final = calls
         self.generation = grant.generation
         """The newest that was answered (S16)."""
-        self._lock_path: Final = grant.lock_path
+        self.lock_path: Final = grant.lock_path
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
         self._call = call
@@ -95,73 +94,74 @@ class Session:
         self._handler: Final = handler
         self._loop: Final = asyncio.get_running_loop()
         self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
-        self._resuming = False
-        self._refused: Loss | None = None
-        self._question: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._notice_listeners: Final[list[Callable[[], None]]] = []
+        self.resuming = False
+        """Whether the stream broke, and no resume was answered yet."""
+        self.refused: Loss | None = None
+        """The answer to a resume that was refused."""
+        self._settling: asyncio.TimerHandle | None = None
+        self.known: Final = Known(grant.fencing_token)
+        self._told_by(grant)
+        self._ticker: Final = Ticker(state, self._ask)
         self._keeper: Final = self._loop.create_task(Guarded(self._keep(), self._loop_ends))
         state.on_loss(self._found_lost)
-        self._tick()
+        self._ticker.tick()
 
     def on_loss(self, listener: Callable[[Loss], None]) -> None:
         """Have `listener` called in the loop when the hold is lost."""
         self._loss_listeners.append(listener)
 
+    def on_notice(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called in the loop when the holder is given notice (S22)."""
+        self._notice_listeners.append(listener)
+
     def _loop_ends(self) -> None:
         # What the event loop cancels at its end must not be cancelled while the hold is valid (S13).
         self.state.lose(Loss(LossReason.UNSPECIFIED, "the client's event loop has ended"))
 
-    async def release(self) -> ReleaseResult:
+    @property
+    def is_unkept(self) -> bool:
+        """Whether nobody reads the stream any more."""
+        return self._keeper.done()
+
+    def check(self) -> None:
+        """Raise unless the holder may act now."""
+        if self.state.is_valid():
+            return
+        loss = self.state.loss
+        if loss is not None:
+            raise LostError(self.lock_path, loss)
+        raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
+
+    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release the lock and wait until the store has it. The hold ends here first (S13)."""
+        sending = None if checkpoint is None else checked(checkpoint)
         if not self.state.end():
             loss = await self.why()
-            if loss is None:
-                return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED)
-            raise LostError(self._lock_path, loss)
-        return await self._release()
+            if loss is not None:
+                raise LostError(self.lock_path, loss)
+            late = CheckpointResult(CheckpointOutcome.NOT_SAVED, None, "the hold had been released before")
+            return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED, checkpoint=None if checkpoint is None else late)
+        return await release(self, self._calls, sending)
 
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
         if self.state.is_valid():
             self.state.lose(loss)
-            await self._release()
-
-    async def _release(self) -> ReleaseResult:
-        limit = self._calls.release_timeout
-        try:
-            async with asyncio.timeout(limit):
-                await self._resume_answered()
-                released = await self._calls.release(self.lease_id, self.generation)
-        except LostError:
-            raise
-        except TimeoutError:
-            late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
-            raise ReleaseUnconfirmedError(self._lock_path, late) from late
-        except LeaseholdError as error:
-            raise ReleaseUnconfirmedError(self._lock_path, error) from error
-        finally:
-            self.close()
-        loss = _already_lost(released)
-        if loss is not None:
-            raise LostError(self._lock_path, loss)
-        return ReleaseResult._from_wire(released)
-
-    async def _resume_answered(self) -> None:
-        """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
-
-        A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
-        """
-        until = self.state.valid_until
-        while self._resuming:
-            if self.state.now() >= until or self._keeper.done():
-                raise NotReleasedError(self._lock_path)
-            await asyncio.sleep(_ANSWER_POLL)
-        if self._refused is not None:
-            raise LostError(self._lock_path, self._refused)
+            await release(self, self._calls)
 
     def replace_resume_token(self, resume_token: str) -> None:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
         self._resume_token = resume_token or self._resume_token
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest checkpoint that is known."""
+        return self.known.newest
+
+    def _told_by(self, grant: hold_pb2.Grant) -> None:
+        if grant.HasField("checkpoint"):
+            self.known.told(grant.checkpoint)
 
     async def why(self) -> Loss | None:
         """Give the loss of a hold that is over; None if its holder ended it."""
@@ -173,10 +173,9 @@ class Session:
     def close(self) -> None:
         """End the hold here, and then the stream, which releases what was not released (S14)."""
         self.state.end()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._question is not None:
-            self._question.cancel()
+        self._ticker.stop()
+        if self._settling is not None:
+            self._settling.cancel()
         self._keeper.cancel()
         for call in (self._call, *self._others):
             call.cancel()
@@ -198,12 +197,11 @@ class Session:
         self.over.set()
         for listener in self._loss_listeners:
             listener(loss)
-        if self._timer is not None:
-            self._timer.cancel()
-        if not self.state.may_hear_why or self._resuming or self._keeper.done():
+        self._ticker.pause()
+        if not self.state.may_hear_why or self.resuming or self._keeper.done():
             self._settle()
         else:
-            self._timer = self._loop.call_later(_LAST_WORD, self._settle)
+            self._settling = self._loop.call_later(_LAST_WORD, self._settle)
 
     def _settle(self) -> None:
         loss = self.state.loss
@@ -211,40 +209,27 @@ class Session:
             self.close()
             self._tell(events.Lost(loss))
 
-    def _tick(self) -> None:
-        """Read the clock, ask if it is time to, and come again."""
-        left = self.state.remaining()
-        if left == 0:
-            return
-        nap = min(seconds(left), _NAP)
-        due = self.state.next_question()
-        if due is not None and self._question is None:
-            until = seconds(due - self.state.now())
-            if until <= 0:
-                self._question = self._loop.create_task(self._ask())
-            else:
-                nap = min(nap, until)
-        self._timer = self._loop.call_later(nap, self._tick)
+    async def _ask(self) -> bool:
+        """S21: a client elsewhere asks for its validity when it was renewed, and from time to time.
 
-    async def _ask(self) -> None:
-        """S21: a client elsewhere asks for its validity from time to time."""
+        Says whether the hold goes on.
+        """
         sent = self.state.now()
-        question = self._calls.validity(self.lease_id, self.generation, validity_only=True)
+        question = self._calls.get_hold(self.lease_id, self.generation)
         try:
-            self.state.take_in(await asyncio.wait_for(question, _ANSWER_TIMEOUT), sent)
+            answer = await asyncio.wait_for(question, _ANSWER_TIMEOUT)
+            self.state.take_in(answer.validity, sent)
+            if answer.HasField("max_hold_ends"):
+                self.state.bound(answer.max_hold_ends, sent)
         except RefusedError as error:
             loss = told_lost(error)
             if loss is not None:
                 self.state.told_lost(loss)
-                return
+                return False
         except TimeoutError:
-            # Asked again below, until the validity ends.
+            # Asked again, until the validity ends.
             pass
-        await asyncio.sleep(_QUESTION_PAUSE)
-        self._question = None
-        if self._timer is not None:
-            self._timer.cancel()
-        self._tick()
+        return True
 
     async def _keep(self) -> None:
         """Read the stream, and resume when it breaks, until the hold is over."""
@@ -280,10 +265,10 @@ class Session:
             if loss is not None:
                 return loss
             self._tell(events.Interrupted(broke.message))
-            self._resuming = True
+            self.resuming = True
             loss = await self._resume()
-            self._refused = loss
-            self._resuming = False
+            self.refused = loss
+            self.resuming = False
             if loss is not None:
                 return loss
 
@@ -291,13 +276,11 @@ class Session:
         """Take in an event, and tell it if the hold goes on; give the loss, if the event is one."""
         match message.WhichOneof("event"):
             case "renewed":
-                self.replace_resume_token(message.renewed.resume_token)
-                if self._goes_on(message.renewed):
-                    self._tell(events.Renewed(seconds(self.state.valid_until)))
+                self._take_in_renewed(message.renewed)
             case "at_risk":
-                if self._goes_on(message.at_risk):
-                    until = seconds(self.state.valid_until)
-                    self._tell(events.AtRisk(until, message.at_risk.cause, message.at_risk.detail))
+                self._take_in_risk(message.at_risk)
+            case "revoked":
+                self._take_in_notice(message.revoked)
             case "recovered":
                 if self._goes_on(message.recovered):
                     self._tell(events.Recovered(seconds(self.state.valid_until)))
@@ -307,15 +290,39 @@ class Session:
                 return Loss._from_wire(message.lost)
             case "released":
                 by_lease_id = Loss(LossReason.UNSPECIFIED, "it was released by its lease id")
-                return _already_lost(message.released.result) or by_lease_id
+                return already_lost(message.released.result) or by_lease_id
             case _:
                 # Said before a grant only, or an event that this version does not know.
                 pass
         return None
 
-    def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered) -> bool:
-        """Take in a validity that answers no request of ours."""
-        return not told.HasField("validity") or self.state.take_in(told.validity, None)
+    def _take_in_renewed(self, renewed: hold_pb2.Renewed) -> None:
+        self.replace_resume_token(renewed.resume_token)
+        if renewed.HasField("max_hold_ends"):
+            self.state.bound(renewed.max_hold_ends, None)
+        if self._goes_on(renewed):
+            self._tell(events.Renewed(seconds(self.state.valid_until)))
+
+    def _take_in_risk(self, risk: hold_pb2.AtRisk) -> None:
+        if self._goes_on(risk):
+            cause = reason_name(risk.cause)
+            self._tell(events.AtRisk(seconds(self.state.valid_until), Reason(cause), cause, risk.detail))
+
+    def _take_in_notice(self, revoked: hold_pb2.Revoked) -> None:
+        if not self._goes_on(revoked) or self.notice is not None:
+            return
+        self.notice = Notice._from_wire(revoked, seconds(self.state.valid_until))
+        self.noticed.set()
+        for listener in self._notice_listeners:
+            listener()
+        self._tell(events.Revoked(self.notice))
+
+    def _goes_on(self, told: hold_pb2.Renewed | hold_pb2.AtRisk | hold_pb2.Recovered | hold_pb2.Revoked) -> bool:
+        """Take in a validity that answers no request of ours, and ask about it where that is needed (S21)."""
+        goes_on = not told.HasField("validity") or self.state.take_in(told.validity, None)
+        if goes_on:
+            self._ticker.tick()
+        return goes_on
 
     async def _resume(self) -> Loss | None:
         """S16. Try until it has worked or is hopeless, or the hold is over.
@@ -334,7 +341,7 @@ class Session:
                 if loss is not None:
                     return loss
             await asyncio.sleep(pause)
-            pause = min(pause * 2, _NAP)
+            pause = min(pause * 2, NAP)
         return None
 
     async def _try_resume(self, attempt_id: str) -> Loss | None:
@@ -366,6 +373,9 @@ class Session:
             return Loss(LossReason.TAKEN, "the sidecar resumed another hold than this one")
         self.generation = grant.generation
         self._resume_token = grant.resume_token
+        self._told_by(grant)
+        if grant.HasField("max_hold_ends"):
+            self.state.bound(grant.max_hold_ends, sent)
         if not self.state.take_in(grant.validity, sent):
             if self.state.loss is None:
                 # The holder has ended the hold, and its release waits for this.
@@ -373,10 +383,3 @@ class Session:
             return Loss(LossReason.EXPIRED, "its validity ended before it was resumed")
         self._tell(events.Resumed(seconds(self.state.valid_until)))
         return None
-
-
-def _already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:
-    """Give the loss that a release tells of, if it does: the lease was another's, or gone, before (S13)."""
-    if result.outcome != hold_pb2.RELEASE_OUTCOME_ALREADY_LOST:
-        return None
-    return Loss(LossReason(result.loss_reason), "found when it was released")

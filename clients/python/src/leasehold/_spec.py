@@ -10,15 +10,18 @@ from leasehold._convert import proto_duration
 from leasehold._enums import LockMode
 from leasehold._errors import ArgumentError, Reason, RefusedError
 from leasehold._records import LockKey
-from leasehold.v1.hold_pb2 import LeaseSpec
+from leasehold.v1.hold_pb2 import LeaseSpec, Understood
 
 FOREVER: Final = math.inf
 """The `wait` without end."""
 
 _LONGEST_WAIT: Final = 24 * 60 * 60
-"""The longest wait that a sidecar allows, in seconds; a wait without end repeats it."""
+"""The longest wait that a sidecar allows, in seconds; a unary wait without end repeats it."""
 _SHORTEST_WAIT: Final = 1
 """A sidecar that does not allow this allows no wait at all."""
+
+_TOO_MANY: Final = 2**32
+"""No number can be sent from here on. What else is out of range, the sidecar says (S19)."""
 
 Seconds = float | timedelta
 """A duration: a number of seconds, or a timedelta."""
@@ -34,7 +37,7 @@ class LeaseOptions(TypedDict, total=False):
     host_type: str
     """Overrides the sidecar's host type."""
     wait: Seconds
-    """How long to wait while the lock is busy: 0 to 24 h, or FOREVER. Default: 0, one try."""
+    """How long to wait while the lock is busy: 0 to 24 h, or FOREVER, until it is cancelled. Default: 0, one try."""
     lease_duration: Seconds
     """The lease in the store: whole seconds, 15 s to 60 s. Default: the sidecar's, 60 s."""
     max_hold: Seconds
@@ -49,6 +52,8 @@ class LeaseOptions(TypedDict, total=False):
     """Makes `acquire` repeatable; `hold` makes no use of it. Default: every call is a new one."""
     holder: str
     """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
+    permits: int
+    """How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere. Default: 1."""
     labels: Mapping[str, str]
     """Free key-value pairs for people and tools, at most 16. Not for secrets."""
 
@@ -62,9 +67,27 @@ class Wanted:
     name: str
     """The lock's name for people."""
     wait: float
-    """How long the call may wait, in seconds."""
+    """How long the call may wait, in seconds; FOREVER for a stream that waits without end."""
     forever: bool
-    """Whether to ask again when the wait is over."""
+    """Whether to wait without end."""
+
+    def missed(self, understood: Understood) -> str | None:
+        """Give the option that the sidecar did not understand, if there is one (S37)."""
+        if self.spec.wait_without_end and not understood.wait_without_end:
+            return "wait=FOREVER"
+        if self.spec.permits > 1 and understood.permits != self.spec.permits:
+            return f"permits={self.spec.permits}"
+        return None
+
+    def in_rounds(self) -> "Wanted":
+        """Give the same for unary calls, which cannot wait without end: the call is repeated instead."""
+        if not self.forever:
+            return self
+        spec = LeaseSpec()
+        spec.CopyFrom(self.spec)
+        spec.wait_without_end = False
+        spec.wait.CopyFrom(proto_duration("wait", _LONGEST_WAIT))
+        return replace(self, spec=spec, wait=_LONGEST_WAIT)
 
     def shortened(self, refused: RefusedError) -> "Wanted":
         """Give the same with half the wait, where a wait without end is longer than the sidecar allows.
@@ -86,9 +109,14 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     key = _key(function, scope, options)
     wait = options.get("wait", 0)
     forever = wait == FOREVER
+    permits = options.get("permits", 0)
+    if "permits" in options and not 1 <= permits < _TOO_MANY:
+        raise ArgumentError(f"permits is {permits}; 1 to 32 are allowed")
     spec = LeaseSpec(
         key=key._to_wire(),
-        wait=proto_duration("wait", _LONGEST_WAIT if forever else wait),
+        wait=None if forever else proto_duration("wait", wait),
+        wait_without_end=forever,
+        permits=permits,
         request_id=options.get("request_id", ""),
         holder=options.get("holder", ""),
         labels=dict(options.get("labels", {})),
@@ -99,7 +127,7 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
         if given is not None:
             getattr(spec, name).CopyFrom(proto_duration(name, given))
     name = f"{key.function}/{key.scope}" if key.scope else key.function
-    return Wanted(spec, name, spec.wait.seconds + spec.wait.nanos / 1e9, forever)
+    return Wanted(spec, name, FOREVER if forever else spec.wait.seconds + spec.wait.nanos / 1e9, forever)
 
 
 def _key(function: str | LockKey, scope: str, options: LeaseOptions) -> LockKey:

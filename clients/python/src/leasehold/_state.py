@@ -7,12 +7,12 @@ from typing import Final
 
 from leasehold._boot_clock import Clock
 from leasehold._enums import LossReason
-from leasehold._local_validity import LocalValidity
-from leasehold._records import Loss
-from leasehold.v1.hold_pb2 import BootTime, Validity
+from leasehold._grants import Loss
+from leasehold._local_validity import LocalDeadline, LocalValidity
+from leasehold.v1.hold_pb2 import BootTime, Deadline, Validity
 
 
-class HoldState:
+class LocalState:
     """A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4)."""
 
     def __init__(self, clock: Clock, validity: Validity, sent: int) -> None:
@@ -21,6 +21,7 @@ class HoldState:
         # A signal handler may ask in the midst of an answer, so the lock must let its own thread in again.
         self._lock: Final = threading.RLock()
         self._local = LocalValidity().after(validity, sent, clock.now(), clock.boot_id)
+        self._max_hold_ends = LocalDeadline()
         self._over = False
         self._loss: Loss | None = None
         # Whether the loss was found by the clock alone, so that the sidecar may know better why.
@@ -77,6 +78,22 @@ class HoldState:
                 return False
             self._local = self._local.after(validity, sent, self._clock.now(), self._clock.boot_id)
             return self.remaining() > 0
+
+    def bound(self, max_hold_ends: Deadline, sent: int | None) -> None:
+        """Take in when `max_hold` ends; the sidecar is asked where its words cannot be counted here (S21)."""
+        with self._lock:
+            now = self._clock.now()
+            counted = self._max_hold_ends.after(max_hold_ends, sent, now, self._clock.boot_id)
+            if counted is None:
+                self._local = self._local.in_doubt(now)
+            else:
+                self._max_hold_ends = counted
+
+    @property
+    def max_hold_ends(self) -> int | None:
+        """When `max_hold` ends, on the boot clock, in nanoseconds; None if there is no limit."""
+        with self._lock:
+            return self._max_hold_ends.at
 
     def told(self) -> BootTime | None:
         """Give the latest validity's end, in the sidecar's words (S16)."""

@@ -5,26 +5,20 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
+from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
 from leasehold._connect import ClientOptions
 from leasehold._errors import ClosedError, LeaseholdError, attach
 from leasehold._events import EventHandler
+from leasehold._grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
+from leasehold._leading import for_leading
 from leasehold._loop_thread import LoopThread
-from leasehold._records import (
-    Break,
-    Extension,
-    Grant,
-    LockKey,
-    LockRecord,
-    ReleaseResult,
-    ResolvedPath,
-    TokenCheck,
-    Validity,
-)
-from leasehold._requests import BreakOptions, ListOptions
+from leasehold._records import LockKey, LockRecord
+from leasehold._requests import BreakOptions, ListOptions, WatchOptions
 from leasehold._spec import LeaseOptions, Seconds, wanted
 from leasehold._sync_hold import Hold, Holding
+from leasehold._sync_leading import Term, lead
 
 _T = TypeVar("_T")
 
@@ -34,8 +28,8 @@ class Client:
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break.
     `with` closes it. A thread in the background keeps what is held, whatever the others do. Calls raise RefusedError;
-    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, or by their path as it stands
-    in a Grant or a LockRecord.
+    UnreachableError, which is one, if no sidecar answers. Locks are named by a LockKey, and the number of the `permit`
+    where they have several, or by their path as it stands in a Grant or a LockRecord.
     """
 
     def __init__(
@@ -94,6 +88,24 @@ class Client:
         """
         return Holding(self._calls, wanted(function, scope, options), on_event, self._holds)
 
+    def lead(
+        self,
+        function: str | LockKey,
+        scope: str = "",
+        *,
+        on_event: EventHandler | None = None,
+        **options: Unpack[LeaseOptions],
+    ) -> Iterator[Term]:
+        """Lead: give one term after the other, each a hold of the lock, without end.
+
+        It waits for the lock without end, and takes it again after a loss, or when the sidecar was away. Enter each
+        term with `with`: then LostError of the term (`check()`) stays inside, and the loop goes on with the
+        next term. Where the block ends, the lock is released; leave the loop to lead no more. Between two terms is a
+        random pause of 0.1 s to 1 s, and longer ones, up to 10 s, while the lock cannot be taken. Raises what the block
+        raises, and RefusedError if the sidecar refuses what no repetition changes.
+        """
+        return lead(self, for_leading(function, scope, options), on_event, self._holds)
+
     def acquire(
         self,
         function: str | LockKey,
@@ -107,40 +119,67 @@ class Client:
         """
         return LoopThread.shared().run(self._in_loop.acquire(function, scope, **options))
 
-    def release(self, lease_id: str) -> ReleaseResult:
+    def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
-        return LoopThread.shared().run(self._in_loop.release(lease_id))
+        return LoopThread.shared().run(self._in_loop.release(lease_id, checkpoint))
+
+    def save_checkpoint(self, lease_id: str, value: bytes) -> int:
+        """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).
+
+        At most 2,048 bytes. Raises CheckpointUnknownError if no answer came in time (S27).
+        """
+        return LoopThread.shared().run(self._in_loop.save_checkpoint(lease_id, value))
 
     def extend(self, lease_id: str, max_hold: Seconds) -> Extension:
         """Set a new `max_hold`, counted from now."""
         return LoopThread.shared().run(self._in_loop.extend(lease_id, max_hold))
 
-    def report_progress(self, lease_id: str, *, validity_only: bool = False) -> Validity:
-        """Say that the holder is getting on, or with `validity_only` just ask until when it may act."""
-        return LoopThread.shared().run(self._in_loop.report_progress(lease_id, validity_only=validity_only))
+    def report_progress(self, lease_id: str) -> Validity:
+        """Say that the holder is getting on, which restarts `progress_timeout`."""
+        return LoopThread.shared().run(self._in_loop.report_progress(lease_id))
 
-    def get_lock(self, lock: LockKey | str) -> LockRecord:
-        """Give the record of one lock. One that was never taken is AVAILABLE."""
-        return LoopThread.shared().run(self._in_loop.get_lock(lock))
+    def get_hold(self, lease_id: str) -> HoldInfo:
+        """Ask for a hold's validity, limits and state, which changes nothing."""
+        return LoopThread.shared().run(self._in_loop.get_hold(lease_id))
+
+    def server_info(self) -> ServerInfo:
+        """Ask what the sidecar is: its version, its limits and what it can do."""
+        return LoopThread.shared().run(self._in_loop.server_info())
+
+    def get_lock(self, lock: LockKey | str, *, permit: int = 0, with_checkpoint: bool = False) -> LockRecord:
+        """Give the record of one lock. One that was never taken is AVAILABLE.
+
+        The checkpoint's value is read from the store only if it is asked for.
+        """
+        return LoopThread.shared().run(self._in_loop.get_lock(lock, permit=permit, with_checkpoint=with_checkpoint))
 
     def list_locks(self, **options: Unpack[ListOptions]) -> Iterator[LockRecord]:
         """Give the records in the order of their paths, all pages of them."""
         return _each(self._in_loop.list_locks(**options))
 
-    def watch_lock(self, lock: LockKey | str) -> Iterator[LockRecord]:
+    def watch_lock(self, lock: LockKey | str, *, permit: int = 0) -> Iterator[LockRecord]:
         """Give the record of a lock now and at each change.
 
         A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
         90 s. It may be left open: its end, or the process's, closes it.
         """
-        return _each(self._in_loop.watch_lock(lock))
+        return _each(self._in_loop.watch_lock(lock, permit=permit))
 
-    def check_token(self, lock: LockKey | str, fencing_token: int) -> TokenCheck:
+    def watch_locks(self, **options: Unpack[WatchOptions]) -> Iterator[LocksEvent]:
+        """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
+
+        A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
+        can be opened, or none again for 90 s.
+        """
+        return _each(self._in_loop.watch_locks(**options))
+
+    def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""
-        return LoopThread.shared().run(self._in_loop.check_token(lock, fencing_token))
+        return LoopThread.shared().run(self._in_loop.check_token(lock, fencing_token, permit=permit))
 
     def break_lock(self, lock: LockKey | str, reason: str, **options: Unpack[BreakOptions]) -> Break:
         """End the lease of a lock that somebody else has; `reason` is stored with it (S17).

@@ -6,16 +6,17 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from leasehold import _events as events
 from leasehold._async_hold import AsyncHold
 from leasehold._calls import Calls
 from leasehold._errors import LeaseholdError, LostError, attach
+from leasehold._grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
 from leasehold._loop_thread import LoopThread
 from leasehold._opening import open_session
-from leasehold._records import Extension, Grant, Loss, ReleaseResult
+from leasehold._saving import as_json
 from leasehold._session import Session
 from leasehold._spec import Seconds, Wanted
 
@@ -35,19 +36,44 @@ class Hold(BaseHold):
         self._thread: Final = thread
         self._in_loop: Final = AsyncHold(calls, session, grant)
         self._found_lost: Final = threading.Event()
+        self.revoked_event: Final = threading.Event()
+        """Set when the lock was broken, and `revoked` says until when the hold is valid (S22). A loss does not set it:
+        wait for it with `wait_revoked`, or with a timeout."""
+        session.on_loss(lambda _loss: self._found_lost.set())
+        session.on_notice(self.revoked_event.set)
 
     def wait_lost(self, timeout: float | None = None) -> Loss | None:
         """Wait until the hold is lost; give the loss, or None after `timeout` seconds, or if its holder has ended it.
 
         Use it in the place of `time.sleep`, to stop at once when the hold is lost.
         """
+        self._wait(self._found_lost, timeout)
+        return self.loss
+
+    def wait_revoked(self, timeout: float | None = None) -> Notice | None:
+        """Wait for the notice that the lock was broken (S22).
+
+        Gives None after `timeout` seconds, or if the hold is over without a notice. The hold is valid until the
+        notice's deadline.
+        """
+        self._wait(self.revoked_event, timeout)
+        return self.revoked
+
+    def _wait(self, event: threading.Event, timeout: float | None) -> None:
+        """Wait for `event`, but not longer than the hold is valid, with a look at the clock from time to time."""
         end = None if timeout is None else time.monotonic() + timeout
-        while self.is_valid():
+        while not event.is_set() and self.is_valid():
             left = _NAP if end is None else min(_NAP, end - time.monotonic())
             if left <= 0:
-                return None
-            self._found_lost.wait(min(left, self.remaining()))
-        return self.loss
+                return
+            event.wait(min(left, self.remaining()))
+
+    def info(self) -> HoldInfo:
+        """Ask the sidecar for the hold's validity, limits and state, which changes nothing.
+
+        Raises RefusedError; with reason HOLD_LOST the hold is lost, too.
+        """
+        return self._thread.run(self._in_loop.info())
 
     def report_progress(self) -> None:
         """Say that the job is getting on, which restarts `progress_timeout`.
@@ -63,15 +89,33 @@ class Hold(BaseHold):
         """
         return self._thread.run(self._in_loop.extend(max_hold))
 
-    def release(self) -> ReleaseResult:
+    def save(self, value: bytes) -> int:
+        """Save the lock's checkpoint, and wait until the store has it (S24).
+
+        The value is at most 2,048 bytes, and not for secrets: anybody who may read locks can read it. Gives the
+        version that the store has then: of this value, or of a newer one that took its place (S26). At most one save a
+        second reaches the store. Raises LostError if the hold is lost, CheckpointUnknownError if no answer came in time
+        (S27), ArgumentError if the value is too long, RefusedError if the sidecar refuses it.
+        """
+        return self._thread.run(self._in_loop.save(value))
+
+    def save_json(self, value: Any) -> int:
+        """Save `value` as JSON, as `save` does. `checkpoint.json()` gives it back.
+
+        Raises TypeError or ValueError if it cannot be JSON.
+        """
+        return self.save(as_json(value))
+
+    def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
         """Release the lock before the block ends, and wait until the store has it.
 
+        A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
         Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
         ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
         available when its lease expires, if not before.
         """
-        return self._thread.run(self._in_loop.release())
+        return self._thread.run(self._in_loop.release(checkpoint))
 
 
 class Holding:
@@ -112,9 +156,7 @@ class Holding:
     async def _open(self, thread: LoopThread) -> Hold:
         calls = self._calls()
         session, grant = await open_session(calls, self._wanted, self._handler)
-        hold = Hold(thread, calls, session, grant)
-        session.on_loss(lambda _loss: hold._found_lost.set())
-        return hold
+        return Hold(thread, calls, session, grant)
 
     def __enter__(self) -> Hold:
         if self._hold is not None:
@@ -139,22 +181,28 @@ class Holding:
             return
         self._holds.discard(hold)
         current.__exit__(None, None, None)
-        if hold.is_valid():
-            self._release(hold, exc)
-            return
-        loss = LoopThread.shared().run(hold._session.why())
-        if loss is None:
-            return
-        lost = LostError(hold.lock_path, loss)
-        if exc is None:
-            raise lost
-        if not isinstance(exc, LostError):
-            attach(lost, exc)
+        leave(hold, exc)
 
-    def _release(self, hold: Hold, exc: BaseException | None) -> None:
-        try:
-            hold.release()
-        except LeaseholdError as error:
-            if exc is None:
-                raise
-            attach(error, exc)
+
+def leave(hold: Hold, exc: BaseException | None) -> None:
+    """End a block of `hold`, which `exc` leaves."""
+    if hold.is_valid():
+        _release(hold, exc)
+        return
+    loss = LoopThread.shared().run(hold._session.why())
+    if loss is None:
+        return
+    lost = LostError(hold.lock_path, loss)
+    if exc is None:
+        raise lost
+    if not isinstance(exc, LostError):
+        attach(lost, exc)
+
+
+def _release(hold: Hold, exc: BaseException | None) -> None:
+    try:
+        hold.release()
+    except LeaseholdError as error:
+        if exc is None:
+            raise
+        attach(error, exc)

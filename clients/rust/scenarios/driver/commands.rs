@@ -266,7 +266,7 @@ async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {
                 emit(&id, "waiting", json!({ "place": waiting.position }));
             }
             HoldEvent::AtRisk { cause, detail, .. } => {
-                emit(&id, "at_risk", json!({ "cause": cause, "detail": detail }));
+                emit(&id, "at_risk", json!({ "cause": cause.as_str(), "detail": detail }));
             }
             HoldEvent::Recovered { .. } => emit(&id, "recovered", Value::Null),
             HoldEvent::Draining { time_left } => {

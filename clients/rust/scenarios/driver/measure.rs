@@ -57,7 +57,10 @@ async fn hold_by_stub(
     while let Some(message) = stream.message().await.map_err(failed)? {
         match message.event {
             Some(Event::Granted(grant)) => {
-                let release = ReleaseLeaseRequest { lease_id: grant.lease_id, generation: 0 };
+                let release = ReleaseLeaseRequest {
+                    lease_id: grant.lease_id,
+                    ..ReleaseLeaseRequest::default()
+                };
                 stub.release_lease(release).await.map_err(failed)?;
             }
             Some(Event::Released(_)) => return Ok(()),

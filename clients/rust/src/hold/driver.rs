@@ -20,7 +20,7 @@ use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{Resume, Validity};
 
-/// No sleep is longer while a hold is believed in: timers stop while the machine sleeps (S3).
+/// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 const NAP: Duration = Duration::from_secs(1);
 /// The pause after the first failed try to resume; doubled up to [`NAP`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -40,7 +40,7 @@ impl Driver {
     /// Starts the task; it ends when the other half of `ended` is dropped.
     pub(super) fn start(self, ended: oneshot::Receiver<()>) {
         let state = Arc::clone(&self.state);
-        tokio::spawn(EndsBeliefFirst { state, task: Box::pin(self.run(ended)) });
+        tokio::spawn(EndsHoldFirst { state, task: Box::pin(self.run(ended)) });
     }
 
     /// Runs until the hold is over, or the guard is gone.
@@ -111,7 +111,7 @@ impl Driver {
             }
             let detail = broke.message().to_owned();
             tell(&self.events, HoldEvent::Interrupted { detail });
-            // Goes on where the holder ends its belief meanwhile: its release waits for the answer.
+            // Goes on where the holder ends the hold meanwhile: its release waits for the answer.
             if let Err(loss) = self.resume().await {
                 return self.state.refused(loss);
             }
@@ -128,7 +128,7 @@ impl Driver {
             }
             Event::AtRisk(at_risk) => {
                 let valid_until = self.heard(at_risk.validity.as_ref())?;
-                let (cause, detail) = (at_risk.cause, at_risk.detail);
+                let (cause, detail) = (Reason::from_wire(at_risk.cause), at_risk.detail);
                 tell(&self.events, HoldEvent::AtRisk { valid_until, cause, detail });
             }
             Event::Recovered(recovered) => {
@@ -146,8 +146,8 @@ impl Driver {
                     Loss::new(LossReason::Unknown, "it was released by its lease id")
                 }));
             }
-            // Said before a grant only.
-            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
+            // Said before a grant only; or the end is told when it comes (S22).
+            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) | Event::Revoked(_) => {}
         }
         None
     }
@@ -159,7 +159,7 @@ impl Driver {
     }
 
     /// S16. Tries until it has worked; the caller ends it with the validity. A try is never cut short while the hold
-    /// is believed in, because the sidecar would read that as its end (S14).
+    /// is valid, because the sidecar would read that as its end (S14).
     async fn resume(&mut self) -> Result<(), Loss> {
         let mut pause = FIRST_PAUSE;
         // The same for every try, so that one whose answer was lost can be repeated.
@@ -201,6 +201,7 @@ impl Driver {
                 | Event::AtRisk(_)
                 | Event::Recovered(_)
                 | Event::Draining(_)
+                | Event::Revoked(_)
                 | Event::Released(_) => {}
             }
         };
@@ -214,7 +215,7 @@ impl Driver {
         let validity = grant.validity.unwrap_or_default();
         if !self.state.take_in(&validity, Some(sent)) {
             if self.state.loss().is_none() {
-                // The holder has ended its belief, and its release waits for this.
+                // The holder has ended the hold, and its release waits for this.
                 return Ok(Ok(()));
             }
             let detail = "its validity ended before it was resumed";
@@ -238,14 +239,15 @@ async fn watch_clock(state: &HoldState) {
     }
 }
 
-/// S21: a client elsewhere asks for its validity from time to time. Completes when it is told that the hold is over.
+/// S21: a client elsewhere asks for its validity when the sidecar has renewed it, and from time to time. Completes when
+/// it is told that the hold is over.
 async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState) {
     loop {
         let now = state.now();
         match state.next_question().filter(|_| !state.is_over()) {
             Some(due) if due <= now => {
                 let generation = state.generation();
-                let question = client.report_hold(lease_id.to_owned(), generation, true);
+                let question = client.ask_validity(lease_id.to_owned(), generation);
                 match tokio::time::timeout(ANSWER_TIMEOUT, question).await {
                     Ok(Ok(validity)) => {
                         state.take_in(&validity, Some(now));
@@ -260,8 +262,11 @@ async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState) {
                 }
                 tokio::time::sleep(FIRST_PAUSE * 4).await;
             }
-            Some(due) => tokio::time::sleep(due.saturating_since(now).min(NAP)).await,
-            None => tokio::time::sleep(NAP).await,
+            later => {
+                let nap = later.map_or(NAP, |due| due.saturating_since(now).min(NAP));
+                // Either way it is looked at anew.
+                let _ = tokio::time::timeout(nap, state.heard()).await;
+            }
         }
     }
 }
@@ -285,13 +290,13 @@ fn final_refusal(status: &Status) -> Option<Loss> {
     Some(told_lost(&error).unwrap_or_else(|| Loss::new(LossReason::Unknown, detail)))
 }
 
-/// Drops a task's streams and connection only after the belief has ended (S13), also where the runtime drops the task.
-struct EndsBeliefFirst<F> {
+/// Drops a task's streams and connection only after the hold has ended here (S13), also where the runtime drops the task.
+struct EndsHoldFirst<F> {
     state: Arc<HoldState>,
     task: Pin<Box<F>>,
 }
 
-impl<F: Future<Output = ()>> Future for EndsBeliefFirst<F> {
+impl<F: Future<Output = ()>> Future for EndsHoldFirst<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -299,7 +304,7 @@ impl<F: Future<Output = ()>> Future for EndsBeliefFirst<F> {
     }
 }
 
-impl<F> Drop for EndsBeliefFirst<F> {
+impl<F> Drop for EndsHoldFirst<F> {
     fn drop(&mut self) {
         let detail = "the client's runtime has ended";
         self.state.lose(Loss::new(LossReason::Unknown, detail));

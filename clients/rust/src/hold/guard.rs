@@ -29,7 +29,7 @@ pub struct HoldGuard {
     client: Client,
     grant: Grant,
     state: Arc<HoldState>,
-    /// Its end tells the task to end the stream. Dropped after `Drop` has ended the belief (S13).
+    /// Its end tells the task to end the stream. Dropped after `Drop` has ended the hold (S13).
     _stream: oneshot::Sender<()>,
 }
 
@@ -108,10 +108,8 @@ impl HoldGuard {
     /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
     pub async fn report_progress(&self) -> Result<(), Error> {
         let sent = self.state.now();
-        let answer = self
-            .client
-            .report_hold(self.grant.lease_id.clone(), self.state.generation(), false)
-            .await;
+        let answer =
+            self.client.report_hold(self.grant.lease_id.clone(), self.state.generation()).await;
         self.heard(answer, sent)
     }
 
@@ -240,6 +238,9 @@ pub(super) fn told_lost(error: &Error) -> Option<Loss> {
     let Error::Refused(refusal) = error else {
         return None;
     };
+    if refusal.reason == Some(Reason::HoldReleased) {
+        return Some(Loss::new(LossReason::Unknown, refusal.message.clone()));
+    }
     if refusal.reason != Some(Reason::HoldLost) {
         return None;
     }

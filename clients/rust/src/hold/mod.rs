@@ -1,7 +1,7 @@
 //! A hold as its holder has it: a guard, and a task that keeps it true.
 //!
-//! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the belief ends before the release is
-//! sent and before the stream ends), S14, S16 (resume), S21 (what may be believed).
+//! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the release
+//! is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act).
 //!
 //! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `driver.rs` is the task, `state.rs` what both know,
 //! `waiting.rs` waits without end.
@@ -27,7 +27,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::error::Error;
+use crate::error::{Error, Reason};
 use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, Waiting};
 use crate::proto;
 
@@ -81,8 +81,8 @@ pub enum HoldEvent {
     AtRisk {
         /// The end of validity, which is the deadline.
         valid_until: BootInstant,
-        /// What fails, as a reason of the API.
-        cause: String,
+        /// What fails: one of the store's reasons.
+        cause: Reason,
         /// The same for people.
         detail: String,
     },

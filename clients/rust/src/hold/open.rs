@@ -50,6 +50,13 @@ impl Stream {
     }
 }
 
+/// A sidecar that does not know a field that the caller has set (S37).
+fn unsupported() -> Error {
+    let message =
+        "the sidecar does not know wait_without_end: it is older than this client; update it";
+    Error::unsupported(message)
+}
+
 fn silent() -> Status {
     Status::unavailable("the sidecar has said nothing for long")
 }
@@ -71,7 +78,7 @@ pub(super) async fn open(
     events: Events,
     mut was_answered: bool,
 ) -> Result<Outcome<HoldGuard>, Error> {
-    let end = client.clock.now() + spec.wait;
+    let end = (!spec.wait_without_end).then(|| client.clock.now() + spec.wait);
     let mut pause = FIRST_PAUSE;
     loop {
         let waiting = |waiting: Waiting| {
@@ -94,12 +101,14 @@ pub(super) async fn open(
         }
         let asked_for = retry_after(&error).unwrap_or(pause);
         let now = client.clock.now();
-        if now + asked_for >= end {
+        if end.is_some_and(|end| now + asked_for >= end) {
             return Err(error);
         }
         tokio::time::sleep(asked_for).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
-        spec.wait = end.saturating_since(client.clock.now());
+        if let Some(end) = end {
+            spec.wait = end.saturating_since(client.clock.now());
+        }
     }
 }
 
@@ -119,11 +128,19 @@ async fn ask(
     waiting: impl Fn(Waiting),
 ) -> Result<Outcome<Granted>, Error> {
     let refused = |status: Status| client.error(&status);
+    let is_understood = {
+        let wanted = spec.wait_without_end;
+        move |understood: Option<proto::Understood>| {
+            !wanted || understood.is_some_and(|understood| understood.wait_without_end)
+        }
+    };
     let sent = client.clock.now();
     let mut stream = start(client, Start::Spec(spec.into_wire())).await.map_err(refused)?;
     let grant = loop {
         match stream.next(client.settings.silence).await.map_err(refused)? {
             Event::Granted(grant) => break grant,
+            Event::Busy(busy) if !is_understood(busy.understood) => return Err(unsupported()),
+            Event::Waiting(place) if !is_understood(place.understood) => return Err(unsupported()),
             Event::Busy(busy) => return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
@@ -134,9 +151,15 @@ async fn ask(
             | Event::AtRisk(_)
             | Event::Recovered(_)
             | Event::Draining(_)
+            | Event::Revoked(_)
             | Event::Released(_) => {}
         }
     };
+    if !is_understood(grant.understood) {
+        // S37: it was not served as it asked. What is not released runs out.
+        let _ = client.release_hold(grant.lease_id.clone(), grant.generation).await;
+        return Err(unsupported());
+    }
     let validity = grant.validity.clone().unwrap_or_default();
     let state = HoldState::granted(Arc::clone(&client.clock), &grant, &validity, sent);
     let state = ask_first(client, &grant, state).await?;
@@ -183,7 +206,7 @@ async fn ask_first(
     if asked < due {
         return Ok(state);
     }
-    let validity = client.report_hold(grant.lease_id.clone(), grant.generation, true).await?;
+    let validity = client.ask_validity(grant.lease_id.clone(), grant.generation).await?;
     Ok(HoldState::granted(Arc::clone(&client.clock), grant, &validity, asked))
 }
 

@@ -14,7 +14,7 @@ async fn s16_a_hold_survives_a_restart_of_the_sidecar() {
     bench.kill();
     let interrupted = next(&mut events).await;
     assert!(matches!(interrupted, HoldEvent::Interrupted { .. }), "{interrupted:?}");
-    assert!(guard.is_valid(), "the belief runs on");
+    assert!(guard.is_valid(), "the validity runs on");
     bench.start();
     let call = bench.sidecar.hold().await;
     let Start::Resume(resume) = &call.start else {
@@ -79,7 +79,7 @@ async fn s16_a_sidecar_that_stays_away_costs_the_hold_at_the_end_of_validity() {
 }
 
 #[tokio::test]
-async fn s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_believed_in() {
+async fn s14_a_try_to_resume_is_not_cut_short_while_the_hold_is_valid() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
     call.fail(Status::unavailable("gone")).await;
@@ -110,6 +110,7 @@ async fn s16_later_calls_carry_the_newest_generation_and_the_newest_token_resume
     let renewed = proto::Renewed {
         validity: Some(validity(OURS, 1_059, 59)),
         resume_token: "resume-renewed".to_owned(),
+        ..proto::Renewed::default()
     };
     call.tell(Event::Renewed(renewed)).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));
@@ -141,7 +142,7 @@ async fn s16_a_release_waits_for_the_answer_to_a_resume_and_carries_its_generati
     let call = bench.sidecar.hold().await;
     let state = guard.state_for_tests();
     let releasing = tokio::spawn(guard.release());
-    crate::fake::eventually("the belief ends first", || state.is_over()).await;
+    crate::fake::eventually("the hold ends first", || state.is_over()).await;
     assert!(call.is_open() && bench.sidecar.asked().is_empty());
     // A try that fails is repeated also now.
     call.fail(Status::unavailable("gone")).await;
@@ -162,7 +163,7 @@ async fn s16_nothing_is_released_while_a_resume_is_unanswered() {
             drop(guard);
         } else {
             let releasing = tokio::spawn(guard.release());
-            crate::fake::eventually("the belief ends first", || state.is_over()).await;
+            crate::fake::eventually("the hold ends first", || state.is_over()).await;
             bench.clock.advance(seconds(58));
             let error = releasing.await.unwrap().unwrap_err();
             assert!(matches!(error, Error::NotReleased(_)), "{error}");

@@ -3,27 +3,29 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::Loss;
 use crate::boot_clock::{BootInstant, Clock};
 use crate::messages::LossReason;
 use crate::proto::{BootTime, Grant, Validity};
-use crate::validity::Belief;
+use crate::validity::LocalValidity;
 
-/// A hold's belief and its end. Both are looked at under one lock, so that lost is final (S4).
+/// A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4).
 #[derive(Debug)]
 pub(super) struct HoldState {
     clock: Arc<dyn Clock>,
-    belief: Mutex<Tended>,
+    kept: Mutex<Kept>,
+    /// The sidecar told of a validity without being asked.
+    heard: Notify,
     line: Mutex<Line>,
     loss: watch::Sender<Option<Loss>>,
 }
 
 #[derive(Debug)]
-struct Tended {
-    belief: Belief,
-    /// Ended by the holder or lost: nothing is believed any more.
+struct Kept {
+    validity: LocalValidity,
+    /// Ended by the holder or lost.
     over: bool,
 }
 
@@ -61,11 +63,12 @@ impl HoldState {
         validity: &Validity,
         sent: BootInstant,
     ) -> Self {
-        let mut belief = Belief::nothing();
-        belief.take_in(validity, Some(sent), clock.now(), clock.boot_id());
+        let mut local = LocalValidity::none();
+        local.take_in(validity, Some(sent), clock.now(), clock.boot_id());
         Self {
             clock,
-            belief: Mutex::new(Tended { belief, over: false }),
+            kept: Mutex::new(Kept { validity: local, over: false }),
+            heard: Notify::new(),
             line: Mutex::new(Line {
                 generation: grant.generation,
                 resume_token: grant.resume_token.clone(),
@@ -87,7 +90,7 @@ impl HoldState {
         self.line().released
     }
 
-    /// What a release is to do now that the belief has ended.
+    /// What a release is to do now that the hold has ended here.
     pub(super) fn to_release(&self) -> ToRelease {
         let mut line = self.line();
         if let Some(loss) = &line.refused {
@@ -137,23 +140,23 @@ impl HoldState {
     }
 
     pub(super) fn valid_until(&self) -> BootInstant {
-        self.tended().belief.until()
+        self.kept().validity.until()
     }
 
     /// The time left; zero if the hold is over. Being past validity is being lost, whoever finds out first (S21).
     pub(super) fn remaining(&self) -> Duration {
-        let mut tended = self.tended();
-        self.remaining_of(&mut tended)
+        let mut kept = self.kept();
+        self.remaining_of(&mut kept)
     }
 
-    fn remaining_of(&self, tended: &mut Tended) -> Duration {
-        if tended.over {
+    fn remaining_of(&self, kept: &mut Kept) -> Duration {
+        if kept.over {
             return Duration::ZERO;
         }
-        let left = tended.belief.until().saturating_since(self.clock.now());
+        let left = kept.validity.until().saturating_since(self.clock.now());
         if left.is_zero() {
             let detail = "its validity ended without word of a renewal";
-            self.over(tended, Some(Loss::new(LossReason::Expired, detail)));
+            self.over(kept, Some(Loss::new(LossReason::Expired, detail)));
         }
         left
     }
@@ -164,54 +167,58 @@ impl HoldState {
 
     /// Takes in what the sidecar says, unless the hold is over (S4). Says whether it goes on.
     pub(super) fn take_in(&self, validity: &Validity, sent: Option<BootInstant>) -> bool {
-        let mut tended = self.tended();
-        if self.remaining_of(&mut tended).is_zero() {
+        let mut kept = self.kept();
+        if self.remaining_of(&mut kept).is_zero() {
             return false;
         }
         let now = self.clock.now();
-        tended.belief.take_in(validity, sent, now, self.clock.boot_id());
-        !self.remaining_of(&mut tended).is_zero()
+        kept.validity.take_in(validity, sent, now, self.clock.boot_id());
+        if sent.is_none() {
+            self.heard.notify_one();
+        }
+        !self.remaining_of(&mut kept).is_zero()
     }
 
     /// The latest grant's or renewal's end, in the sidecar's words (S16).
     pub(super) fn told(&self) -> Option<BootTime> {
-        self.tended().belief.told().cloned()
+        self.kept().validity.told().cloned()
     }
 
-    /// When the sidecar should be asked next for the validity: when a third of it is over. `None` where its words are
-    /// enough (S21).
+    /// When the sidecar should be asked next for the validity. `None` where its words are enough (S21).
     pub(super) fn next_question(&self) -> Option<BootInstant> {
-        let tended = self.tended();
-        let belief = &tended.belief;
-        let span = belief.until().saturating_since(belief.as_of());
-        belief.must_ask().then(|| belief.as_of() + span / 3)
+        self.kept().validity.next_question()
+    }
+
+    /// Completes when the sidecar has told of a validity without being asked.
+    pub(super) async fn heard(&self) {
+        self.heard.notified().await;
     }
 
     /// The hold is lost, unless it is over already.
     pub(super) fn lose(&self, loss: Loss) {
-        self.over(&mut self.tended(), Some(loss));
+        self.over(&mut self.kept(), Some(loss));
     }
 
-    /// The holder ends its belief (S13). False if it was over already.
+    /// The holder ends the hold (S13). False if it was over already.
     pub(super) fn end(&self) -> bool {
-        let mut tended = self.tended();
-        let believed = !self.remaining_of(&mut tended).is_zero();
-        self.over(&mut tended, None);
-        believed
+        let mut kept = self.kept();
+        let was_valid = !self.remaining_of(&mut kept).is_zero();
+        self.over(&mut kept, None);
+        was_valid
     }
 
-    fn over(&self, tended: &mut Tended, loss: Option<Loss>) {
-        if !tended.over {
-            tended.over = true;
+    fn over(&self, kept: &mut Kept, loss: Option<Loss>) {
+        if !kept.over {
+            kept.over = true;
             if loss.is_some() {
                 self.loss.send_replace(loss);
             }
         }
     }
 
-    /// Whether nothing is believed any more.
+    /// Whether the holder has ended the hold, or it is lost.
     pub(super) fn is_over(&self) -> bool {
-        self.tended().over
+        self.kept().over
     }
 
     pub(super) fn loss(&self) -> Option<Loss> {
@@ -222,7 +229,7 @@ impl HoldState {
         self.loss.subscribe()
     }
 
-    fn tended(&self) -> MutexGuard<'_, Tended> {
-        self.belief.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -40,8 +40,8 @@ pub(super) async fn loss(guard: &HoldGuard) -> Loss {
 
 fn renewed(until: u64, valid_for: u64) -> Event {
     Event::Renewed(Renewed {
-        resume_token: String::new(),
         validity: Some(validity(OURS, until, valid_for)),
+        ..Renewed::default()
     })
 }
 
@@ -89,7 +89,7 @@ async fn events_come_in_their_order() {
     call.tell(renewed(1_059, 58)).await;
     let at_risk = AtRisk {
         validity: Some(validity(OURS, 1_059, 57)),
-        cause: "STORE_UNAVAILABLE".to_owned(),
+        cause: proto::ErrorReason::StoreUnavailable.into(),
         detail: "no route".to_owned(),
     };
     let recovered = Recovered { validity: Some(validity(OURS, 1_060, 57)) };
@@ -117,7 +117,7 @@ async fn events_come_in_their_order() {
                 HoldEvent::Recovered { .. },
                 HoldEvent::Draining { .. },
                 HoldEvent::Lost(_)
-            ] if cause == "STORE_UNAVAILABLE"
+            ] if *cause == Reason::StoreUnavailable
         ),
         "{told:?}"
     );
@@ -166,27 +166,27 @@ async fn s21_a_renewal_moves_the_end_of_validity() {
 }
 
 #[tokio::test]
-async fn s13_the_belief_ends_before_the_release_is_sent() {
+async fn s13_the_hold_ends_before_the_release_is_sent() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
-    let (seen, believed) = std::sync::mpsc::channel();
+    let (seen, was_valid) = std::sync::mpsc::channel();
     let state = guard.state_for_tests();
     bench.sidecar.script.lock().unwrap().on_release =
         Some(Box::new(move || seen.send(state.is_valid()).unwrap()));
     let result = guard.release().await.unwrap();
     assert_eq!(result.outcome, ReleaseOutcome::Released);
-    assert!(!believed.recv().unwrap());
+    assert!(!was_valid.recv().unwrap());
     assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
     call.ended().await;
 }
 
 #[tokio::test]
-async fn s13_dropping_the_guard_ends_the_belief_and_then_the_stream() {
+async fn s13_dropping_the_guard_ends_the_hold_and_then_the_stream() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
     let state = guard.state_for_tests();
     assert!(call.is_open());
-    let (seen, believed) = std::sync::mpsc::channel();
+    let (seen, was_valid) = std::sync::mpsc::channel();
     let held = Arc::clone(&state);
     bench.sidecar.script.lock().unwrap().on_release =
         Some(Box::new(move || seen.send(held.is_valid()).unwrap()));
@@ -195,11 +195,11 @@ async fn s13_dropping_the_guard_ends_the_belief_and_then_the_stream() {
     call.ended().await;
     // S14: over a network the end of the stream says nothing, so a call has said it first.
     assert_eq!(bench.sidecar.asked(), ["release lease-1 of generation 1"]);
-    assert!(!believed.recv().unwrap());
+    assert!(!was_valid.recv().unwrap());
 }
 
 #[tokio::test]
-async fn s13_a_runtime_that_ends_ends_the_belief() {
+async fn s13_a_runtime_that_ends_ends_the_hold() {
     let mut bench = Bench::new().await;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -213,7 +213,7 @@ async fn s13_a_runtime_that_ends_ends_the_belief() {
     let guard = holding.await.unwrap().unwrap().granted().unwrap();
     assert!(guard.is_valid());
     runtime.shutdown_background();
-    eventually("the belief ends", || !guard.is_valid()).await;
+    eventually("the hold ends", || !guard.is_valid()).await;
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn s13_a_release_that_finds_the_lock_lost_says_so() {
     bench.sidecar.script.lock().unwrap().release = Some(proto::ReleaseResult {
         outcome: proto::ReleaseOutcome::AlreadyLost.into(),
         loss_reason: proto::LossReason::Taken.into(),
-        resting_until: None,
+        ..proto::ReleaseResult::default()
     });
     let error = guard.release().await.unwrap_err();
     assert!(matches!(&error, Error::Lost(loss) if loss.reason == LossReason::Taken), "{error}");
@@ -248,22 +248,36 @@ async fn a_release_by_another_is_a_loss() {
 }
 
 #[tokio::test]
+async fn s21_elsewhere_the_sidecar_is_asked_once_about_each_renewal() {
+    let mut bench = Bench::new().await;
+    let (guard, call, _events) = held(&mut bench, validity(ELSEWHERE, 70, 58)).await;
+    // The last is the one with which a sidecar hands over (S15).
+    for (count, passed) in [(1, 20), (2, 20), (3, 20), (4, 7)] {
+        bench.clock.advance(seconds(passed));
+        let told = validity(ELSEWHERE, 90, 58);
+        bench.sidecar.script.lock().unwrap().report = Some(Ok(told.clone()));
+        assert_eq!(guard.remaining(), seconds(58 - passed));
+        let renewed =
+            Renewed { resume_token: String::new(), validity: Some(told), max_hold_ends: None };
+        call.tell(Event::Renewed(renewed)).await;
+        eventually("the answer counts", || guard.remaining() == seconds(58)).await;
+        assert_eq!(bench.sidecar.asked().len(), count, "{:?}", bench.sidecar.asked());
+    }
+}
+
+#[tokio::test]
 async fn s21_elsewhere_the_sidecar_is_asked_and_its_words_unasked_for_extend_nothing() {
     let mut bench = Bench::new().await;
     let (guard, call, mut events) = held(&mut bench, validity(ELSEWHERE, 70, 58)).await;
-    let renewed =
-        Renewed { resume_token: String::new(), validity: Some(validity(ELSEWHERE, 90, 58)) };
+    let renewed = Renewed { validity: Some(validity(ELSEWHERE, 90, 58)), ..Renewed::default() };
     call.tell(Event::Renewed(renewed)).await;
     assert!(matches!(next(&mut events).await, HoldEvent::Renewed { .. }));
     assert_eq!(guard.remaining(), seconds(58));
     bench.sidecar.script.lock().unwrap().report = Some(Ok(validity(ELSEWHERE, 95, 50)));
-    bench.clock.advance(seconds(20));
+    bench.clock.advance(seconds(30));
     eventually("the answer counts from the question", || guard.remaining() == seconds(50)).await;
     let asked = bench.sidecar.asked();
-    assert!(
-        asked.iter().all(|call| call == "report validity_only=true of generation 1"),
-        "{asked:?}"
-    );
+    assert!(asked.iter().all(|call| call == "get hold of generation 1"), "{asked:?}");
 }
 
 #[tokio::test]
@@ -297,13 +311,13 @@ async fn s11_progress_is_reported_and_its_answer_counts() {
     bench.sidecar.script.lock().unwrap().report = Some(Ok(validity(OURS, 1_060, 60)));
     guard.report_progress().await.unwrap();
     assert_eq!(guard.remaining(), seconds(60));
-    assert_eq!(bench.sidecar.asked(), ["report validity_only=false of generation 1"]);
+    assert_eq!(bench.sidecar.asked(), ["report of generation 1"]);
     guard.extend(seconds(90)).await.unwrap();
     assert_eq!(guard.remaining(), seconds(90));
 }
 
 #[tokio::test]
-async fn an_answer_that_tells_of_the_loss_ends_the_belief() {
+async fn an_answer_that_tells_of_the_loss_ends_the_hold() {
     use tonic::Status;
     use tonic_types::{ErrorDetails, StatusExt as _};
     let mut bench = Bench::new().await;
@@ -314,7 +328,23 @@ async fn an_answer_that_tells_of_the_loss_ends_the_belief() {
     let status = Status::with_error_details(tonic::Code::FailedPrecondition, "hung", details);
     bench.sidecar.script.lock().unwrap().report = Some(Err(status));
     let error = guard.report_progress().await.unwrap_err();
-    assert_eq!(error.reason(), Some(&crate::Reason::HoldLost));
+    assert_eq!(error.reason(), Some(&Reason::HoldLost));
     assert!(!guard.is_valid());
     assert_eq!(loss(&guard).await.reason, LossReason::NoProgress);
+}
+
+#[tokio::test]
+async fn an_answer_that_tells_of_a_release_ends_the_belief() {
+    use tonic::Status;
+    use tonic_types::{ErrorDetails, StatusExt as _};
+    let mut bench = Bench::new().await;
+    let (guard, _call, _events) = held_here(&mut bench).await;
+    let mut details = ErrorDetails::new();
+    details.set_error_info("HOLD_RELEASED", "leasehold.dev", std::collections::HashMap::new());
+    let status = Status::with_error_details(tonic::Code::FailedPrecondition, "released", details);
+    bench.sidecar.script.lock().unwrap().report = Some(Err(status));
+    let error = guard.report_progress().await.unwrap_err();
+    assert_eq!(error.reason(), Some(&Reason::HoldReleased));
+    assert!(!guard.is_valid());
+    assert_eq!(loss(&guard).await.reason, LossReason::Unknown);
 }

@@ -1,8 +1,9 @@
 //! What the calls about locks ask and answer.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{LockRecord, LockSelector, Validity, duration, moment};
+use super::{LockRecord, LockSelector, LockState, Validity, duration, moment};
 use crate::proto;
 
 /// Which locks are listed.
@@ -24,8 +25,10 @@ pub enum LocksUnder {
 pub struct ListLocks {
     /// Which locks.
     pub under: LocksUnder,
-    /// Only those that somebody has.
-    pub held_only: bool,
+    /// Only those in one of these states. Default: all.
+    pub states: Vec<LockState>,
+    /// Only those whose record has all of these labels. Default: all.
+    pub labels: BTreeMap<String, String>,
     /// At most so many records a page: 1 to 1,000. Default: zero, the sidecar's choice.
     pub page_size: u32,
     /// From the page before; empty for the first page.
@@ -39,10 +42,17 @@ impl ListLocks {
         Self { under, ..Self::default() }
     }
 
-    /// Only those that somebody has, if `held_only`.
+    /// Only those in one of these states; all if there are none.
     #[must_use]
-    pub fn held_only(self, held_only: bool) -> Self {
-        Self { held_only, ..self }
+    pub fn in_states(self, states: impl IntoIterator<Item = LockState>) -> Self {
+        Self { states: states.into_iter().collect(), ..self }
+    }
+
+    /// Only those whose record has this label, and those given before.
+    #[must_use]
+    pub fn with_label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
     }
 
     /// The page that `page_token` names.
@@ -60,9 +70,10 @@ impl ListLocks {
         };
         proto::ListLocksRequest {
             under,
-            held_only: self.held_only,
+            states: self.states.into_iter().map(|state| state.into_wire().into()).collect(),
             page_size: self.page_size,
             page_token: self.page_token,
+            labels: self.labels,
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Grant {
     pub expires_at: Option<SystemTime>,
     /// Counts how often the hold was resumed, from 1.
     pub generation: u64,
+    /// When `max_hold` ends: the hold is lost then unless it is extended before. `None` if there is no limit.
+    pub max_hold_ends: Option<Deadline>,
 }
 
 impl fmt::Debug for Grant {
@@ -53,6 +55,7 @@ impl Grant {
             acquired_at: moment(wire.acquired_at.as_ref()),
             expires_at: moment(wire.expires_at.as_ref()),
             generation: wire.generation,
+            max_hold_ends: wire.max_hold_ends.map(Deadline::from_wire),
         }
     }
 }
@@ -78,6 +81,30 @@ impl Validity {
             boot_id: until.boot_id,
             valid_until: BootInstant::from_boot(duration(until.since_boot.as_ref())),
             valid_for: duration(wire.valid_for.as_ref()),
+        }
+    }
+}
+
+/// A moment that lies ahead, told as a [`Validity`] is (S11, S21).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadline {
+    /// The kernel whose boot clock `at` is a reading of. Compare only where it is not empty and this machine's own.
+    pub boot_id: String,
+    /// The moment on that clock.
+    pub at: BootInstant,
+    /// The duration from when the answer was made. Elsewhere than on that kernel, count it from BEFORE the call was
+    /// made that was answered.
+    pub after: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn from_wire(wire: proto::Deadline) -> Self {
+        let at = wire.at.unwrap_or_default();
+        Self {
+            boot_id: at.boot_id,
+            at: BootInstant::from_boot(duration(at.since_boot.as_ref())),
+            after: duration(wire.after.as_ref()),
         }
     }
 }

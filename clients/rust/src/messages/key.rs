@@ -109,7 +109,7 @@ impl LockSelector {
             Self::Key(key) => Lock::Key(key.into_wire()),
             Self::Path(path) => Lock::LockPath(path),
         };
-        proto::LockSelector { lock: Some(lock) }
+        proto::LockSelector { lock: Some(lock), permit: 0 }
     }
 }
 

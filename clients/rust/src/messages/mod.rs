@@ -3,8 +3,10 @@
 mod calls;
 mod code;
 mod grant;
+mod held;
 mod key;
 mod record;
+mod server;
 mod spec;
 
 pub use calls::{
@@ -13,10 +15,12 @@ pub use calls::{
 };
 pub use code::Code;
 pub use grant::{
-    Busy, BusyReason, Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity, Waiting,
+    Busy, BusyReason, Deadline, Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity, Waiting,
 };
+pub use held::{HeldLock, HoldState};
 pub use key::{LockKey, LockMode, LockSelector};
 pub use record::{BreakNote, LockRecord, LockState};
+pub use server::{ServerInfo, ServerLimits};
 pub use spec::LeaseSpec;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,7 +43,7 @@ pub(crate) fn wire_duration(duration: Duration) -> prost_types::Duration {
 const YEAR_10000: u64 = 253_402_300_800;
 
 /// A moment of the wall clock from the wire; `None` for an absent one and for one that is out of every range.
-fn moment(wire: Option<&prost_types::Timestamp>) -> Option<SystemTime> {
+pub(crate) fn moment(wire: Option<&prost_types::Timestamp>) -> Option<SystemTime> {
     let wire = wire?;
     let seconds = u64::try_from(wire.seconds).ok().filter(|seconds| *seconds < YEAR_10000)?;
     let seconds = Duration::from_secs(seconds);

@@ -1,9 +1,9 @@
 //! What is known of a lock.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::{LockKey, moment};
+use super::{LockKey, duration, moment};
 use crate::proto;
 
 /// What a lock is doing.
@@ -30,6 +30,15 @@ impl LockState {
             Self::Held => "HELD",
             Self::Breaking => "BREAKING",
             Self::Resting => "RESTING",
+        }
+    }
+
+    pub(super) const fn into_wire(self) -> proto::LockState {
+        match self {
+            Self::Available => proto::LockState::Available,
+            Self::Held => proto::LockState::Held,
+            Self::Breaking => proto::LockState::Breaking,
+            Self::Resting => proto::LockState::Resting,
         }
     }
 }
@@ -69,6 +78,11 @@ pub struct LockRecord {
     pub break_note: Option<BreakNote>,
     /// Whether `holder` is only who was recorded last, and somebody who leaves no record may have the lock now.
     pub holder_is_last_recorded: bool,
+    /// The duration of the lease that the holder asked for, if the lock is held through this sidecar.
+    pub lease_duration: Option<Duration>,
+    /// When the lease was renewed last, by the store's clock, if the lock is held through this sidecar. With
+    /// `lease_duration` it says when the lock is available at the latest if its holder dies now.
+    pub renewed_at: Option<SystemTime>,
 }
 
 /// Why, by whom and when a lock was broken.
@@ -109,6 +123,8 @@ impl LockRecord {
             held_here: wire.held_here,
             break_note: wire.break_note.map(BreakNote::from_wire),
             holder_is_last_recorded: wire.holder_is_last_recorded,
+            lease_duration: wire.lease_duration.as_ref().map(|lease| duration(Some(lease))),
+            renewed_at: moment(wire.renewed_at.as_ref()),
         }
     }
 }

@@ -14,6 +14,9 @@ pub struct LeaseSpec {
     pub key: LockKey,
     /// How long to wait while the lock is busy: at most 24 h. Default: zero, one try.
     pub wait: Duration,
+    /// Waits for as long as the call lasts, whatever `wait` says: for [`Client::hold`](crate::Client::hold) only.
+    /// Default: false.
+    pub wait_without_end: bool,
     /// The duration of the lease in the store, which renewals restart: whole seconds, 15 s to 60 s. Default: the
     /// sidecar's, 60 s.
     pub lease_duration: Option<Duration>,
@@ -40,6 +43,7 @@ impl From<LockKey> for LeaseSpec {
         Self {
             key,
             wait: Duration::ZERO,
+            wait_without_end: false,
             lease_duration: None,
             max_hold: None,
             min_hold: None,
@@ -118,7 +122,7 @@ impl LeaseSpec {
         proto::LeaseSpec {
             key: Some(self.key.into_wire()),
             lease_duration: self.lease_duration.map(wire_duration),
-            wait: Some(wire_duration(self.wait)),
+            wait: (!self.wait_without_end).then(|| wire_duration(self.wait)),
             max_hold: self.max_hold.map(wire_duration),
             min_hold: self.min_hold.map(wire_duration),
             progress_timeout: self.progress_timeout.map(wire_duration),
@@ -126,6 +130,8 @@ impl LeaseSpec {
             request_id: self.request_id,
             holder: self.holder,
             labels: self.labels,
+            wait_without_end: self.wait_without_end,
+            permits: 0,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 import type { LockRecord } from "../../gen/leasehold/v1/lock.js";
 import type { Loss } from "../loss.js";
+import type { Notice } from "../notice.js";
+import type { ErrorReason } from "../reason.js";
 
 /** What happens to a hold. Durations are milliseconds, counted from when the event is told. */
 export type HoldEvent =
@@ -11,12 +13,14 @@ export type HoldEvent =
   | { readonly type: "granted"; readonly lockPath: string; readonly fencingToken: number }
   /** The hold was renewed. */
   | { readonly type: "renewed"; readonly remainingMs: number }
-  /** Renewals fail: stop what cannot be interrupted later. `cause` is a reason of the API, `detail` is for people. */
-  | { readonly type: "atRisk"; readonly remainingMs: number; readonly cause: string; readonly detail: string }
+  /** Renewals fail: stop what cannot be interrupted later. `detail` is for people. */
+  | { readonly type: "atRisk"; readonly remainingMs: number; readonly cause: ErrorReason; readonly detail: string }
   /** Renewals succeed again. */
   | { readonly type: "recovered"; readonly remainingMs: number }
   /** The sidecar is shutting down: finish and release. It still waits for so long. */
   | { readonly type: "draining"; readonly timeLeftMs: number }
+  /** The lock was broken, and its lease runs out: the hold ends after this. Finish, save the checkpoint, release (S22). */
+  | { readonly type: "revoked"; readonly remainingMs: number; readonly notice: Notice }
   /** The stream to the sidecar broke; the hold goes on until its validity ends, and is being resumed. */
   | { readonly type: "interrupted"; readonly detail: string }
   /** The hold was resumed at the sidecar. */

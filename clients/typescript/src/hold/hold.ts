@@ -3,21 +3,40 @@
 import { status } from "@grpc/grpc-js";
 
 import type { Grant, ReleaseResult, Validity } from "../../gen/leasehold/v1/hold.js";
-import { LossReason } from "../../gen/leasehold/v1/hold.js";
+import { CheckpointOutcome, LossReason, ReleaseOutcome } from "../../gen/leasehold/v1/hold.js";
 import { LeaseServiceService } from "../../gen/leasehold/v1/lease_service.js";
 import type { BootReading } from "../boot-clock.js";
+import type { Checkpoint } from "../checkpoint.js";
+import { checkpointBytes } from "../checkpoint.js";
 import { duration } from "../duration.js";
 import { HoldLostError, NotReleasedError, ProtocolError, RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { alreadyLost } from "../loss.js";
+import type { Notice } from "../notice.js";
 import { toldLost } from "../refusal.js";
 import type { Rpc } from "../rpc.js";
+import { unsupported } from "../understood.js";
+import type { HoldInfo } from "./info.js";
+import { holdInfo } from "./info.js";
 import type { Kept } from "./keeper.js";
 import { Keeper } from "./keeper.js";
+import { Saver } from "./saver.js";
 import type { HoldState } from "./state.js";
 
 /** How often a release looks whether a resume was answered. */
 const ANSWER_POLL_MS = 20;
+
+/** How a hold is released. */
+export interface ReleaseOptions {
+  /** Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes; a text in UTF-8. */
+  readonly checkpoint?: Uint8Array | string;
+}
+
+/** Whether a sidecar that does not know checkpoints has released the lock (S37). */
+function isUnheard({ outcome, checkpointOutcome }: ReleaseResult): boolean {
+  const isDone = outcome === ReleaseOutcome.RELEASED || outcome === ReleaseOutcome.RESTING;
+  return isDone && checkpointOutcome === CheckpointOutcome.UNSPECIFIED;
+}
 
 /**
  * A lock that is held, until {@link Hold.release} or the end of an `await using` block.
@@ -31,6 +50,7 @@ export class Hold implements AsyncDisposable {
   readonly #grant: Grant;
   readonly #state: HoldState;
   readonly #keeper: Keeper;
+  readonly #saver: Saver;
   #releasing: Promise<ReleaseResult> | undefined;
 
   /** @internal Holds come from a client. */
@@ -43,6 +63,7 @@ export class Hold implements AsyncDisposable {
       holds.delete(this);
     };
     this.#keeper = new Keeper({ ...kept, onClosed });
+    this.#saver = new Saver(kept, this.#keeper);
   }
 
   /**
@@ -68,6 +89,19 @@ export class Hold implements AsyncDisposable {
     return this.#grant.leaseId;
   }
 
+  /** Which permit of the lock is held, from 0: the lock's own path (S28). */
+  get permit(): number {
+    return this.#grant.permit;
+  }
+
+  /**
+   * The lock's checkpoint: as the last holder left it, or as this hold has saved it last. `undefined` if there is none
+   * (S25).
+   */
+  get checkpoint(): Checkpoint | undefined {
+    return this.#saver.checkpoint;
+  }
+
   /** When the grant was made, by the sidecar's wall clock; for people. */
   get acquiredAt(): Date | undefined {
     return this.#grant.acquiredAt;
@@ -79,6 +113,20 @@ export class Hold implements AsyncDisposable {
    */
   get signal(): AbortSignal {
     return this.#state.signal;
+  }
+
+  /**
+   * Aborts with a {@link Notice} when the lock was broken and its lease runs out (S22). The hold is still valid then: its
+   * holder can finish, save its checkpoint and release. At the end of its validity it is lost, and
+   * {@link Hold.signal} aborts.
+   */
+  get revokedSignal(): AbortSignal {
+    return this.#state.revokedSignal;
+  }
+
+  /** The notice that the lock was broken; `undefined` if there was none. */
+  get notice(): Notice | undefined {
+    return this.#state.notice;
   }
 
   /** Why the hold was lost; `undefined` if it was not. Reads the clock, as {@link Hold.isValid} does. */
@@ -97,6 +145,14 @@ export class Hold implements AsyncDisposable {
     return this.#state.remainingMs();
   }
 
+  /**
+   * The time in milliseconds until `maxHoldMs` is over, when the hold is lost unless {@link Hold.extend} is called before;
+   * `undefined` if there is no such limit. Reads the boot clock each time.
+   */
+  maxHoldRemainingMs(): number | undefined {
+    return this.#state.maxHoldRemainingMs();
+  }
+
   /** Throws a {@link HoldLostError} if the hold is lost. For between the steps of the work. */
   throwIfLost(): void {
     const { loss } = this;
@@ -109,7 +165,7 @@ export class Hold implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over; it is lost here, too, then.
    */
   async reportProgress(): Promise<void> {
-    await this.#hear(() => this.#rpc.reportProgress(this.#keeper.id, false));
+    await this.#hear(() => this.#rpc.reportProgress(this.#keeper.id));
   }
 
   /**
@@ -120,17 +176,61 @@ export class Hold implements AsyncDisposable {
   async extend(maxHoldMs: number): Promise<void> {
     const request = { ...this.#keeper.id, maxHold: duration("maxHoldMs", maxHoldMs) };
     await this.#hear(async () => {
-      const { validity, resumeToken } = await this.#rpc.unary(LeaseServiceService.extendLease, request);
+      const sent = this.#state.now();
+      const { validity, resumeToken, maxHoldEnds } = await this.#rpc.unary(LeaseServiceService.extendLease, request);
       this.#keeper.replaceResumeToken(resumeToken);
+      this.#state.takeInMaxHold(maxHoldEnds, sent);
       if (validity === undefined) throw new ProtocolError("an extension was answered without a validity");
       return validity;
     });
   }
 
+  /**
+   * Replaces the lock's checkpoint, and gives its version once the store has it (S24). A text is encoded in UTF-8. While the
+   * hold is being resumed this waits, within the validity. Of saves that overlap, those that still wait are replaced by the
+   * newest, and have its outcome; at most one a second reaches the store (S26).
+   *
+   * @throws HoldLostError if the hold is lost: nothing was saved.
+   * @throws CheckpointUnknownError if the hold ended before it was known whether the store has the value (S27).
+   * @throws RefusedError with reason `INVALID_FIELD` for more than 2,048 bytes, `HOLD_RELEASED` after the release, and
+   *   what else the sidecar refuses.
+   */
+  async save(value: Uint8Array | string): Promise<number> {
+    return await this.#saver.save(checkpointBytes("value", value));
+  }
+
+  /** {@link Hold.save} of a value as JSON, which {@link Checkpoint.json} reads. */
+  async saveJson(value: unknown): Promise<number> {
+    const text: unknown = JSON.stringify(value);
+    if (typeof text !== "string") throw new TypeError("the checkpoint cannot be written as JSON");
+    return await this.save(text);
+  }
+
+  /**
+   * The hold as the sidecar knows it: its state, its limits, and its validity, which counts here, too. Changes nothing.
+   *
+   * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over; it is lost here, too, then.
+   */
+  async info(): Promise<HoldInfo> {
+    const sent = this.#state.now();
+    const told = await this.#orLost(() => this.#rpc.getHold(this.#keeper.id));
+    this.#keeper.takeInHold(told, sent);
+    return holdInfo(told, {
+      remainingMs: this.remainingMs(),
+      maxHoldRemainingMs: this.maxHoldRemainingMs(),
+      progressRemainingMs: this.#state.timeUntil(told.progressDue, sent),
+    });
+  }
+
   async #hear(call: () => Promise<Validity>): Promise<void> {
     const sent: BootReading = this.#state.now();
+    this.#state.takeIn(await this.#orLost(call), sent);
+  }
+
+  /** What `call` gives; the hold is lost if it says so. */
+  async #orLost<T>(call: () => Promise<T>): Promise<T> {
     try {
-      this.#state.takeIn(await call(), sent);
+      return await call();
     } catch (error) {
       const loss = toldLost(error);
       if (loss !== undefined) this.#state.lose(loss);
@@ -142,17 +242,29 @@ export class Hold implements AsyncDisposable {
    * Releases the lock and waits until the store has it. The hold is not valid from the first moment of this call on
    * (S13), so stop acting before. May be called again: it gives the same answer.
    *
+   * With a `checkpoint` that is saved first. If it cannot be saved, the lock is released all the same: see
+   * `checkpointOutcome` of the result (S26).
+   *
    * @throws HoldLostError if the hold was lost before, so that somebody else may have had the lock.
-   * @throws RefusedError if the sidecar refuses, or the connection breaks.
+   * @throws RefusedError if the sidecar refuses, or the connection breaks; with reason `INVALID_FIELD` for a checkpoint of
+   *   more than 2,048 bytes, and the hold goes on.
    * @throws NotReleasedError if no sidecar has confirmed it within `releaseTimeoutMs`: the lock is available when its
    *   lease runs out.
    */
-  release(): Promise<ReleaseResult> {
-    this.#releasing ??= this.#release();
+  release({ checkpoint }: ReleaseOptions = {}): Promise<ReleaseResult> {
+    if (this.#releasing !== undefined) return this.#releasing;
+    let bytes: Buffer | undefined;
+    try {
+      bytes = checkpoint === undefined ? undefined : checkpointBytes("checkpoint", checkpoint);
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      return Promise.reject(error);
+    }
+    this.#releasing = this.#release(bytes);
     return this.#releasing;
   }
 
-  async #release(): Promise<ReleaseResult> {
+  async #release(checkpoint: Buffer | undefined): Promise<ReleaseResult> {
     if (!this.#state.end()) {
       throw new HoldLostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
     }
@@ -161,7 +273,8 @@ export class Hold implements AsyncDisposable {
     await this.#resumeAnswered(deadline);
     let result: ReleaseResult;
     try {
-      result = await this.#rpc.release(this.#keeper.id, Math.max(deadline - this.#state.now().latest, 1));
+      const left = Math.max(deadline - this.#state.now().latest, 1);
+      result = await this.#rpc.release(this.#keeper.id, checkpoint, left);
     } catch (cause) {
       this.#keeper.close();
       if (!(cause instanceof RefusedError) || cause.code !== status.DEADLINE_EXCEEDED) throw cause;
@@ -171,7 +284,10 @@ export class Hold implements AsyncDisposable {
     }
     this.#keeper.finish();
     const loss = alreadyLost(result);
-    if (loss !== undefined) throw new HoldLostError(loss);
+    if (loss !== undefined) throw new HoldLostError(loss, { released: result });
+    if (checkpoint !== undefined && isUnheard(result)) {
+      throw unsupported("checkpoints", "the lock was released, and the checkpoint was not saved");
+    }
     return result;
   }
 

@@ -4,13 +4,17 @@ import { randomUUID } from "node:crypto";
 
 import { status } from "@grpc/grpc-js";
 
-import type { Grant } from "../../gen/leasehold/v1/hold.js";
+import type { Grant, Renewed } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
-import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import type { GetHoldResponse, HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import { HoldState as WireHoldState } from "../../gen/leasehold/v1/lease_service.js";
+import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
+import type { BootReading } from "../boot-clock.js";
 import { milliseconds } from "../duration.js";
 import { RefusedError } from "../errors.js";
 import type { Loss } from "../loss.js";
 import { alreadyLost, lossOf } from "../loss.js";
+import { ErrorReason, reasonNamed } from "../reason.js";
 import { ownRefusal, toldLost } from "../refusal.js";
 import type { HoldId, MessageStream, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
@@ -123,18 +127,31 @@ export class Keeper {
     }, Math.ceil(nap));
   }
 
-  /** S21: a client elsewhere asks for its validity from time to time; what fails is asked again after a nap. */
+  /**
+   * S21: a client elsewhere asks for its validity when it was renewed, and from time to time; what fails is asked again
+   * after a nap.
+   */
   async #ask(): Promise<void> {
     const { rpc, state } = this.#kept;
     this.#asking = true;
     const sent = state.now();
     try {
-      state.takeIn(await rpc.reportProgress(this.id, true, ANSWER_TIMEOUT_MS), sent);
+      this.takeInHold(await rpc.getHold(this.id, ANSWER_TIMEOUT_MS), sent);
+      this.#asking = false;
+      // What was heard meanwhile is another question.
+      this.#watchClockNow();
     } catch (error) {
+      this.#asking = false;
       const loss = toldLost(error);
       if (loss !== undefined) state.lose(loss);
     }
-    this.#asking = false;
+  }
+
+  /** Looks at the clock at once: what was just heard may have to be asked about. */
+  #watchClockNow(): void {
+    if (!this.#kept.state.isValid()) return;
+    clearTimeout(this.#timer);
+    this.#watchClock();
   }
 
   /** Reads the stream, and resumes when it breaks, until the hold is over. */
@@ -169,7 +186,7 @@ export class Keeper {
     switch (event.$case) {
       case "renewed":
       case "recovered":
-        if (event.$case === "renewed") this.replaceResumeToken(event.value.resumeToken);
+        if (event.$case === "renewed") this.#takeInLimits(event.value);
         this.#heard(event.value.validity, (remainingMs) => {
           tell(listener, { type: event.$case, remainingMs });
         });
@@ -177,13 +194,20 @@ export class Keeper {
       case "atRisk": {
         const { validity, cause, detail } = event.value;
         this.#heard(validity, (remainingMs) => {
-          tell(listener, { type: "atRisk", remainingMs, cause, detail });
+          tell(listener, { type: "atRisk", remainingMs, cause: reasonNamed(cause), detail });
         });
         return undefined;
       }
       case "draining":
         tell(listener, { type: "draining", timeLeftMs: milliseconds(event.value.timeLeft) });
         return undefined;
+      case "revoked": {
+        const { validity, breakNote } = event.value;
+        this.#heard(validity, () => {
+          this.#revoke(breakNote);
+        });
+        return undefined;
+      }
       case "lost":
         return lossOf(event.value);
       case "released":
@@ -201,12 +225,35 @@ export class Keeper {
     }
   }
 
-  /** Takes in a validity that answers no request of ours, and goes on if the hold does. */
+  /** Takes in what the sidecar answered to a question sent at `sent`. */
+  takeInHold(told: GetHoldResponse & { validity: Validity }, sent: BootReading): void {
+    const { state } = this.#kept;
+    if (!state.takeIn(told.validity, sent)) return;
+    state.takeInMaxHold(told.maxHoldEnds, sent);
+    if (told.state === WireHoldState.REVOKED) this.#revoke(told.breakNote);
+  }
+
+  /** ExtendLease has changed the limits of the hold, and its resume token with them. */
+  #takeInLimits({ resumeToken, maxHoldEnds }: Renewed): void {
+    this.replaceResumeToken(resumeToken);
+    if (maxHoldEnds !== undefined) this.#kept.state.takeInMaxHold(maxHoldEnds, undefined);
+  }
+
+  /** S22: the lock was broken, and the hold ends with its validity. */
+  #revoke(note: BreakNote | undefined): void {
+    const { state, listener } = this.#kept;
+    const notice = state.revoke(note);
+    if (notice !== undefined) tell(listener, { type: "revoked", remainingMs: state.remainingMs(), notice });
+  }
+
+  /** Takes in a validity that answers no request of ours, asks about it where needed, and goes on if the hold does. */
   #heard(validity: Validity | undefined, goOn: (remainingMs: number) => void): void {
     const { state } = this.#kept;
     if (validity !== undefined) state.takeIn(validity, undefined);
     const left = state.remainingMs();
-    if (left > 0) goOn(left);
+    if (left === 0) return;
+    this.#watchClockNow();
+    goOn(left);
   }
 
   /**
@@ -258,6 +305,7 @@ export class Keeper {
     this.#silent?.cancel();
     this.#silent = undefined;
     if (!state.takeIn(granted.validity ?? Validity.create(), sent)) return undefined;
+    state.takeInMaxHold(granted.maxHoldEnds, sent);
     tell(listener, { type: "resumed", remainingMs: state.remainingMs() });
     return undefined;
   }
@@ -311,7 +359,7 @@ const HOPELESS: ReadonlySet<status> = new Set([
 
 /** The loss, where an error says that no try to resume will ever work; anything else may pass (S16). */
 export function finalRefusal(error: RefusedError): Loss | undefined {
-  if (!HOPELESS.has(error.code) || error.reason === "STREAM_BEHIND") return undefined;
+  if (!HOPELESS.has(error.code) || error.reason === ErrorReason.STREAM_BEHIND) return undefined;
   const detail = `the sidecar will not resume it: ${error.message}`;
   return toldLost(error) ?? { reason: LossReason.UNSPECIFIED, detail };
 }

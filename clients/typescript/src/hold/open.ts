@@ -8,7 +8,9 @@ import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js"
 import { BusyError, HoldLostError, ProtocolError } from "../errors.js";
 import { lossOf } from "../loss.js";
 import { isBreak } from "../refusal.js";
+import { notUnderstood } from "../understood.js";
 import type { MessageStream, Rpc } from "../rpc.js";
+import { idOf } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
 import { Hold } from "./hold.js";
@@ -52,7 +54,10 @@ export async function openHold(
       return await openOnce(rpc, holds, spec(left), { ...options, onWaiting });
     } catch (error) {
       left = Math.max(waitMs - (rpc.clock.read().latest - began), 0);
-      if (!queue.waited || left === 0 || !isBreak(error) || options.signal?.aborted === true) throw error;
+      const isEnded = left === 0 || rpc.isClosed || options.signal?.aborted === true;
+      // Who waits for ever also waits for a sidecar that is starting.
+      const mayAsk = queue.waited || left === Infinity;
+      if (isEnded || !mayAsk || !isBreak(error)) throw error;
     }
     await setTimeout(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => {
       options.signal?.throwIfAborted();
@@ -76,8 +81,15 @@ async function openOnce(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: OneTry
   };
   signal?.addEventListener("abort", abort);
   try {
-    const grant = await readGrant(stream, options);
+    const grant = await readGrant(stream, spec, options);
+    const refusal = notUnderstood(spec, grant.understood);
+    if (refusal !== undefined) {
+      // The sidecar's answer to this changes nothing: the stream is cancelled, and the lease runs out.
+      await rpc.release(idOf(grant)).catch(() => undefined);
+      throw refusal;
+    }
     const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
+    granted.takeInMaxHold(grant.maxHoldEnds, sent);
     const state = await askFirst(rpc, grant, granted);
     if (!state.isValid()) {
       const late = { reason: LossReason.EXPIRED, detail: "the grant came too late" };
@@ -97,13 +109,17 @@ async function openOnce(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: OneTry
   }
 }
 
-async function readGrant(stream: MessageStream<HoldLeaseResponse>, { onEvent, onWaiting }: OneTry): Promise<Grant> {
+async function readGrant(
+  stream: MessageStream<HoldLeaseResponse>,
+  spec: LeaseSpec,
+  { onEvent, onWaiting }: OneTry,
+): Promise<Grant> {
   for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
     switch (message.event?.$case) {
       case "granted":
         return message.event.value;
       case "busy":
-        throw new BusyError(message.event.value);
+        throw notUnderstood(spec, message.event.value.understood) ?? new BusyError(message.event.value);
       case "lost":
         throw new HoldLostError(lossOf(message.event.value));
       case "waiting": {
@@ -118,6 +134,7 @@ async function readGrant(stream: MessageStream<HoldLeaseResponse>, { onEvent, on
       case "recovered":
       case "draining":
       case "released":
+      case "revoked":
       case undefined:
     }
   }
@@ -133,5 +150,8 @@ async function askFirst(rpc: Rpc, grant: Grant, state: HoldState): Promise<HoldS
   if (due === undefined) return state;
   const asked = state.now();
   if (asked.latest < due) return state;
-  return new HoldState(rpc.clock, await rpc.reportProgress(grant, true), asked);
+  const { validity, maxHoldEnds } = await rpc.getHold(idOf(grant));
+  const fresh = new HoldState(rpc.clock, validity, asked);
+  fresh.takeInMaxHold(maxHoldEnds, asked);
+  return fresh;
 }

@@ -1,17 +1,30 @@
 // A hold's validity and its end, as the holder and the keeper both know it.
 
 import { LossReason } from "../../gen/leasehold/v1/hold.js";
-import type { BootTime, Validity } from "../../gen/leasehold/v1/hold.js";
-import { KnownValidity } from "../known-validity.js";
+import type { BootTime, Deadline, Validity } from "../../gen/leasehold/v1/hold.js";
+import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
+import { KnownValidity, momentOf } from "../known-validity.js";
 import type { BootReading, Clock } from "../boot-clock.js";
 import { HoldLostError } from "../errors.js";
 import type { Loss } from "../loss.js";
+import { Notice } from "../notice.js";
+
+const EXPIRED: Loss = { reason: LossReason.EXPIRED, detail: "its validity ended without word of a renewal" };
+
+/** The loss at the deadline of a notice. */
+function brokenBy({ breakNote, reason }: Notice): Loss {
+  const loss = { reason: LossReason.BROKEN, detail: reason === "" ? "its lease has run out" : reason };
+  return breakNote === undefined ? loss : { ...loss, breakNote };
+}
 
 /** A hold's validity and its end: lost is final (S4). */
 export class HoldState {
   readonly #clock: Clock;
   readonly #validity = new KnownValidity();
   readonly #abort = new AbortController();
+  readonly #revoked = new AbortController();
+  #maxHoldEnds: number | undefined;
+  #notice: Notice | undefined;
   /** Ended by the holder or lost. */
   #over = false;
   #loss: Loss | undefined;
@@ -26,6 +39,16 @@ export class HoldState {
   /** Aborts when the hold is lost, and not when its holder ends it. */
   get signal(): AbortSignal {
     return this.#abort.signal;
+  }
+
+  /** Aborts at the notice that the lock was broken (S22). */
+  get revokedSignal(): AbortSignal {
+    return this.#revoked.signal;
+  }
+
+  /** The notice that the lock was broken, if there was one. */
+  get notice(): Notice | undefined {
+    return this.#notice;
   }
 
   /** The end of validity, in milliseconds since boot. */
@@ -62,7 +85,7 @@ export class HoldState {
     if (this.#over) return 0;
     const left = Math.max(this.#validity.until - this.#clock.read().latest, 0);
     if (left === 0) {
-      this.lose({ reason: LossReason.EXPIRED, detail: "its validity ended without word of a renewal" });
+      this.lose(this.#notice === undefined ? EXPIRED : brokenBy(this.#notice));
     }
     return left;
   }
@@ -76,6 +99,34 @@ export class HoldState {
     if (!this.isValid()) return false;
     this.#validity.takeIn(validity, sent, this.#clock.read(), this.#clock.bootId);
     return this.isValid();
+  }
+
+  /** Takes in when `max_hold` ends, or that it has no end. What cannot be counted here changes nothing (S21). */
+  takeInMaxHold(ends: Deadline | undefined, sent: BootReading | undefined): void {
+    if (ends === undefined) this.#maxHoldEnds = undefined;
+    else this.#maxHoldEnds = momentOf(ends, sent, this.#clock.read(), this.#clock.bootId) ?? this.#maxHoldEnds;
+  }
+
+  /** The time until `max_hold` ends; `undefined` if it does not. 0 if the hold is over. */
+  maxHoldRemainingMs(): number | undefined {
+    if (this.#maxHoldEnds === undefined) return undefined;
+    return this.isValid() ? Math.max(this.#maxHoldEnds - this.#clock.read().latest, 0) : 0;
+  }
+
+  /** The time until a deadline that answers a request sent at `sent`; `undefined` if there is none. */
+  timeUntil(deadline: Deadline | undefined, sent: BootReading): number | undefined {
+    if (deadline === undefined) return undefined;
+    const now = this.#clock.read();
+    const moment = momentOf(deadline, sent, now, this.#clock.bootId);
+    return moment === undefined ? undefined : Math.max(moment - now.latest, 0);
+  }
+
+  /** The lock was broken, and the hold ends with its validity (S22). The notice, if it is the first. */
+  revoke(note: BreakNote | undefined): Notice | undefined {
+    if (!this.isValid() || this.#notice !== undefined) return undefined;
+    this.#notice = new Notice(note, () => this.remainingMs());
+    this.#revoked.abort(this.#notice);
+    return this.#notice;
   }
 
   /** The hold is lost, unless it is over already. */

@@ -19,6 +19,8 @@ mod hand_over;
 #[path = "../leaving.rs"]
 mod leaving;
 mod machine;
+#[path = "../noticing.rs"]
+mod noticing;
 #[path = "../renewing.rs"]
 mod renewing;
 #[path = "../resuming.rs"]
@@ -27,6 +29,8 @@ mod resuming;
 mod returning;
 #[path = "../rig.rs"]
 mod rig;
+#[path = "../saving.rs"]
+mod saving;
 #[path = "../suspecting.rs"]
 mod suspecting;
 #[path = "../table.rs"]

@@ -157,6 +157,64 @@ func (LossReason) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
 }
 
+// What became of a checkpoint that came with a release.
+type CheckpointOutcome int32
+
+const (
+	// There was none.
+	CheckpointOutcome_CHECKPOINT_OUTCOME_UNSPECIFIED CheckpointOutcome = 0
+	// The store has it.
+	CheckpointOutcome_CHECKPOINT_OUTCOME_SAVED CheckpointOutcome = 1
+	// The store does not have it: the earlier checkpoint stands.
+	CheckpointOutcome_CHECKPOINT_OUTCOME_NOT_SAVED CheckpointOutcome = 2
+	// The validity ended before the store's answer came. Either this checkpoint stands or the earlier one, and that does
+	// not change any more once somebody else is granted the lock.
+	CheckpointOutcome_CHECKPOINT_OUTCOME_UNKNOWN CheckpointOutcome = 3
+)
+
+// Enum value maps for CheckpointOutcome.
+var (
+	CheckpointOutcome_name = map[int32]string{
+		0: "CHECKPOINT_OUTCOME_UNSPECIFIED",
+		1: "CHECKPOINT_OUTCOME_SAVED",
+		2: "CHECKPOINT_OUTCOME_NOT_SAVED",
+		3: "CHECKPOINT_OUTCOME_UNKNOWN",
+	}
+	CheckpointOutcome_value = map[string]int32{
+		"CHECKPOINT_OUTCOME_UNSPECIFIED": 0,
+		"CHECKPOINT_OUTCOME_SAVED":       1,
+		"CHECKPOINT_OUTCOME_NOT_SAVED":   2,
+		"CHECKPOINT_OUTCOME_UNKNOWN":     3,
+	}
+)
+
+func (x CheckpointOutcome) Enum() *CheckpointOutcome {
+	p := new(CheckpointOutcome)
+	*p = x
+	return p
+}
+
+func (x CheckpointOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckpointOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_leasehold_v1_hold_proto_enumTypes[2].Descriptor()
+}
+
+func (CheckpointOutcome) Type() protoreflect.EnumType {
+	return &file_leasehold_v1_hold_proto_enumTypes[2]
+}
+
+func (x CheckpointOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckpointOutcome.Descriptor instead.
+func (CheckpointOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+}
+
 // What a release did.
 type ReleaseOutcome int32
 
@@ -203,11 +261,11 @@ func (x ReleaseOutcome) String() string {
 }
 
 func (ReleaseOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[2].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[3].Descriptor()
 }
 
 func (ReleaseOutcome) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[2]
+	return &file_leasehold_v1_hold_proto_enumTypes[3]
 }
 
 func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
@@ -216,7 +274,7 @@ func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseOutcome.Descriptor instead.
 func (ReleaseOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
 }
 
 // What a caller asks for. A value out of its range is INVALID_ARGUMENT, and the error names the field.
@@ -252,7 +310,15 @@ type LeaseSpec struct {
 	Holder string `protobuf:"bytes,9,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Labels for people and tools, shown in the lock's record: at most 16, keys of 1 to 63 characters of
 	// A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
-	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
+	// INVALID_ARGUMENT. Default: false.
+	WaitWithoutEnd bool `protobuf:"varint,11,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
+	// How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
+	// lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
+	// the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
+	// INVALID_ARGUMENT in the layout `webjobs`. Default (0): 1. Rules S28 to S32.
+	Permits       uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +423,135 @@ func (x *LeaseSpec) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *LeaseSpec) GetWaitWithoutEnd() bool {
+	if x != nil {
+		return x.WaitWithoutEnd
+	}
+	return false
+}
+
+func (x *LeaseSpec) GetPermits() uint32 {
+	if x != nil {
+		return x.Permits
+	}
+	return 0
+}
+
+// What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
+// not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
+// releases the hold and fails (UNSUPPORTED). Rule S37.
+//
+// Numbers 20 to 59 are kept as the head of lock.proto says.
+type Understood struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the spec.
+	WaitWithoutEnd bool `protobuf:"varint,1,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
+	// As in the spec, 1 if that does not say.
+	Permits       uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Understood) Reset() {
+	*x = Understood{}
+	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Understood) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Understood) ProtoMessage() {}
+
+func (x *Understood) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Understood.ProtoReflect.Descriptor instead.
+func (*Understood) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Understood) GetWaitWithoutEnd() bool {
+	if x != nil {
+		return x.WaitWithoutEnd
+	}
+	return false
+}
+
+func (x *Understood) GetPermits() uint32 {
+	if x != nil {
+		return x.Permits
+	}
+	return 0
+}
+
+// A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
+// `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
+type Deadline struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The moment, as a reading of the boot clock of the sidecar's kernel.
+	At *BootTime `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// The duration from when the message was made; never less than 0.
+	After         *durationpb.Duration `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Deadline) Reset() {
+	*x = Deadline{}
+	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Deadline) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Deadline) ProtoMessage() {}
+
+func (x *Deadline) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Deadline.ProtoReflect.Descriptor instead.
+func (*Deadline) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Deadline) GetAt() *BootTime {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Deadline) GetAfter() *durationpb.Duration {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
 // A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux).
 type BootTime struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -371,7 +566,7 @@ type BootTime struct {
 
 func (x *BootTime) Reset() {
 	*x = BootTime{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +578,7 @@ func (x *BootTime) String() string {
 func (*BootTime) ProtoMessage() {}
 
 func (x *BootTime) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[1]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +591,7 @@ func (x *BootTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BootTime.ProtoReflect.Descriptor instead.
 func (*BootTime) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *BootTime) GetBootId() string {
@@ -417,8 +612,9 @@ func (x *BootTime) GetSinceBoot() *durationpb.Duration {
 //
 // A client on the sidecar's kernel (same boot id, as in the containers of one pod) compares its own boot clock with
 // `valid_until`. A client on another kernel counts `valid_for` from BEFORE it sent the request that this message
-// answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress). It must ignore `valid_for` in messages that
-// answer no request (Renewed, AtRisk, Recovered), because these may have waited in a socket. Rule S21.
+// answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress, GetHold, SaveCheckpoint). It must ignore
+// `valid_for` in messages that answer no request (Renewed, AtRisk, Recovered, Revoked), because these may have waited
+// in a socket. Rule S21.
 type Validity struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The end of validity as a reading of the boot clock of the sidecar's kernel.
@@ -431,7 +627,7 @@ type Validity struct {
 
 func (x *Validity) Reset() {
 	*x = Validity{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +639,7 @@ func (x *Validity) String() string {
 func (*Validity) ProtoMessage() {}
 
 func (x *Validity) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[2]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +652,7 @@ func (x *Validity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Validity.ProtoReflect.Descriptor instead.
 func (*Validity) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Validity) GetValidUntil() *BootTime {
@@ -499,14 +695,23 @@ type Grant struct {
 	// When the validity ends unless renewed, by the wall clock; for people. Never decide by it.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16).
-	Generation    uint64 `protobuf:"varint,9,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation uint64 `protobuf:"varint,9,opt,name=generation,proto3" json:"generation,omitempty"`
+	// When `max_hold` ends: the hold is lost then (MAX_HOLD_REACHED) unless ExtendLease is called before. Absent if there
+	// is no limit.
+	MaxHoldEnds *Deadline `protobuf:"bytes,10,opt,name=max_hold_ends,json=maxHoldEnds,proto3" json:"max_hold_ends,omitempty"`
+	// What was understood of the spec. In the first Grant of a hold; absent in one that resumes it.
+	Understood *Understood `protobuf:"bytes,11,opt,name=understood,proto3" json:"understood,omitempty"`
+	// Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits.
+	Permit uint32 `protobuf:"varint,40,opt,name=permit,proto3" json:"permit,omitempty"`
+	// The lock's checkpoint as the last holder left it. Absent if there is none. Rule S25.
+	Checkpoint    *Checkpoint `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +723,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[3]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +736,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Grant) GetLeaseId() string {
@@ -597,6 +802,34 @@ func (x *Grant) GetGeneration() uint64 {
 	return 0
 }
 
+func (x *Grant) GetMaxHoldEnds() *Deadline {
+	if x != nil {
+		return x.MaxHoldEnds
+	}
+	return nil
+}
+
+func (x *Grant) GetUnderstood() *Understood {
+	if x != nil {
+		return x.Understood
+	}
+	return nil
+}
+
+func (x *Grant) GetPermit() uint32 {
+	if x != nil {
+		return x.Permit
+	}
+	return 0
+}
+
+func (x *Grant) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 // The lock was not acquired within `wait`. This is an answer, not an error.
 //
 // Numbers 20 to 59 are kept as the head of lock.proto says.
@@ -607,14 +840,18 @@ type Busy struct {
 	// How long to wait before asking again; more than 0.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// Why the lock is not available.
-	Reason        BusyReason `protobuf:"varint,3,opt,name=reason,proto3,enum=leasehold.v1.BusyReason" json:"reason,omitempty"`
+	Reason BusyReason `protobuf:"varint,3,opt,name=reason,proto3,enum=leasehold.v1.BusyReason" json:"reason,omitempty"`
+	// What was understood of the spec.
+	Understood *Understood `protobuf:"bytes,4,opt,name=understood,proto3" json:"understood,omitempty"`
+	// How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits.
+	HeldPermits   uint32 `protobuf:"varint,40,opt,name=held_permits,json=heldPermits,proto3" json:"held_permits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Busy) Reset() {
 	*x = Busy{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +863,7 @@ func (x *Busy) String() string {
 func (*Busy) ProtoMessage() {}
 
 func (x *Busy) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[4]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +876,7 @@ func (x *Busy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Busy.ProtoReflect.Descriptor instead.
 func (*Busy) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Busy) GetRecord() *LockRecord {
@@ -663,6 +900,20 @@ func (x *Busy) GetReason() BusyReason {
 	return BusyReason_BUSY_REASON_UNSPECIFIED
 }
 
+func (x *Busy) GetUnderstood() *Understood {
+	if x != nil {
+		return x.Understood
+	}
+	return nil
+}
+
+func (x *Busy) GetHeldPermits() uint32 {
+	if x != nil {
+		return x.HeldPermits
+	}
+	return 0
+}
+
 // Resumes a hold whose stream broke. Rule S16.
 type Resume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -681,7 +932,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +944,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[5]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +957,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{5}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Resume) GetResumeToken() string {
@@ -740,14 +991,16 @@ type Waiting struct {
 	// The position in this sidecar's queue; 1 is next. Other sidecars have their own queues.
 	Position uint32 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
 	// The lock's record, as far as it is known.
-	Record        *LockRecord `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	Record *LockRecord `protobuf:"bytes,2,opt,name=record,proto3" json:"record,omitempty"`
+	// What was understood of the spec.
+	Understood    *Understood `protobuf:"bytes,3,opt,name=understood,proto3" json:"understood,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +1012,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[6]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +1025,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{6}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Waiting) GetPosition() uint32 {
@@ -789,6 +1042,13 @@ func (x *Waiting) GetRecord() *LockRecord {
 	return nil
 }
 
+func (x *Waiting) GetUnderstood() *Understood {
+	if x != nil {
+		return x.Understood
+	}
+	return nil
+}
+
 // The hold was renewed.
 type Renewed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -797,14 +1057,16 @@ type Renewed struct {
 	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
 	// If not empty, replaces the resume token of the Grant, because ExtendLease has changed the limits of the hold
 	// (S16).
-	ResumeToken   string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	// The new end of `max_hold`, if ExtendLease has changed it. Absent otherwise.
+	MaxHoldEnds   *Deadline `protobuf:"bytes,3,opt,name=max_hold_ends,json=maxHoldEnds,proto3" json:"max_hold_ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1078,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1091,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{7}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Renewed) GetValidity() *Validity {
@@ -846,14 +1108,20 @@ func (x *Renewed) GetResumeToken() string {
 	return ""
 }
 
+func (x *Renewed) GetMaxHoldEnds() *Deadline {
+	if x != nil {
+		return x.MaxHoldEnds
+	}
+	return nil
+}
+
 // Renewals fail; the hold continues until its validity ends. Stop work that cannot be interrupted later. Rule S9.
 type AtRisk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The end of validity, which is the deadline.
 	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
-	// The cause, as a reason from the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED,
-	// STORE_FAILED.
-	Cause string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	// The cause: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED or STORE_FAILED.
+	Cause ErrorReason `protobuf:"varint,2,opt,name=cause,proto3,enum=leasehold.v1.ErrorReason" json:"cause,omitempty"`
 	// The same for people, without secrets.
 	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -862,7 +1130,7 @@ type AtRisk struct {
 
 func (x *AtRisk) Reset() {
 	*x = AtRisk{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +1142,7 @@ func (x *AtRisk) String() string {
 func (*AtRisk) ProtoMessage() {}
 
 func (x *AtRisk) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1155,7 @@ func (x *AtRisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AtRisk.ProtoReflect.Descriptor instead.
 func (*AtRisk) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{8}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AtRisk) GetValidity() *Validity {
@@ -897,11 +1165,11 @@ func (x *AtRisk) GetValidity() *Validity {
 	return nil
 }
 
-func (x *AtRisk) GetCause() string {
+func (x *AtRisk) GetCause() ErrorReason {
 	if x != nil {
 		return x.Cause
 	}
-	return ""
+	return ErrorReason_ERROR_REASON_UNSPECIFIED
 }
 
 func (x *AtRisk) GetDetail() string {
@@ -922,7 +1190,7 @@ type Recovered struct {
 
 func (x *Recovered) Reset() {
 	*x = Recovered{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1202,7 @@ func (x *Recovered) String() string {
 func (*Recovered) ProtoMessage() {}
 
 func (x *Recovered) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1215,7 @@ func (x *Recovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovered.ProtoReflect.Descriptor instead.
 func (*Recovered) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{9}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Recovered) GetValidity() *Validity {
@@ -969,7 +1237,7 @@ type Draining struct {
 
 func (x *Draining) Reset() {
 	*x = Draining{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1249,7 @@ func (x *Draining) String() string {
 func (*Draining) ProtoMessage() {}
 
 func (x *Draining) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,12 +1262,69 @@ func (x *Draining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draining.ProtoReflect.Descriptor instead.
 func (*Draining) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{10}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Draining) GetTimeLeft() *durationpb.Duration {
 	if x != nil {
 		return x.TimeLeft
+	}
+	return nil
+}
+
+// The lock was broken, and its lease runs out: the hold is not renewed any more, and is lost (BROKEN) when its validity
+// ends. Until then the holder holds the lock: it can finish, save its checkpoint and release, which frees the lock at
+// once. Sent at most once in the life of a hold. Rule S22.
+type Revoked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The validity that the hold has, unchanged; its end is the deadline.
+	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
+	// Who broke the lock and why.
+	BreakNote     *BreakNote `protobuf:"bytes,2,opt,name=break_note,json=breakNote,proto3" json:"break_note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revoked) Reset() {
+	*x = Revoked{}
+	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revoked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revoked) ProtoMessage() {}
+
+func (x *Revoked) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
+func (*Revoked) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Revoked) GetValidity() *Validity {
+	if x != nil {
+		return x.Validity
+	}
+	return nil
+}
+
+func (x *Revoked) GetBreakNote() *BreakNote {
+	if x != nil {
+		return x.BreakNote
 	}
 	return nil
 }
@@ -1019,7 +1344,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1356,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1369,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{11}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Lost) GetReason() LossReason {
@@ -1079,7 +1404,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1416,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1429,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{12}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Released) GetResult() *ReleaseResult {
@@ -1122,14 +1447,21 @@ type ReleaseResult struct {
 	// Why the hold had been lost; with outcome ALREADY_LOST only.
 	LossReason LossReason `protobuf:"varint,2,opt,name=loss_reason,json=lossReason,proto3,enum=leasehold.v1.LossReason" json:"loss_reason,omitempty"`
 	// Until when nobody is granted the lock, by the store's clock; with outcome RESTING only.
-	RestingUntil  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RestingUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
+	// What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
+	// checkpoints.
+	CheckpointOutcome CheckpointOutcome `protobuf:"varint,50,opt,name=checkpoint_outcome,json=checkpointOutcome,proto3,enum=leasehold.v1.CheckpointOutcome" json:"checkpoint_outcome,omitempty"`
+	// The version of the checkpoint that was saved; with SAVED only.
+	CheckpointVersion uint64 `protobuf:"varint,51,opt,name=checkpoint_version,json=checkpointVersion,proto3" json:"checkpoint_version,omitempty"`
+	// Why it was not saved, for people; with NOT_SAVED and UNKNOWN only.
+	CheckpointDetail string `protobuf:"bytes,52,opt,name=checkpoint_detail,json=checkpointDetail,proto3" json:"checkpoint_detail,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1473,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1486,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{13}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReleaseResult) GetOutcome() ReleaseOutcome {
@@ -1178,11 +1510,32 @@ func (x *ReleaseResult) GetRestingUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ReleaseResult) GetCheckpointOutcome() CheckpointOutcome {
+	if x != nil {
+		return x.CheckpointOutcome
+	}
+	return CheckpointOutcome_CHECKPOINT_OUTCOME_UNSPECIFIED
+}
+
+func (x *ReleaseResult) GetCheckpointVersion() uint64 {
+	if x != nil {
+		return x.CheckpointVersion
+	}
+	return 0
+}
+
+func (x *ReleaseResult) GetCheckpointDetail() string {
+	if x != nil {
+		return x.CheckpointDetail
+	}
+	return ""
+}
+
 var File_leasehold_v1_hold_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/lock.proto\"\xb9\x04\n" +
+	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\"\xfd\x04\n" +
 	"\tLeaseSpec\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12@\n" +
 	"\x0elease_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x12-\n" +
@@ -1196,11 +1549,20 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"request_id\x18\b \x01(\tR\trequestId\x12\x16\n" +
 	"\x06holder\x18\t \x01(\tR\x06holder\x12;\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2#.leasehold.v1.LeaseSpec.LabelsEntryR\x06labels\x1a9\n" +
+	" \x03(\v2#.leasehold.v1.LeaseSpec.LabelsEntryR\x06labels\x12(\n" +
+	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12\x18\n" +
+	"\apermits\x18( \x01(\rR\apermits\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
-	"\v_auto_renew\"]\n" +
+	"\v_auto_renew\"P\n" +
+	"\n" +
+	"Understood\x12(\n" +
+	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12\x18\n" +
+	"\apermits\x18( \x01(\rR\apermits\"c\n" +
+	"\bDeadline\x12&\n" +
+	"\x02at\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\x02at\x12/\n" +
+	"\x05after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05after\"]\n" +
 	"\bBootTime\x12\x17\n" +
 	"\aboot_id\x18\x01 \x01(\tR\x06bootId\x128\n" +
 	"\n" +
@@ -1208,7 +1570,7 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\bValidity\x127\n" +
 	"\vvalid_until\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\n" +
 	"validUntil\x126\n" +
-	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xec\x02\n" +
+	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xb4\x04\n" +
 	"\x05Grant\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12\x1b\n" +
@@ -1222,43 +1584,67 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1e\n" +
 	"\n" +
 	"generation\x18\t \x01(\x04R\n" +
-	"generation\"\xa6\x01\n" +
+	"generation\x12:\n" +
+	"\rmax_hold_ends\x18\n" +
+	" \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\x128\n" +
+	"\n" +
+	"understood\x18\v \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
+	"understood\x12\x16\n" +
+	"\x06permit\x18( \x01(\rR\x06permit\x128\n" +
+	"\n" +
+	"checkpoint\x182 \x01(\v2\x18.leasehold.v1.CheckpointR\n" +
+	"checkpoint\"\x83\x02\n" +
 	"\x04Busy\x120\n" +
 	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x12:\n" +
 	"\vretry_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x120\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\"\x8c\x01\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\x18.leasehold.v1.BusyReasonR\x06reason\x128\n" +
+	"\n" +
+	"understood\x18\x04 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
+	"understood\x12!\n" +
+	"\fheld_permits\x18( \x01(\rR\vheldPermits\"\x8c\x01\n" +
 	"\x06Resume\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12@\n" +
 	"\x10told_valid_until\x18\x02 \x01(\v2\x16.leasehold.v1.BootTimeR\x0etoldValidUntil\x12\x1d\n" +
 	"\n" +
-	"attempt_id\x18\x03 \x01(\tR\tattemptId\"W\n" +
+	"attempt_id\x18\x03 \x01(\tR\tattemptId\"\x91\x01\n" +
 	"\aWaiting\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x120\n" +
-	"\x06record\x18\x02 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"`\n" +
+	"\x06record\x18\x02 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x128\n" +
+	"\n" +
+	"understood\x18\x03 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
+	"understood\"\x9c\x01\n" +
 	"\aRenewed\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12!\n" +
-	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\"j\n" +
+	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12:\n" +
+	"\rmax_hold_ends\x18\x03 \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\"\x85\x01\n" +
 	"\x06AtRisk\x122\n" +
-	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12\x14\n" +
-	"\x05cause\x18\x02 \x01(\tR\x05cause\x12\x16\n" +
+	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12/\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x19.leasehold.v1.ErrorReasonR\x05cause\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\"?\n" +
 	"\tRecovered\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\"B\n" +
 	"\bDraining\x126\n" +
-	"\ttime_left\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\btimeLeft\"\x88\x01\n" +
+	"\ttime_left\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\btimeLeft\"u\n" +
+	"\aRevoked\x122\n" +
+	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x126\n" +
+	"\n" +
+	"break_note\x18\x02 \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\"\x88\x01\n" +
 	"\x04Lost\x120\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x18.leasehold.v1.LossReasonR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x126\n" +
 	"\n" +
 	"break_note\x18\x03 \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\"?\n" +
 	"\bReleased\x123\n" +
-	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"\xc3\x01\n" +
+	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"\xef\x02\n" +
 	"\rReleaseResult\x126\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1c.leasehold.v1.ReleaseOutcomeR\aoutcome\x129\n" +
 	"\vloss_reason\x18\x02 \x01(\x0e2\x18.leasehold.v1.LossReasonR\n" +
 	"lossReason\x12?\n" +
-	"\rresting_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\frestingUntil*r\n" +
+	"\rresting_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\frestingUntil\x12N\n" +
+	"\x12checkpoint_outcome\x182 \x01(\x0e2\x1f.leasehold.v1.CheckpointOutcomeR\x11checkpointOutcome\x12-\n" +
+	"\x12checkpoint_version\x183 \x01(\x04R\x11checkpointVersion\x12+\n" +
+	"\x11checkpoint_detail\x184 \x01(\tR\x10checkpointDetail*r\n" +
 	"\n" +
 	"BusyReason\x12\x1b\n" +
 	"\x17BUSY_REASON_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -1274,7 +1660,12 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x18LOSS_REASON_LOCK_DELETED\x10\x04\x12 \n" +
 	"\x1cLOSS_REASON_MAX_HOLD_REACHED\x10\x05\x12\x1b\n" +
 	"\x17LOSS_REASON_NO_PROGRESS\x10\x06\x12\x18\n" +
-	"\x14LOSS_REASON_SHUTDOWN\x10\a*\xb4\x01\n" +
+	"\x14LOSS_REASON_SHUTDOWN\x10\a*\x97\x01\n" +
+	"\x11CheckpointOutcome\x12\"\n" +
+	"\x1eCHECKPOINT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18CHECKPOINT_OUTCOME_SAVED\x10\x01\x12 \n" +
+	"\x1cCHECKPOINT_OUTCOME_NOT_SAVED\x10\x02\x12\x1e\n" +
+	"\x1aCHECKPOINT_OUTCOME_UNKNOWN\x10\x03*\xb4\x01\n" +
 	"\x0eReleaseOutcome\x12\x1f\n" +
 	"\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18RELEASE_OUTCOME_RELEASED\x10\x01\x12 \n" +
@@ -1295,67 +1686,85 @@ func file_leasehold_v1_hold_proto_rawDescGZIP() []byte {
 	return file_leasehold_v1_hold_proto_rawDescData
 }
 
-var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_leasehold_v1_hold_proto_goTypes = []any{
 	(BusyReason)(0),               // 0: leasehold.v1.BusyReason
 	(LossReason)(0),               // 1: leasehold.v1.LossReason
-	(ReleaseOutcome)(0),           // 2: leasehold.v1.ReleaseOutcome
-	(*LeaseSpec)(nil),             // 3: leasehold.v1.LeaseSpec
-	(*BootTime)(nil),              // 4: leasehold.v1.BootTime
-	(*Validity)(nil),              // 5: leasehold.v1.Validity
-	(*Grant)(nil),                 // 6: leasehold.v1.Grant
-	(*Busy)(nil),                  // 7: leasehold.v1.Busy
-	(*Resume)(nil),                // 8: leasehold.v1.Resume
-	(*Waiting)(nil),               // 9: leasehold.v1.Waiting
-	(*Renewed)(nil),               // 10: leasehold.v1.Renewed
-	(*AtRisk)(nil),                // 11: leasehold.v1.AtRisk
-	(*Recovered)(nil),             // 12: leasehold.v1.Recovered
-	(*Draining)(nil),              // 13: leasehold.v1.Draining
-	(*Lost)(nil),                  // 14: leasehold.v1.Lost
-	(*Released)(nil),              // 15: leasehold.v1.Released
-	(*ReleaseResult)(nil),         // 16: leasehold.v1.ReleaseResult
-	nil,                           // 17: leasehold.v1.LeaseSpec.LabelsEntry
-	(*LockKey)(nil),               // 18: leasehold.v1.LockKey
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*LockRecord)(nil),            // 21: leasehold.v1.LockRecord
-	(*BreakNote)(nil),             // 22: leasehold.v1.BreakNote
+	(CheckpointOutcome)(0),        // 2: leasehold.v1.CheckpointOutcome
+	(ReleaseOutcome)(0),           // 3: leasehold.v1.ReleaseOutcome
+	(*LeaseSpec)(nil),             // 4: leasehold.v1.LeaseSpec
+	(*Understood)(nil),            // 5: leasehold.v1.Understood
+	(*Deadline)(nil),              // 6: leasehold.v1.Deadline
+	(*BootTime)(nil),              // 7: leasehold.v1.BootTime
+	(*Validity)(nil),              // 8: leasehold.v1.Validity
+	(*Grant)(nil),                 // 9: leasehold.v1.Grant
+	(*Busy)(nil),                  // 10: leasehold.v1.Busy
+	(*Resume)(nil),                // 11: leasehold.v1.Resume
+	(*Waiting)(nil),               // 12: leasehold.v1.Waiting
+	(*Renewed)(nil),               // 13: leasehold.v1.Renewed
+	(*AtRisk)(nil),                // 14: leasehold.v1.AtRisk
+	(*Recovered)(nil),             // 15: leasehold.v1.Recovered
+	(*Draining)(nil),              // 16: leasehold.v1.Draining
+	(*Revoked)(nil),               // 17: leasehold.v1.Revoked
+	(*Lost)(nil),                  // 18: leasehold.v1.Lost
+	(*Released)(nil),              // 19: leasehold.v1.Released
+	(*ReleaseResult)(nil),         // 20: leasehold.v1.ReleaseResult
+	nil,                           // 21: leasehold.v1.LeaseSpec.LabelsEntry
+	(*LockKey)(nil),               // 22: leasehold.v1.LockKey
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*Checkpoint)(nil),            // 25: leasehold.v1.Checkpoint
+	(*LockRecord)(nil),            // 26: leasehold.v1.LockRecord
+	(ErrorReason)(0),              // 27: leasehold.v1.ErrorReason
+	(*BreakNote)(nil),             // 28: leasehold.v1.BreakNote
 }
 var file_leasehold_v1_hold_proto_depIdxs = []int32{
-	18, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
-	19, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
-	19, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
-	19, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
-	19, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
-	19, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
-	17, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
-	19, // 7: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
-	4,  // 8: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
-	19, // 9: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
-	5,  // 10: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
-	20, // 11: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
-	20, // 12: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
-	21, // 13: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
-	19, // 14: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
-	0,  // 15: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
-	4,  // 16: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
-	21, // 17: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
-	5,  // 18: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
-	5,  // 19: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
-	5,  // 20: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
-	19, // 21: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
-	1,  // 22: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
-	22, // 23: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
-	16, // 24: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
-	2,  // 25: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
-	1,  // 26: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
-	20, // 27: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	22, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
+	23, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
+	23, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
+	23, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
+	23, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
+	23, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
+	21, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
+	7,  // 7: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
+	23, // 8: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
+	23, // 9: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
+	7,  // 10: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
+	23, // 11: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
+	8,  // 12: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
+	24, // 13: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
+	24, // 14: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 15: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
+	5,  // 16: leasehold.v1.Grant.understood:type_name -> leasehold.v1.Understood
+	25, // 17: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
+	26, // 18: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
+	23, // 19: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
+	0,  // 20: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
+	5,  // 21: leasehold.v1.Busy.understood:type_name -> leasehold.v1.Understood
+	7,  // 22: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
+	26, // 23: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
+	5,  // 24: leasehold.v1.Waiting.understood:type_name -> leasehold.v1.Understood
+	8,  // 25: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
+	6,  // 26: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
+	8,  // 27: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
+	27, // 28: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
+	8,  // 29: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
+	23, // 30: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
+	8,  // 31: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
+	28, // 32: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
+	1,  // 33: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
+	28, // 34: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
+	20, // 35: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
+	3,  // 36: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
+	1,  // 37: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
+	24, // 38: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
+	2,  // 39: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_hold_proto_init() }
@@ -1363,6 +1772,7 @@ func file_leasehold_v1_hold_proto_init() {
 	if File_leasehold_v1_hold_proto != nil {
 		return
 	}
+	file_leasehold_v1_errors_proto_init()
 	file_leasehold_v1_lock_proto_init()
 	file_leasehold_v1_hold_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
@@ -1370,8 +1780,8 @@ func file_leasehold_v1_hold_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_hold_proto_rawDesc), len(file_leasehold_v1_hold_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   15,
+			NumEnums:      4,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

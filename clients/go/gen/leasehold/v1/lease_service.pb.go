@@ -27,6 +27,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// The state of a hold that is not over.
+type HoldState int32
+
+const (
+	// Never sent. A client that meets a state it does not know goes by the validity.
+	HoldState_HOLD_STATE_UNSPECIFIED HoldState = 0
+	// It is held and renewed.
+	HoldState_HOLD_STATE_HELD HoldState = 1
+	// Renewals fail (AtRisk).
+	HoldState_HOLD_STATE_AT_RISK HoldState = 2
+	// The lock was broken; the hold ends with its validity (Revoked).
+	HoldState_HOLD_STATE_REVOKED HoldState = 3
+	// Its stream broke, and was not resumed yet.
+	HoldState_HOLD_STATE_DISCONNECTED HoldState = 4
+)
+
+// Enum value maps for HoldState.
+var (
+	HoldState_name = map[int32]string{
+		0: "HOLD_STATE_UNSPECIFIED",
+		1: "HOLD_STATE_HELD",
+		2: "HOLD_STATE_AT_RISK",
+		3: "HOLD_STATE_REVOKED",
+		4: "HOLD_STATE_DISCONNECTED",
+	}
+	HoldState_value = map[string]int32{
+		"HOLD_STATE_UNSPECIFIED":  0,
+		"HOLD_STATE_HELD":         1,
+		"HOLD_STATE_AT_RISK":      2,
+		"HOLD_STATE_REVOKED":      3,
+		"HOLD_STATE_DISCONNECTED": 4,
+	}
+)
+
+func (x HoldState) Enum() *HoldState {
+	p := new(HoldState)
+	*p = x
+	return p
+}
+
+func (x HoldState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HoldState) Descriptor() protoreflect.EnumDescriptor {
+	return file_leasehold_v1_lease_service_proto_enumTypes[0].Descriptor()
+}
+
+func (HoldState) Type() protoreflect.EnumType {
+	return &file_leasehold_v1_lease_service_proto_enumTypes[0]
+}
+
+func (x HoldState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HoldState.Descriptor instead.
+func (HoldState) EnumDescriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{0}
+}
+
 // How a fencing token compares with the newest one of its lock.
 type TokenStatus int32
 
@@ -68,11 +129,11 @@ func (x TokenStatus) String() string {
 }
 
 func (TokenStatus) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_lease_service_proto_enumTypes[0].Descriptor()
+	return file_leasehold_v1_lease_service_proto_enumTypes[1].Descriptor()
 }
 
 func (TokenStatus) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_lease_service_proto_enumTypes[0]
+	return &file_leasehold_v1_lease_service_proto_enumTypes[1]
 }
 
 func (x TokenStatus) Number() protoreflect.EnumNumber {
@@ -81,60 +142,6 @@ func (x TokenStatus) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TokenStatus.Descriptor instead.
 func (TokenStatus) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{0}
-}
-
-// How a break ends a lease.
-type BreakMode int32
-
-const (
-	// Treated as RUN_OUT.
-	BreakMode_BREAK_MODE_UNSPECIFIED BreakMode = 0
-	// The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe.
-	BreakMode_BREAK_MODE_RUN_OUT BreakMode = 1
-	// The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
-	// a holder that is known to be dead, or where every protected resource checks fencing tokens.
-	BreakMode_BREAK_MODE_NOW BreakMode = 2
-)
-
-// Enum value maps for BreakMode.
-var (
-	BreakMode_name = map[int32]string{
-		0: "BREAK_MODE_UNSPECIFIED",
-		1: "BREAK_MODE_RUN_OUT",
-		2: "BREAK_MODE_NOW",
-	}
-	BreakMode_value = map[string]int32{
-		"BREAK_MODE_UNSPECIFIED": 0,
-		"BREAK_MODE_RUN_OUT":     1,
-		"BREAK_MODE_NOW":         2,
-	}
-)
-
-func (x BreakMode) Enum() *BreakMode {
-	p := new(BreakMode)
-	*p = x
-	return p
-}
-
-func (x BreakMode) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (BreakMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_lease_service_proto_enumTypes[1].Descriptor()
-}
-
-func (BreakMode) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_lease_service_proto_enumTypes[1]
-}
-
-func (x BreakMode) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use BreakMode.Descriptor instead.
-func (BreakMode) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{1}
 }
 
@@ -338,7 +345,10 @@ type ReleaseLeaseRequest struct {
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
 	// call with its generation (S16). 0: unknown.
-	Generation    uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
+	// the layout `webjobs` INVALID_ARGUMENT, and nothing is released.
+	Checkpoint    []byte `protobuf:"bytes,50,opt,name=checkpoint,proto3,oneof" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -385,6 +395,13 @@ func (x *ReleaseLeaseRequest) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *ReleaseLeaseRequest) GetCheckpoint() []byte {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
 }
 
 // Response of LeaseService.ReleaseLease.
@@ -507,7 +524,9 @@ type ExtendLeaseResponse struct {
 	MaxHoldEndsAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=max_hold_ends_at,json=maxHoldEndsAt,proto3" json:"max_hold_ends_at,omitempty"`
 	// Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
 	// was made by AcquireLease.
-	ResumeToken   string `protobuf:"bytes,3,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	ResumeToken string `protobuf:"bytes,3,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	// The same moment for programs.
+	MaxHoldEnds   *Deadline `protobuf:"bytes,4,opt,name=max_hold_ends,json=maxHoldEnds,proto3" json:"max_hold_ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,6 +580,13 @@ func (x *ExtendLeaseResponse) GetResumeToken() string {
 		return x.ResumeToken
 	}
 	return ""
+}
+
+func (x *ExtendLeaseResponse) GetMaxHoldEnds() *Deadline {
+	if x != nil {
+		return x.MaxHoldEnds
+	}
+	return nil
 }
 
 // Request of LeaseService.HoldLease.
@@ -667,6 +693,7 @@ type HoldLeaseResponse struct {
 	//	*HoldLeaseResponse_Draining
 	//	*HoldLeaseResponse_Lost
 	//	*HoldLeaseResponse_Released
+	//	*HoldLeaseResponse_Revoked
 	Event         isHoldLeaseResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -790,6 +817,15 @@ func (x *HoldLeaseResponse) GetReleased() *Released {
 	return nil
 }
 
+func (x *HoldLeaseResponse) GetRevoked() *Revoked {
+	if x != nil {
+		if x, ok := x.Event.(*HoldLeaseResponse_Revoked); ok {
+			return x.Revoked
+		}
+	}
+	return nil
+}
+
 type isHoldLeaseResponse_Event interface {
 	isHoldLeaseResponse_Event()
 }
@@ -839,6 +875,11 @@ type HoldLeaseResponse_Released struct {
 	Released *Released `protobuf:"bytes,9,opt,name=released,proto3,oneof"`
 }
 
+type HoldLeaseResponse_Revoked struct {
+	// The lock was broken, and the hold ends with its validity.
+	Revoked *Revoked `protobuf:"bytes,10,opt,name=revoked,proto3,oneof"`
+}
+
 func (*HoldLeaseResponse_Waiting) isHoldLeaseResponse_Event() {}
 
 func (*HoldLeaseResponse_Granted) isHoldLeaseResponse_Event() {}
@@ -857,13 +898,17 @@ func (*HoldLeaseResponse_Lost) isHoldLeaseResponse_Event() {}
 
 func (*HoldLeaseResponse_Released) isHoldLeaseResponse_Event() {}
 
+func (*HoldLeaseResponse_Revoked) isHoldLeaseResponse_Event() {}
+
 // Request of LeaseService.GetLock.
 type GetLockRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lock. Required.
-	Lock          *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Lock *LockSelector `protobuf:"bytes,1,opt,name=lock,proto3" json:"lock,omitempty"`
+	// Whether the record is to carry the checkpoint's value. It is then read from the store. Default: false.
+	WithCheckpoint bool `protobuf:"varint,50,opt,name=with_checkpoint,json=withCheckpoint,proto3" json:"with_checkpoint,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetLockRequest) Reset() {
@@ -901,6 +946,13 @@ func (x *GetLockRequest) GetLock() *LockSelector {
 		return x.Lock
 	}
 	return nil
+}
+
+func (x *GetLockRequest) GetWithCheckpoint() bool {
+	if x != nil {
+		return x.WithCheckpoint
+	}
+	return false
 }
 
 // Response of LeaseService.GetLock.
@@ -959,14 +1011,17 @@ type ListLocksRequest struct {
 	//	*ListLocksRequest_HostId
 	//	*ListLocksRequest_Prefix
 	Under isListLocksRequest_Under `protobuf_oneof:"under"`
-	// Only those whose state is HELD or BREAKING. Default: all.
-	HeldOnly bool `protobuf:"varint,3,opt,name=held_only,json=heldOnly,proto3" json:"held_only,omitempty"`
+	// Only those in one of these states. Default: all.
+	States []LockState `protobuf:"varint,3,rep,packed,name=states,proto3,enum=leasehold.v1.LockState" json:"states,omitempty"`
 	// The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
 	// without being the last one. Default (0): 100.
 	PageSize uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-	// that this service did not return is INVALID_ARGUMENT.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+	// this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+	// the first page.
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only those whose record has all of these labels, with these values. Default: all.
+	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1026,11 +1081,11 @@ func (x *ListLocksRequest) GetPrefix() string {
 	return ""
 }
 
-func (x *ListLocksRequest) GetHeldOnly() bool {
+func (x *ListLocksRequest) GetStates() []LockState {
 	if x != nil {
-		return x.HeldOnly
+		return x.States
 	}
-	return false
+	return nil
 }
 
 func (x *ListLocksRequest) GetPageSize() uint32 {
@@ -1045,6 +1100,13 @@ func (x *ListLocksRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListLocksRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
 }
 
 type isListLocksRequest_Under interface {
@@ -1212,6 +1274,263 @@ func (x *WatchLockResponse) GetRecord() *LockRecord {
 	return nil
 }
 
+// Request of LeaseService.WatchLocks.
+//
+// Numbers 20 to 59 are kept as the head of lock.proto says.
+type WatchLocksRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The locks to follow. Default: those under the sidecar's host id.
+	//
+	// Types that are valid to be assigned to Under:
+	//
+	//	*WatchLocksRequest_HostId
+	//	*WatchLocksRequest_Prefix
+	Under isWatchLocksRequest_Under `protobuf_oneof:"under"`
+	// Only those whose record has all of these labels, with these values. Default: all.
+	Labels        map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLocksRequest) Reset() {
+	*x = WatchLocksRequest{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLocksRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLocksRequest) ProtoMessage() {}
+
+func (x *WatchLocksRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLocksRequest.ProtoReflect.Descriptor instead.
+func (*WatchLocksRequest) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WatchLocksRequest) GetUnder() isWatchLocksRequest_Under {
+	if x != nil {
+		return x.Under
+	}
+	return nil
+}
+
+func (x *WatchLocksRequest) GetHostId() string {
+	if x != nil {
+		if x, ok := x.Under.(*WatchLocksRequest_HostId); ok {
+			return x.HostId
+		}
+	}
+	return ""
+}
+
+func (x *WatchLocksRequest) GetPrefix() string {
+	if x != nil {
+		if x, ok := x.Under.(*WatchLocksRequest_Prefix); ok {
+			return x.Prefix
+		}
+	}
+	return ""
+}
+
+func (x *WatchLocksRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+type isWatchLocksRequest_Under interface {
+	isWatchLocksRequest_Under()
+}
+
+type WatchLocksRequest_HostId struct {
+	// Those under this host id, in the sidecar's container and prefix.
+	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3,oneof"`
+}
+
+type WatchLocksRequest_Prefix struct {
+	// Those whose lock path begins with this text, at most 1,088 bytes, the sidecar's container and a slash first.
+	Prefix string `protobuf:"bytes,2,opt,name=prefix,proto3,oneof"`
+}
+
+func (*WatchLocksRequest_HostId) isWatchLocksRequest_Under() {}
+
+func (*WatchLocksRequest_Prefix) isWatchLocksRequest_Under() {}
+
+// Response of LeaseService.WatchLocks: one event.
+type WatchLocksResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What happened. Always set. A client ignores an event that it does not know.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchLocksResponse_Changed
+	//	*WatchLocksResponse_Gone
+	//	*WatchLocksResponse_Listed
+	Event         isWatchLocksResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchLocksResponse) Reset() {
+	*x = WatchLocksResponse{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchLocksResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchLocksResponse) ProtoMessage() {}
+
+func (x *WatchLocksResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchLocksResponse.ProtoReflect.Descriptor instead.
+func (*WatchLocksResponse) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WatchLocksResponse) GetEvent() isWatchLocksResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchLocksResponse) GetChanged() *LockRecord {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLocksResponse_Changed); ok {
+			return x.Changed
+		}
+	}
+	return nil
+}
+
+func (x *WatchLocksResponse) GetGone() string {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLocksResponse_Gone); ok {
+			return x.Gone
+		}
+	}
+	return ""
+}
+
+func (x *WatchLocksResponse) GetListed() *Listed {
+	if x != nil {
+		if x, ok := x.Event.(*WatchLocksResponse_Listed); ok {
+			return x.Listed
+		}
+	}
+	return nil
+}
+
+type isWatchLocksResponse_Event interface {
+	isWatchLocksResponse_Event()
+}
+
+type WatchLocksResponse_Changed struct {
+	// A lock's record, when the stream begins and after each change.
+	Changed *LockRecord `protobuf:"bytes,1,opt,name=changed,proto3,oneof"`
+}
+
+type WatchLocksResponse_Gone struct {
+	// The path of a lock that was deleted, or that does not have the labels any more.
+	Gone string `protobuf:"bytes,2,opt,name=gone,proto3,oneof"`
+}
+
+type WatchLocksResponse_Listed struct {
+	// Everything that is known has been sent. Sent after the first records, and repeated at least every 30 s.
+	Listed *Listed `protobuf:"bytes,3,opt,name=listed,proto3,oneof"`
+}
+
+func (*WatchLocksResponse_Changed) isWatchLocksResponse_Event() {}
+
+func (*WatchLocksResponse_Gone) isWatchLocksResponse_Event() {}
+
+func (*WatchLocksResponse_Listed) isWatchLocksResponse_Event() {}
+
+// All locks have been listed.
+type Listed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many there are.
+	Locks uint32 `protobuf:"varint,1,opt,name=locks,proto3" json:"locks,omitempty"`
+	// When the store was listed, by the wall clock; for people.
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Listed) Reset() {
+	*x = Listed{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Listed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Listed) ProtoMessage() {}
+
+func (x *Listed) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Listed.ProtoReflect.Descriptor instead.
+func (*Listed) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Listed) GetLocks() uint32 {
+	if x != nil {
+		return x.Locks
+	}
+	return 0
+}
+
+func (x *Listed) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 // Request of LeaseService.ReportProgress.
 //
 // Numbers 20 to 59 are kept as the head of lock.proto says.
@@ -1219,19 +1538,16 @@ type ReportProgressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From the Grant. Required.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Only returns the validity, and does not restart `progress_timeout`. For calls that a client library makes by
-	// itself, which say nothing about the job's progress. Default: false.
-	ValidityOnly bool `protobuf:"varint,2,opt,name=validity_only,json=validityOnly,proto3" json:"validity_only,omitempty"`
 	// The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
 	// call with its generation (S16). 0: unknown.
-	Generation    uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Generation    uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportProgressRequest) Reset() {
 	*x = ReportProgressRequest{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[14]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1559,7 @@ func (x *ReportProgressRequest) String() string {
 func (*ReportProgressRequest) ProtoMessage() {}
 
 func (x *ReportProgressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[14]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1572,7 @@ func (x *ReportProgressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportProgressRequest.ProtoReflect.Descriptor instead.
 func (*ReportProgressRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{14}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReportProgressRequest) GetLeaseId() string {
@@ -1264,13 +1580,6 @@ func (x *ReportProgressRequest) GetLeaseId() string {
 		return x.LeaseId
 	}
 	return ""
-}
-
-func (x *ReportProgressRequest) GetValidityOnly() bool {
-	if x != nil {
-		return x.ValidityOnly
-	}
-	return false
 }
 
 func (x *ReportProgressRequest) GetGeneration() uint64 {
@@ -1291,7 +1600,7 @@ type ReportProgressResponse struct {
 
 func (x *ReportProgressResponse) Reset() {
 	*x = ReportProgressResponse{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[15]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1612,7 @@ func (x *ReportProgressResponse) String() string {
 func (*ReportProgressResponse) ProtoMessage() {}
 
 func (x *ReportProgressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[15]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,10 +1625,307 @@ func (x *ReportProgressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportProgressResponse.ProtoReflect.Descriptor instead.
 func (*ReportProgressResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{15}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReportProgressResponse) GetValidity() *Validity {
+	if x != nil {
+		return x.Validity
+	}
+	return nil
+}
+
+// Request of LeaseService.GetHold.
+type GetHoldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the Grant. Required.
+	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// The newest generation of the hold that the caller knows, from its Grant (S16). 0: unknown.
+	Generation    uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHoldRequest) Reset() {
+	*x = GetHoldRequest{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHoldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHoldRequest) ProtoMessage() {}
+
+func (x *GetHoldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHoldRequest.ProtoReflect.Descriptor instead.
+func (*GetHoldRequest) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *GetHoldRequest) GetLeaseId() string {
+	if x != nil {
+		return x.LeaseId
+	}
+	return ""
+}
+
+func (x *GetHoldRequest) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// Response of LeaseService.GetHold.
+//
+// Numbers 20 to 59 are kept as the head of lock.proto says.
+type GetHoldResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the holder may act, unless renewed.
+	Validity *Validity `protobuf:"bytes,1,opt,name=validity,proto3" json:"validity,omitempty"`
+	// The state of the hold.
+	State HoldState `protobuf:"varint,2,opt,name=state,proto3,enum=leasehold.v1.HoldState" json:"state,omitempty"`
+	// When `max_hold` ends. Absent if there is no limit.
+	MaxHoldEnds *Deadline `protobuf:"bytes,3,opt,name=max_hold_ends,json=maxHoldEnds,proto3" json:"max_hold_ends,omitempty"`
+	// When the hold is lost (NO_PROGRESS) unless ReportProgress is called before. Absent if that is not watched.
+	ProgressDue *Deadline `protobuf:"bytes,4,opt,name=progress_due,json=progressDue,proto3" json:"progress_due,omitempty"`
+	// The path of the lock.
+	LockPath string `protobuf:"bytes,5,opt,name=lock_path,json=lockPath,proto3" json:"lock_path,omitempty"`
+	// The token of the hold.
+	FencingToken uint64 `protobuf:"varint,6,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The generation of the hold (S16).
+	Generation uint64 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Who broke the lock and why; only in state REVOKED, and only if it is known.
+	BreakNote *BreakNote `protobuf:"bytes,8,opt,name=break_note,json=breakNote,proto3" json:"break_note,omitempty"`
+	// Which permit of the lock is held: 0 for the lock's own path.
+	Permit        uint32 `protobuf:"varint,40,opt,name=permit,proto3" json:"permit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetHoldResponse) Reset() {
+	*x = GetHoldResponse{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetHoldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetHoldResponse) ProtoMessage() {}
+
+func (x *GetHoldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetHoldResponse.ProtoReflect.Descriptor instead.
+func (*GetHoldResponse) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetHoldResponse) GetValidity() *Validity {
+	if x != nil {
+		return x.Validity
+	}
+	return nil
+}
+
+func (x *GetHoldResponse) GetState() HoldState {
+	if x != nil {
+		return x.State
+	}
+	return HoldState_HOLD_STATE_UNSPECIFIED
+}
+
+func (x *GetHoldResponse) GetMaxHoldEnds() *Deadline {
+	if x != nil {
+		return x.MaxHoldEnds
+	}
+	return nil
+}
+
+func (x *GetHoldResponse) GetProgressDue() *Deadline {
+	if x != nil {
+		return x.ProgressDue
+	}
+	return nil
+}
+
+func (x *GetHoldResponse) GetLockPath() string {
+	if x != nil {
+		return x.LockPath
+	}
+	return ""
+}
+
+func (x *GetHoldResponse) GetFencingToken() uint64 {
+	if x != nil {
+		return x.FencingToken
+	}
+	return 0
+}
+
+func (x *GetHoldResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *GetHoldResponse) GetBreakNote() *BreakNote {
+	if x != nil {
+		return x.BreakNote
+	}
+	return nil
+}
+
+func (x *GetHoldResponse) GetPermit() uint32 {
+	if x != nil {
+		return x.Permit
+	}
+	return 0
+}
+
+// Request of LeaseService.SaveCheckpoint.
+//
+// Numbers 20 to 59 are kept as the head of lock.proto says.
+type SaveCheckpointRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From the Grant. Required.
+	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// The newest generation of the hold that the caller knows, from its Grant (S16). 0: unknown.
+	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The new value: at most 2,048 bytes. May be empty, which is not the same as no checkpoint. Not for secrets: anybody
+	// who may read locks can read it.
+	Value         []byte `protobuf:"bytes,50,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveCheckpointRequest) Reset() {
+	*x = SaveCheckpointRequest{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveCheckpointRequest) ProtoMessage() {}
+
+func (x *SaveCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*SaveCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SaveCheckpointRequest) GetLeaseId() string {
+	if x != nil {
+		return x.LeaseId
+	}
+	return ""
+}
+
+func (x *SaveCheckpointRequest) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *SaveCheckpointRequest) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+// Response of LeaseService.SaveCheckpoint.
+type SaveCheckpointResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that the store has now: that of this value, or of a newer one that took its place (S26).
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Until when the holder may act, unless renewed.
+	Validity      *Validity `protobuf:"bytes,2,opt,name=validity,proto3" json:"validity,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveCheckpointResponse) Reset() {
+	*x = SaveCheckpointResponse{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveCheckpointResponse) ProtoMessage() {}
+
+func (x *SaveCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*SaveCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SaveCheckpointResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *SaveCheckpointResponse) GetValidity() *Validity {
 	if x != nil {
 		return x.Validity
 	}
@@ -1339,7 +1945,7 @@ type CheckTokenRequest struct {
 
 func (x *CheckTokenRequest) Reset() {
 	*x = CheckTokenRequest{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[16]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1957,7 @@ func (x *CheckTokenRequest) String() string {
 func (*CheckTokenRequest) ProtoMessage() {}
 
 func (x *CheckTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[16]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1970,7 @@ func (x *CheckTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckTokenRequest.ProtoReflect.Descriptor instead.
 func (*CheckTokenRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{16}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CheckTokenRequest) GetLock() *LockSelector {
@@ -1394,7 +2000,7 @@ type CheckTokenResponse struct {
 
 func (x *CheckTokenResponse) Reset() {
 	*x = CheckTokenResponse{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[17]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +2012,7 @@ func (x *CheckTokenResponse) String() string {
 func (*CheckTokenResponse) ProtoMessage() {}
 
 func (x *CheckTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[17]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +2025,7 @@ func (x *CheckTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckTokenResponse.ProtoReflect.Descriptor instead.
 func (*CheckTokenResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{17}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckTokenResponse) GetStatus() TokenStatus {
@@ -1455,7 +2061,7 @@ type BreakLockRequest struct {
 
 func (x *BreakLockRequest) Reset() {
 	*x = BreakLockRequest{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[18]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +2073,7 @@ func (x *BreakLockRequest) String() string {
 func (*BreakLockRequest) ProtoMessage() {}
 
 func (x *BreakLockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[18]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +2086,7 @@ func (x *BreakLockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakLockRequest.ProtoReflect.Descriptor instead.
 func (*BreakLockRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{18}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BreakLockRequest) GetLock() *LockSelector {
@@ -1518,7 +2124,7 @@ type BreakLockResponse struct {
 	Outcome BreakOutcome `protobuf:"varint,1,opt,name=outcome,proto3,enum=leasehold.v1.BreakOutcome" json:"outcome,omitempty"`
 	// How long until the lock is available; with outcome BREAKING only.
 	FreeIn *durationpb.Duration `protobuf:"bytes,2,opt,name=free_in,json=freeIn,proto3" json:"free_in,omitempty"`
-	// What is known of the lock after the break.
+	// What is known of the lock after the break, if it could be read and the caller may read it.
 	Record        *LockRecord `protobuf:"bytes,3,opt,name=record,proto3" json:"record,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1526,7 +2132,7 @@ type BreakLockResponse struct {
 
 func (x *BreakLockResponse) Reset() {
 	*x = BreakLockResponse{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[19]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1538,7 +2144,7 @@ func (x *BreakLockResponse) String() string {
 func (*BreakLockResponse) ProtoMessage() {}
 
 func (x *BreakLockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[19]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1551,7 +2157,7 @@ func (x *BreakLockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakLockResponse.ProtoReflect.Descriptor instead.
 func (*BreakLockResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{19}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BreakLockResponse) GetOutcome() BreakOutcome {
@@ -1586,7 +2192,7 @@ type ResolvePathRequest struct {
 
 func (x *ResolvePathRequest) Reset() {
 	*x = ResolvePathRequest{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[20]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +2204,7 @@ func (x *ResolvePathRequest) String() string {
 func (*ResolvePathRequest) ProtoMessage() {}
 
 func (x *ResolvePathRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[20]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +2217,7 @@ func (x *ResolvePathRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePathRequest.ProtoReflect.Descriptor instead.
 func (*ResolvePathRequest) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{20}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolvePathRequest) GetKey() *LockKey {
@@ -1640,7 +2246,7 @@ type ResolvePathResponse struct {
 
 func (x *ResolvePathResponse) Reset() {
 	*x = ResolvePathResponse{}
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[21]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1652,7 +2258,7 @@ func (x *ResolvePathResponse) String() string {
 func (*ResolvePathResponse) ProtoMessage() {}
 
 func (x *ResolvePathResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lease_service_proto_msgTypes[21]
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1665,7 +2271,7 @@ func (x *ResolvePathResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvePathResponse.ProtoReflect.Descriptor instead.
 func (*ResolvePathResponse) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{21}
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolvePathResponse) GetLockPath() string {
@@ -1703,6 +2309,275 @@ func (x *ResolvePathResponse) GetLayout() string {
 	return ""
 }
 
+// Request of LeaseService.GetServerInfo.
+type GetServerInfoRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServerInfoRequest) Reset() {
+	*x = GetServerInfoRequest{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServerInfoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServerInfoRequest) ProtoMessage() {}
+
+func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
+func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{29}
+}
+
+// Response of LeaseService.GetServerInfo.
+//
+// Numbers 20 to 59 are kept as the head of lock.proto says.
+type GetServerInfoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of the program, such as `0.2.0`.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// The kernel's boot id. A client whose own is the same can compare boot times (BootTime). Empty if there is none.
+	BootId string `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// The configured limits.
+	Limits *ServerLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
+	// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+	// `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
+	// The host id of the configured provider.
+	HostId string `protobuf:"bytes,5,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
+	// The host type. Empty if there is none.
+	HostType string `protobuf:"bytes,6,opt,name=host_type,json=hostType,proto3" json:"host_type,omitempty"`
+	// How lock names are made from keys: `readable`, `webjobs` or `hashed`.
+	Layout string `protobuf:"bytes,7,opt,name=layout,proto3" json:"layout,omitempty"`
+	// The kind of store, as the configuration names it: `azure`, `embedded` or `memory`.
+	Store         string `protobuf:"bytes,8,opt,name=store,proto3" json:"store,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServerInfoResponse) Reset() {
+	*x = GetServerInfoResponse{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServerInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServerInfoResponse) ProtoMessage() {}
+
+func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
+func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetServerInfoResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetLimits() *ServerLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *GetServerInfoResponse) GetHostId() string {
+	if x != nil {
+		return x.HostId
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetHostType() string {
+	if x != nil {
+		return x.HostType
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetLayout() string {
+	if x != nil {
+		return x.Layout
+	}
+	return ""
+}
+
+func (x *GetServerInfoResponse) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+// What a sidecar accepts at the most.
+//
+// Numbers 20 to 59 are kept as the head of lock.proto says.
+type ServerLimits struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The longest `wait` of a call.
+	Wait *durationpb.Duration `protobuf:"bytes,1,opt,name=wait,proto3" json:"wait,omitempty"`
+	// The longest `max_hold` of AcquireLease and ExtendLease.
+	MaxHold *durationpb.Duration `protobuf:"bytes,2,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
+	// The `max_hold` of AcquireLease where the caller gives none.
+	DefaultMaxHold *durationpb.Duration `protobuf:"bytes,3,opt,name=default_max_hold,json=defaultMaxHold,proto3" json:"default_max_hold,omitempty"`
+	// The lease duration where the caller gives none.
+	DefaultLeaseDuration *durationpb.Duration `protobuf:"bytes,4,opt,name=default_lease_duration,json=defaultLeaseDuration,proto3" json:"default_lease_duration,omitempty"`
+	// The greatest number of holds at a time.
+	Holds uint32 `protobuf:"varint,5,opt,name=holds,proto3" json:"holds,omitempty"`
+	// The greatest number of callers that wait at a time.
+	Waiters uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
+	// The greatest number of streams of one connection; 0 where nothing limits it.
+	StreamsPerConnection uint32 `protobuf:"varint,7,opt,name=streams_per_connection,json=streamsPerConnection,proto3" json:"streams_per_connection,omitempty"`
+	// The greatest number of permits of a lock; 1 where the layout allows no more.
+	Permits uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
+	// The greatest size of a checkpoint in bytes; 0 where the layout allows none.
+	CheckpointBytes uint32 `protobuf:"varint,50,opt,name=checkpoint_bytes,json=checkpointBytes,proto3" json:"checkpoint_bytes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ServerLimits) Reset() {
+	*x = ServerLimits{}
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerLimits) ProtoMessage() {}
+
+func (x *ServerLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lease_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
+func (*ServerLimits) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lease_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ServerLimits) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+func (x *ServerLimits) GetMaxHold() *durationpb.Duration {
+	if x != nil {
+		return x.MaxHold
+	}
+	return nil
+}
+
+func (x *ServerLimits) GetDefaultMaxHold() *durationpb.Duration {
+	if x != nil {
+		return x.DefaultMaxHold
+	}
+	return nil
+}
+
+func (x *ServerLimits) GetDefaultLeaseDuration() *durationpb.Duration {
+	if x != nil {
+		return x.DefaultLeaseDuration
+	}
+	return nil
+}
+
+func (x *ServerLimits) GetHolds() uint32 {
+	if x != nil {
+		return x.Holds
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetWaiters() uint32 {
+	if x != nil {
+		return x.Waiters
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetStreamsPerConnection() uint32 {
+	if x != nil {
+		return x.StreamsPerConnection
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetPermits() uint32 {
+	if x != nil {
+		return x.Permits
+	}
+	return 0
+}
+
+func (x *ServerLimits) GetCheckpointBytes() uint32 {
+	if x != nil {
+		return x.CheckpointBytes
+	}
+	return 0
+}
+
 var File_leasehold_v1_lease_service_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lease_service_proto_rawDesc = "" +
@@ -1713,12 +2588,16 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x14AcquireLeaseResponse\x12/\n" +
 	"\agranted\x18\x01 \x01(\v2\x13.leasehold.v1.GrantH\x00R\agranted\x12(\n" +
 	"\x04busy\x18\x02 \x01(\v2\x12.leasehold.v1.BusyH\x00R\x04busyB\t\n" +
-	"\aoutcome\"P\n" +
+	"\aoutcome\"\x84\x01\n" +
 	"\x13ReleaseLeaseRequest\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
-	"generation\"K\n" +
+	"generation\x12#\n" +
+	"\n" +
+	"checkpoint\x182 \x01(\fH\x00R\n" +
+	"checkpoint\x88\x01\x01B\r\n" +
+	"\v_checkpoint\"K\n" +
 	"\x14ReleaseLeaseResponse\x123\n" +
 	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"\x85\x01\n" +
 	"\x12ExtendLeaseRequest\x12\x19\n" +
@@ -1726,15 +2605,16 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\bmax_hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\amaxHold\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\"\xb1\x01\n" +
+	"generation\"\xed\x01\n" +
 	"\x13ExtendLeaseResponse\x122\n" +
 	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12C\n" +
 	"\x10max_hold_ends_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\rmaxHoldEndsAt\x12!\n" +
-	"\fresume_token\x18\x03 \x01(\tR\vresumeToken\"z\n" +
+	"\fresume_token\x18\x03 \x01(\tR\vresumeToken\x12:\n" +
+	"\rmax_hold_ends\x18\x04 \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\"z\n" +
 	"\x10HoldLeaseRequest\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecH\x00R\x04spec\x12.\n" +
 	"\x06resume\x18\x02 \x01(\v2\x14.leasehold.v1.ResumeH\x00R\x06resumeB\a\n" +
-	"\x05start\"\xdd\x03\n" +
+	"\x05start\"\x90\x04\n" +
 	"\x11HoldLeaseResponse\x121\n" +
 	"\awaiting\x18\x01 \x01(\v2\x15.leasehold.v1.WaitingH\x00R\awaiting\x12/\n" +
 	"\agranted\x18\x02 \x01(\v2\x13.leasehold.v1.GrantH\x00R\agranted\x12(\n" +
@@ -1744,19 +2624,26 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\trecovered\x18\x06 \x01(\v2\x17.leasehold.v1.RecoveredH\x00R\trecovered\x124\n" +
 	"\bdraining\x18\a \x01(\v2\x16.leasehold.v1.DrainingH\x00R\bdraining\x12(\n" +
 	"\x04lost\x18\b \x01(\v2\x12.leasehold.v1.LostH\x00R\x04lost\x124\n" +
-	"\breleased\x18\t \x01(\v2\x16.leasehold.v1.ReleasedH\x00R\breleasedB\a\n" +
-	"\x05event\"@\n" +
+	"\breleased\x18\t \x01(\v2\x16.leasehold.v1.ReleasedH\x00R\breleased\x121\n" +
+	"\arevoked\x18\n" +
+	" \x01(\v2\x15.leasehold.v1.RevokedH\x00R\arevokedB\a\n" +
+	"\x05event\"i\n" +
 	"\x0eGetLockRequest\x12.\n" +
-	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\"C\n" +
+	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12'\n" +
+	"\x0fwith_checkpoint\x182 \x01(\bR\x0ewithCheckpoint\"C\n" +
 	"\x0fGetLockResponse\x120\n" +
-	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xa9\x01\n" +
+	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xbc\x02\n" +
 	"\x10ListLocksRequest\x12\x19\n" +
 	"\ahost_id\x18\x01 \x01(\tH\x00R\x06hostId\x12\x18\n" +
-	"\x06prefix\x18\x02 \x01(\tH\x00R\x06prefix\x12\x1b\n" +
-	"\theld_only\x18\x03 \x01(\bR\bheldOnly\x12\x1b\n" +
+	"\x06prefix\x18\x02 \x01(\tH\x00R\x06prefix\x12/\n" +
+	"\x06states\x18\x03 \x03(\x0e2\x17.leasehold.v1.LockStateR\x06states\x12\x1b\n" +
 	"\tpage_size\x18\x04 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tR\tpageTokenB\a\n" +
+	"page_token\x18\x05 \x01(\tR\tpageToken\x12B\n" +
+	"\x06labels\x18\x06 \x03(\v2*.leasehold.v1.ListLocksRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
 	"\x05under\"o\n" +
 	"\x11ListLocksResponse\x122\n" +
 	"\arecords\x18\x01 \x03(\v2\x18.leasehold.v1.LockRecordR\arecords\x12&\n" +
@@ -1764,15 +2651,57 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x10WatchLockRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\"E\n" +
 	"\x11WatchLockResponse\x120\n" +
-	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"w\n" +
+	"\x06record\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\"\xd1\x01\n" +
+	"\x11WatchLocksRequest\x12\x19\n" +
+	"\ahost_id\x18\x01 \x01(\tH\x00R\x06hostId\x12\x18\n" +
+	"\x06prefix\x18\x02 \x01(\tH\x00R\x06prefix\x12C\n" +
+	"\x06labels\x18\x03 \x03(\v2+.leasehold.v1.WatchLocksRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
+	"\x05under\"\x99\x01\n" +
+	"\x12WatchLocksResponse\x124\n" +
+	"\achanged\x18\x01 \x01(\v2\x18.leasehold.v1.LockRecordH\x00R\achanged\x12\x14\n" +
+	"\x04gone\x18\x02 \x01(\tH\x00R\x04gone\x12.\n" +
+	"\x06listed\x18\x03 \x01(\v2\x14.leasehold.v1.ListedH\x00R\x06listedB\a\n" +
+	"\x05event\"J\n" +
+	"\x06Listed\x12\x14\n" +
+	"\x05locks\x18\x01 \x01(\rR\x05locks\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"R\n" +
 	"\x15ReportProgressRequest\x12\x19\n" +
-	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12#\n" +
-	"\rvalidity_only\x18\x02 \x01(\bR\fvalidityOnly\x12\x1e\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1e\n" +
 	"\n" +
-	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
 	"generation\"L\n" +
 	"\x16ReportProgressResponse\x122\n" +
-	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\"h\n" +
+	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\"K\n" +
+	"\x0eGetHoldRequest\x12\x19\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\"\x9d\x03\n" +
+	"\x0fGetHoldResponse\x122\n" +
+	"\bvalidity\x18\x01 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\x12-\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x17.leasehold.v1.HoldStateR\x05state\x12:\n" +
+	"\rmax_hold_ends\x18\x03 \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\x129\n" +
+	"\fprogress_due\x18\x04 \x01(\v2\x16.leasehold.v1.DeadlineR\vprogressDue\x12\x1b\n" +
+	"\tlock_path\x18\x05 \x01(\tR\blockPath\x12#\n" +
+	"\rfencing_token\x18\x06 \x01(\x04R\ffencingToken\x12\x1e\n" +
+	"\n" +
+	"generation\x18\a \x01(\x04R\n" +
+	"generation\x126\n" +
+	"\n" +
+	"break_note\x18\b \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\x12\x16\n" +
+	"\x06permit\x18( \x01(\rR\x06permit\"h\n" +
+	"\x15SaveCheckpointRequest\x12\x19\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05value\x182 \x01(\fR\x05value\"f\n" +
+	"\x16SaveCheckpointResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x122\n" +
+	"\bvalidity\x18\x02 \x01(\v2\x16.leasehold.v1.ValidityR\bvalidity\"h\n" +
 	"\x11CheckTokenRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12#\n" +
 	"\rfencing_token\x18\x02 \x01(\x04R\ffencingToken\"\x97\x01\n" +
@@ -1796,21 +2725,43 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\ahost_id\x18\x02 \x01(\tR\x06hostId\x12\x1b\n" +
 	"\thost_type\x18\x03 \x01(\tR\bhostType\x12\x1a\n" +
 	"\bprovider\x18\x04 \x01(\tR\bprovider\x12\x16\n" +
-	"\x06layout\x18\x05 \x01(\tR\x06layout*w\n" +
+	"\x06layout\x18\x05 \x01(\tR\x06layout\"\x16\n" +
+	"\x14GetServerInfoRequest\"\xfe\x01\n" +
+	"\x15GetServerInfoResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12\x17\n" +
+	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x122\n" +
+	"\x06limits\x18\x03 \x01(\v2\x1a.leasehold.v1.ServerLimitsR\x06limits\x12\x1a\n" +
+	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x12\x17\n" +
+	"\ahost_id\x18\x05 \x01(\tR\x06hostId\x12\x1b\n" +
+	"\thost_type\x18\x06 \x01(\tR\bhostType\x12\x16\n" +
+	"\x06layout\x18\a \x01(\tR\x06layout\x12\x14\n" +
+	"\x05store\x18\b \x01(\tR\x05store\"\xb4\x03\n" +
+	"\fServerLimits\x12-\n" +
+	"\x04wait\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04wait\x124\n" +
+	"\bmax_hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\amaxHold\x12C\n" +
+	"\x10default_max_hold\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0edefaultMaxHold\x12O\n" +
+	"\x16default_lease_duration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x14defaultLeaseDuration\x12\x14\n" +
+	"\x05holds\x18\x05 \x01(\rR\x05holds\x12\x18\n" +
+	"\awaiters\x18\x06 \x01(\rR\awaiters\x124\n" +
+	"\x16streams_per_connection\x18\a \x01(\rR\x14streamsPerConnection\x12\x18\n" +
+	"\apermits\x18( \x01(\rR\apermits\x12)\n" +
+	"\x10checkpoint_bytes\x182 \x01(\rR\x0fcheckpointBytes*\x89\x01\n" +
+	"\tHoldState\x12\x1a\n" +
+	"\x16HOLD_STATE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fHOLD_STATE_HELD\x10\x01\x12\x16\n" +
+	"\x12HOLD_STATE_AT_RISK\x10\x02\x12\x16\n" +
+	"\x12HOLD_STATE_REVOKED\x10\x03\x12\x1b\n" +
+	"\x17HOLD_STATE_DISCONNECTED\x10\x04*w\n" +
 	"\vTokenStatus\x12\x1c\n" +
 	"\x18TOKEN_STATUS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14TOKEN_STATUS_CURRENT\x10\x01\x12\x16\n" +
 	"\x12TOKEN_STATUS_STALE\x10\x02\x12\x18\n" +
-	"\x14TOKEN_STATUS_UNKNOWN\x10\x03*S\n" +
-	"\tBreakMode\x12\x1a\n" +
-	"\x16BREAK_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12BREAK_MODE_RUN_OUT\x10\x01\x12\x12\n" +
-	"\x0eBREAK_MODE_NOW\x10\x02*\x7f\n" +
+	"\x14TOKEN_STATUS_UNKNOWN\x10\x03*\x7f\n" +
 	"\fBreakOutcome\x12\x1d\n" +
 	"\x19BREAK_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16BREAK_OUTCOME_BREAKING\x10\x01\x12\x18\n" +
 	"\x14BREAK_OUTCOME_BROKEN\x10\x02\x12\x1a\n" +
-	"\x16BREAK_OUTCOME_NOT_HELD\x10\x032\x96\a\n" +
+	"\x16BREAK_OUTCOME_NOT_HELD\x10\x032\xe8\t\n" +
 	"\fLeaseService\x12U\n" +
 	"\fAcquireLease\x12!.leasehold.v1.AcquireLeaseRequest\x1a\".leasehold.v1.AcquireLeaseResponse\x12U\n" +
 	"\fReleaseLease\x12!.leasehold.v1.ReleaseLeaseRequest\x1a\".leasehold.v1.ReleaseLeaseResponse\x12R\n" +
@@ -1818,12 +2769,17 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\tHoldLease\x12\x1e.leasehold.v1.HoldLeaseRequest\x1a\x1f.leasehold.v1.HoldLeaseResponse0\x01\x12F\n" +
 	"\aGetLock\x12\x1c.leasehold.v1.GetLockRequest\x1a\x1d.leasehold.v1.GetLockResponse\x12L\n" +
 	"\tListLocks\x12\x1e.leasehold.v1.ListLocksRequest\x1a\x1f.leasehold.v1.ListLocksResponse\x12N\n" +
-	"\tWatchLock\x12\x1e.leasehold.v1.WatchLockRequest\x1a\x1f.leasehold.v1.WatchLockResponse0\x01\x12[\n" +
-	"\x0eReportProgress\x12#.leasehold.v1.ReportProgressRequest\x1a$.leasehold.v1.ReportProgressResponse\x12O\n" +
+	"\tWatchLock\x12\x1e.leasehold.v1.WatchLockRequest\x1a\x1f.leasehold.v1.WatchLockResponse0\x01\x12Q\n" +
+	"\n" +
+	"WatchLocks\x12\x1f.leasehold.v1.WatchLocksRequest\x1a .leasehold.v1.WatchLocksResponse0\x01\x12[\n" +
+	"\x0eReportProgress\x12#.leasehold.v1.ReportProgressRequest\x1a$.leasehold.v1.ReportProgressResponse\x12F\n" +
+	"\aGetHold\x12\x1c.leasehold.v1.GetHoldRequest\x1a\x1d.leasehold.v1.GetHoldResponse\x12[\n" +
+	"\x0eSaveCheckpoint\x12#.leasehold.v1.SaveCheckpointRequest\x1a$.leasehold.v1.SaveCheckpointResponse\x12O\n" +
 	"\n" +
 	"CheckToken\x12\x1f.leasehold.v1.CheckTokenRequest\x1a .leasehold.v1.CheckTokenResponse\x12L\n" +
 	"\tBreakLock\x12\x1e.leasehold.v1.BreakLockRequest\x1a\x1f.leasehold.v1.BreakLockResponse\x12R\n" +
-	"\vResolvePath\x12 .leasehold.v1.ResolvePathRequest\x1a!.leasehold.v1.ResolvePathResponseB~\n" +
+	"\vResolvePath\x12 .leasehold.v1.ResolvePathRequest\x1a!.leasehold.v1.ResolvePathResponse\x12X\n" +
+	"\rGetServerInfo\x12\".leasehold.v1.GetServerInfoRequest\x1a#.leasehold.v1.GetServerInfoResponseB~\n" +
 	"\x10dev.leasehold.v1B\x11LeaseServiceProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1b\x06proto3"
 
 var (
@@ -1839,10 +2795,10 @@ func file_leasehold_v1_lease_service_proto_rawDescGZIP() []byte {
 }
 
 var file_leasehold_v1_lease_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_leasehold_v1_lease_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_leasehold_v1_lease_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_leasehold_v1_lease_service_proto_goTypes = []any{
-	(TokenStatus)(0),               // 0: leasehold.v1.TokenStatus
-	(BreakMode)(0),                 // 1: leasehold.v1.BreakMode
+	(HoldState)(0),                 // 0: leasehold.v1.HoldState
+	(TokenStatus)(0),               // 1: leasehold.v1.TokenStatus
 	(BreakOutcome)(0),              // 2: leasehold.v1.BreakOutcome
 	(*AcquireLeaseRequest)(nil),    // 3: leasehold.v1.AcquireLeaseRequest
 	(*AcquireLeaseResponse)(nil),   // 4: leasehold.v1.AcquireLeaseResponse
@@ -1858,93 +2814,137 @@ var file_leasehold_v1_lease_service_proto_goTypes = []any{
 	(*ListLocksResponse)(nil),      // 14: leasehold.v1.ListLocksResponse
 	(*WatchLockRequest)(nil),       // 15: leasehold.v1.WatchLockRequest
 	(*WatchLockResponse)(nil),      // 16: leasehold.v1.WatchLockResponse
-	(*ReportProgressRequest)(nil),  // 17: leasehold.v1.ReportProgressRequest
-	(*ReportProgressResponse)(nil), // 18: leasehold.v1.ReportProgressResponse
-	(*CheckTokenRequest)(nil),      // 19: leasehold.v1.CheckTokenRequest
-	(*CheckTokenResponse)(nil),     // 20: leasehold.v1.CheckTokenResponse
-	(*BreakLockRequest)(nil),       // 21: leasehold.v1.BreakLockRequest
-	(*BreakLockResponse)(nil),      // 22: leasehold.v1.BreakLockResponse
-	(*ResolvePathRequest)(nil),     // 23: leasehold.v1.ResolvePathRequest
-	(*ResolvePathResponse)(nil),    // 24: leasehold.v1.ResolvePathResponse
-	(*LeaseSpec)(nil),              // 25: leasehold.v1.LeaseSpec
-	(*Grant)(nil),                  // 26: leasehold.v1.Grant
-	(*Busy)(nil),                   // 27: leasehold.v1.Busy
-	(*ReleaseResult)(nil),          // 28: leasehold.v1.ReleaseResult
-	(*durationpb.Duration)(nil),    // 29: google.protobuf.Duration
-	(*Validity)(nil),               // 30: leasehold.v1.Validity
-	(*timestamppb.Timestamp)(nil),  // 31: google.protobuf.Timestamp
-	(*Resume)(nil),                 // 32: leasehold.v1.Resume
-	(*Waiting)(nil),                // 33: leasehold.v1.Waiting
-	(*Renewed)(nil),                // 34: leasehold.v1.Renewed
-	(*AtRisk)(nil),                 // 35: leasehold.v1.AtRisk
-	(*Recovered)(nil),              // 36: leasehold.v1.Recovered
-	(*Draining)(nil),               // 37: leasehold.v1.Draining
-	(*Lost)(nil),                   // 38: leasehold.v1.Lost
-	(*Released)(nil),               // 39: leasehold.v1.Released
-	(*LockSelector)(nil),           // 40: leasehold.v1.LockSelector
-	(*LockRecord)(nil),             // 41: leasehold.v1.LockRecord
-	(*LockKey)(nil),                // 42: leasehold.v1.LockKey
+	(*WatchLocksRequest)(nil),      // 17: leasehold.v1.WatchLocksRequest
+	(*WatchLocksResponse)(nil),     // 18: leasehold.v1.WatchLocksResponse
+	(*Listed)(nil),                 // 19: leasehold.v1.Listed
+	(*ReportProgressRequest)(nil),  // 20: leasehold.v1.ReportProgressRequest
+	(*ReportProgressResponse)(nil), // 21: leasehold.v1.ReportProgressResponse
+	(*GetHoldRequest)(nil),         // 22: leasehold.v1.GetHoldRequest
+	(*GetHoldResponse)(nil),        // 23: leasehold.v1.GetHoldResponse
+	(*SaveCheckpointRequest)(nil),  // 24: leasehold.v1.SaveCheckpointRequest
+	(*SaveCheckpointResponse)(nil), // 25: leasehold.v1.SaveCheckpointResponse
+	(*CheckTokenRequest)(nil),      // 26: leasehold.v1.CheckTokenRequest
+	(*CheckTokenResponse)(nil),     // 27: leasehold.v1.CheckTokenResponse
+	(*BreakLockRequest)(nil),       // 28: leasehold.v1.BreakLockRequest
+	(*BreakLockResponse)(nil),      // 29: leasehold.v1.BreakLockResponse
+	(*ResolvePathRequest)(nil),     // 30: leasehold.v1.ResolvePathRequest
+	(*ResolvePathResponse)(nil),    // 31: leasehold.v1.ResolvePathResponse
+	(*GetServerInfoRequest)(nil),   // 32: leasehold.v1.GetServerInfoRequest
+	(*GetServerInfoResponse)(nil),  // 33: leasehold.v1.GetServerInfoResponse
+	(*ServerLimits)(nil),           // 34: leasehold.v1.ServerLimits
+	nil,                            // 35: leasehold.v1.ListLocksRequest.LabelsEntry
+	nil,                            // 36: leasehold.v1.WatchLocksRequest.LabelsEntry
+	(*LeaseSpec)(nil),              // 37: leasehold.v1.LeaseSpec
+	(*Grant)(nil),                  // 38: leasehold.v1.Grant
+	(*Busy)(nil),                   // 39: leasehold.v1.Busy
+	(*ReleaseResult)(nil),          // 40: leasehold.v1.ReleaseResult
+	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
+	(*Validity)(nil),               // 42: leasehold.v1.Validity
+	(*timestamppb.Timestamp)(nil),  // 43: google.protobuf.Timestamp
+	(*Deadline)(nil),               // 44: leasehold.v1.Deadline
+	(*Resume)(nil),                 // 45: leasehold.v1.Resume
+	(*Waiting)(nil),                // 46: leasehold.v1.Waiting
+	(*Renewed)(nil),                // 47: leasehold.v1.Renewed
+	(*AtRisk)(nil),                 // 48: leasehold.v1.AtRisk
+	(*Recovered)(nil),              // 49: leasehold.v1.Recovered
+	(*Draining)(nil),               // 50: leasehold.v1.Draining
+	(*Lost)(nil),                   // 51: leasehold.v1.Lost
+	(*Released)(nil),               // 52: leasehold.v1.Released
+	(*Revoked)(nil),                // 53: leasehold.v1.Revoked
+	(*LockSelector)(nil),           // 54: leasehold.v1.LockSelector
+	(*LockRecord)(nil),             // 55: leasehold.v1.LockRecord
+	(LockState)(0),                 // 56: leasehold.v1.LockState
+	(*BreakNote)(nil),              // 57: leasehold.v1.BreakNote
+	(BreakMode)(0),                 // 58: leasehold.v1.BreakMode
+	(*LockKey)(nil),                // 59: leasehold.v1.LockKey
 }
 var file_leasehold_v1_lease_service_proto_depIdxs = []int32{
-	25, // 0: leasehold.v1.AcquireLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
-	26, // 1: leasehold.v1.AcquireLeaseResponse.granted:type_name -> leasehold.v1.Grant
-	27, // 2: leasehold.v1.AcquireLeaseResponse.busy:type_name -> leasehold.v1.Busy
-	28, // 3: leasehold.v1.ReleaseLeaseResponse.result:type_name -> leasehold.v1.ReleaseResult
-	29, // 4: leasehold.v1.ExtendLeaseRequest.max_hold:type_name -> google.protobuf.Duration
-	30, // 5: leasehold.v1.ExtendLeaseResponse.validity:type_name -> leasehold.v1.Validity
-	31, // 6: leasehold.v1.ExtendLeaseResponse.max_hold_ends_at:type_name -> google.protobuf.Timestamp
-	25, // 7: leasehold.v1.HoldLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
-	32, // 8: leasehold.v1.HoldLeaseRequest.resume:type_name -> leasehold.v1.Resume
-	33, // 9: leasehold.v1.HoldLeaseResponse.waiting:type_name -> leasehold.v1.Waiting
-	26, // 10: leasehold.v1.HoldLeaseResponse.granted:type_name -> leasehold.v1.Grant
-	27, // 11: leasehold.v1.HoldLeaseResponse.busy:type_name -> leasehold.v1.Busy
-	34, // 12: leasehold.v1.HoldLeaseResponse.renewed:type_name -> leasehold.v1.Renewed
-	35, // 13: leasehold.v1.HoldLeaseResponse.at_risk:type_name -> leasehold.v1.AtRisk
-	36, // 14: leasehold.v1.HoldLeaseResponse.recovered:type_name -> leasehold.v1.Recovered
-	37, // 15: leasehold.v1.HoldLeaseResponse.draining:type_name -> leasehold.v1.Draining
-	38, // 16: leasehold.v1.HoldLeaseResponse.lost:type_name -> leasehold.v1.Lost
-	39, // 17: leasehold.v1.HoldLeaseResponse.released:type_name -> leasehold.v1.Released
-	40, // 18: leasehold.v1.GetLockRequest.lock:type_name -> leasehold.v1.LockSelector
-	41, // 19: leasehold.v1.GetLockResponse.record:type_name -> leasehold.v1.LockRecord
-	41, // 20: leasehold.v1.ListLocksResponse.records:type_name -> leasehold.v1.LockRecord
-	40, // 21: leasehold.v1.WatchLockRequest.lock:type_name -> leasehold.v1.LockSelector
-	41, // 22: leasehold.v1.WatchLockResponse.record:type_name -> leasehold.v1.LockRecord
-	30, // 23: leasehold.v1.ReportProgressResponse.validity:type_name -> leasehold.v1.Validity
-	40, // 24: leasehold.v1.CheckTokenRequest.lock:type_name -> leasehold.v1.LockSelector
-	0,  // 25: leasehold.v1.CheckTokenResponse.status:type_name -> leasehold.v1.TokenStatus
-	40, // 26: leasehold.v1.BreakLockRequest.lock:type_name -> leasehold.v1.LockSelector
-	1,  // 27: leasehold.v1.BreakLockRequest.mode:type_name -> leasehold.v1.BreakMode
-	2,  // 28: leasehold.v1.BreakLockResponse.outcome:type_name -> leasehold.v1.BreakOutcome
-	29, // 29: leasehold.v1.BreakLockResponse.free_in:type_name -> google.protobuf.Duration
-	41, // 30: leasehold.v1.BreakLockResponse.record:type_name -> leasehold.v1.LockRecord
-	42, // 31: leasehold.v1.ResolvePathRequest.key:type_name -> leasehold.v1.LockKey
-	3,  // 32: leasehold.v1.LeaseService.AcquireLease:input_type -> leasehold.v1.AcquireLeaseRequest
-	5,  // 33: leasehold.v1.LeaseService.ReleaseLease:input_type -> leasehold.v1.ReleaseLeaseRequest
-	7,  // 34: leasehold.v1.LeaseService.ExtendLease:input_type -> leasehold.v1.ExtendLeaseRequest
-	9,  // 35: leasehold.v1.LeaseService.HoldLease:input_type -> leasehold.v1.HoldLeaseRequest
-	11, // 36: leasehold.v1.LeaseService.GetLock:input_type -> leasehold.v1.GetLockRequest
-	13, // 37: leasehold.v1.LeaseService.ListLocks:input_type -> leasehold.v1.ListLocksRequest
-	15, // 38: leasehold.v1.LeaseService.WatchLock:input_type -> leasehold.v1.WatchLockRequest
-	17, // 39: leasehold.v1.LeaseService.ReportProgress:input_type -> leasehold.v1.ReportProgressRequest
-	19, // 40: leasehold.v1.LeaseService.CheckToken:input_type -> leasehold.v1.CheckTokenRequest
-	21, // 41: leasehold.v1.LeaseService.BreakLock:input_type -> leasehold.v1.BreakLockRequest
-	23, // 42: leasehold.v1.LeaseService.ResolvePath:input_type -> leasehold.v1.ResolvePathRequest
-	4,  // 43: leasehold.v1.LeaseService.AcquireLease:output_type -> leasehold.v1.AcquireLeaseResponse
-	6,  // 44: leasehold.v1.LeaseService.ReleaseLease:output_type -> leasehold.v1.ReleaseLeaseResponse
-	8,  // 45: leasehold.v1.LeaseService.ExtendLease:output_type -> leasehold.v1.ExtendLeaseResponse
-	10, // 46: leasehold.v1.LeaseService.HoldLease:output_type -> leasehold.v1.HoldLeaseResponse
-	12, // 47: leasehold.v1.LeaseService.GetLock:output_type -> leasehold.v1.GetLockResponse
-	14, // 48: leasehold.v1.LeaseService.ListLocks:output_type -> leasehold.v1.ListLocksResponse
-	16, // 49: leasehold.v1.LeaseService.WatchLock:output_type -> leasehold.v1.WatchLockResponse
-	18, // 50: leasehold.v1.LeaseService.ReportProgress:output_type -> leasehold.v1.ReportProgressResponse
-	20, // 51: leasehold.v1.LeaseService.CheckToken:output_type -> leasehold.v1.CheckTokenResponse
-	22, // 52: leasehold.v1.LeaseService.BreakLock:output_type -> leasehold.v1.BreakLockResponse
-	24, // 53: leasehold.v1.LeaseService.ResolvePath:output_type -> leasehold.v1.ResolvePathResponse
-	43, // [43:54] is the sub-list for method output_type
-	32, // [32:43] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	37, // 0: leasehold.v1.AcquireLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
+	38, // 1: leasehold.v1.AcquireLeaseResponse.granted:type_name -> leasehold.v1.Grant
+	39, // 2: leasehold.v1.AcquireLeaseResponse.busy:type_name -> leasehold.v1.Busy
+	40, // 3: leasehold.v1.ReleaseLeaseResponse.result:type_name -> leasehold.v1.ReleaseResult
+	41, // 4: leasehold.v1.ExtendLeaseRequest.max_hold:type_name -> google.protobuf.Duration
+	42, // 5: leasehold.v1.ExtendLeaseResponse.validity:type_name -> leasehold.v1.Validity
+	43, // 6: leasehold.v1.ExtendLeaseResponse.max_hold_ends_at:type_name -> google.protobuf.Timestamp
+	44, // 7: leasehold.v1.ExtendLeaseResponse.max_hold_ends:type_name -> leasehold.v1.Deadline
+	37, // 8: leasehold.v1.HoldLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
+	45, // 9: leasehold.v1.HoldLeaseRequest.resume:type_name -> leasehold.v1.Resume
+	46, // 10: leasehold.v1.HoldLeaseResponse.waiting:type_name -> leasehold.v1.Waiting
+	38, // 11: leasehold.v1.HoldLeaseResponse.granted:type_name -> leasehold.v1.Grant
+	39, // 12: leasehold.v1.HoldLeaseResponse.busy:type_name -> leasehold.v1.Busy
+	47, // 13: leasehold.v1.HoldLeaseResponse.renewed:type_name -> leasehold.v1.Renewed
+	48, // 14: leasehold.v1.HoldLeaseResponse.at_risk:type_name -> leasehold.v1.AtRisk
+	49, // 15: leasehold.v1.HoldLeaseResponse.recovered:type_name -> leasehold.v1.Recovered
+	50, // 16: leasehold.v1.HoldLeaseResponse.draining:type_name -> leasehold.v1.Draining
+	51, // 17: leasehold.v1.HoldLeaseResponse.lost:type_name -> leasehold.v1.Lost
+	52, // 18: leasehold.v1.HoldLeaseResponse.released:type_name -> leasehold.v1.Released
+	53, // 19: leasehold.v1.HoldLeaseResponse.revoked:type_name -> leasehold.v1.Revoked
+	54, // 20: leasehold.v1.GetLockRequest.lock:type_name -> leasehold.v1.LockSelector
+	55, // 21: leasehold.v1.GetLockResponse.record:type_name -> leasehold.v1.LockRecord
+	56, // 22: leasehold.v1.ListLocksRequest.states:type_name -> leasehold.v1.LockState
+	35, // 23: leasehold.v1.ListLocksRequest.labels:type_name -> leasehold.v1.ListLocksRequest.LabelsEntry
+	55, // 24: leasehold.v1.ListLocksResponse.records:type_name -> leasehold.v1.LockRecord
+	54, // 25: leasehold.v1.WatchLockRequest.lock:type_name -> leasehold.v1.LockSelector
+	55, // 26: leasehold.v1.WatchLockResponse.record:type_name -> leasehold.v1.LockRecord
+	36, // 27: leasehold.v1.WatchLocksRequest.labels:type_name -> leasehold.v1.WatchLocksRequest.LabelsEntry
+	55, // 28: leasehold.v1.WatchLocksResponse.changed:type_name -> leasehold.v1.LockRecord
+	19, // 29: leasehold.v1.WatchLocksResponse.listed:type_name -> leasehold.v1.Listed
+	43, // 30: leasehold.v1.Listed.at:type_name -> google.protobuf.Timestamp
+	42, // 31: leasehold.v1.ReportProgressResponse.validity:type_name -> leasehold.v1.Validity
+	42, // 32: leasehold.v1.GetHoldResponse.validity:type_name -> leasehold.v1.Validity
+	0,  // 33: leasehold.v1.GetHoldResponse.state:type_name -> leasehold.v1.HoldState
+	44, // 34: leasehold.v1.GetHoldResponse.max_hold_ends:type_name -> leasehold.v1.Deadline
+	44, // 35: leasehold.v1.GetHoldResponse.progress_due:type_name -> leasehold.v1.Deadline
+	57, // 36: leasehold.v1.GetHoldResponse.break_note:type_name -> leasehold.v1.BreakNote
+	42, // 37: leasehold.v1.SaveCheckpointResponse.validity:type_name -> leasehold.v1.Validity
+	54, // 38: leasehold.v1.CheckTokenRequest.lock:type_name -> leasehold.v1.LockSelector
+	1,  // 39: leasehold.v1.CheckTokenResponse.status:type_name -> leasehold.v1.TokenStatus
+	54, // 40: leasehold.v1.BreakLockRequest.lock:type_name -> leasehold.v1.LockSelector
+	58, // 41: leasehold.v1.BreakLockRequest.mode:type_name -> leasehold.v1.BreakMode
+	2,  // 42: leasehold.v1.BreakLockResponse.outcome:type_name -> leasehold.v1.BreakOutcome
+	41, // 43: leasehold.v1.BreakLockResponse.free_in:type_name -> google.protobuf.Duration
+	55, // 44: leasehold.v1.BreakLockResponse.record:type_name -> leasehold.v1.LockRecord
+	59, // 45: leasehold.v1.ResolvePathRequest.key:type_name -> leasehold.v1.LockKey
+	34, // 46: leasehold.v1.GetServerInfoResponse.limits:type_name -> leasehold.v1.ServerLimits
+	41, // 47: leasehold.v1.ServerLimits.wait:type_name -> google.protobuf.Duration
+	41, // 48: leasehold.v1.ServerLimits.max_hold:type_name -> google.protobuf.Duration
+	41, // 49: leasehold.v1.ServerLimits.default_max_hold:type_name -> google.protobuf.Duration
+	41, // 50: leasehold.v1.ServerLimits.default_lease_duration:type_name -> google.protobuf.Duration
+	3,  // 51: leasehold.v1.LeaseService.AcquireLease:input_type -> leasehold.v1.AcquireLeaseRequest
+	5,  // 52: leasehold.v1.LeaseService.ReleaseLease:input_type -> leasehold.v1.ReleaseLeaseRequest
+	7,  // 53: leasehold.v1.LeaseService.ExtendLease:input_type -> leasehold.v1.ExtendLeaseRequest
+	9,  // 54: leasehold.v1.LeaseService.HoldLease:input_type -> leasehold.v1.HoldLeaseRequest
+	11, // 55: leasehold.v1.LeaseService.GetLock:input_type -> leasehold.v1.GetLockRequest
+	13, // 56: leasehold.v1.LeaseService.ListLocks:input_type -> leasehold.v1.ListLocksRequest
+	15, // 57: leasehold.v1.LeaseService.WatchLock:input_type -> leasehold.v1.WatchLockRequest
+	17, // 58: leasehold.v1.LeaseService.WatchLocks:input_type -> leasehold.v1.WatchLocksRequest
+	20, // 59: leasehold.v1.LeaseService.ReportProgress:input_type -> leasehold.v1.ReportProgressRequest
+	22, // 60: leasehold.v1.LeaseService.GetHold:input_type -> leasehold.v1.GetHoldRequest
+	24, // 61: leasehold.v1.LeaseService.SaveCheckpoint:input_type -> leasehold.v1.SaveCheckpointRequest
+	26, // 62: leasehold.v1.LeaseService.CheckToken:input_type -> leasehold.v1.CheckTokenRequest
+	28, // 63: leasehold.v1.LeaseService.BreakLock:input_type -> leasehold.v1.BreakLockRequest
+	30, // 64: leasehold.v1.LeaseService.ResolvePath:input_type -> leasehold.v1.ResolvePathRequest
+	32, // 65: leasehold.v1.LeaseService.GetServerInfo:input_type -> leasehold.v1.GetServerInfoRequest
+	4,  // 66: leasehold.v1.LeaseService.AcquireLease:output_type -> leasehold.v1.AcquireLeaseResponse
+	6,  // 67: leasehold.v1.LeaseService.ReleaseLease:output_type -> leasehold.v1.ReleaseLeaseResponse
+	8,  // 68: leasehold.v1.LeaseService.ExtendLease:output_type -> leasehold.v1.ExtendLeaseResponse
+	10, // 69: leasehold.v1.LeaseService.HoldLease:output_type -> leasehold.v1.HoldLeaseResponse
+	12, // 70: leasehold.v1.LeaseService.GetLock:output_type -> leasehold.v1.GetLockResponse
+	14, // 71: leasehold.v1.LeaseService.ListLocks:output_type -> leasehold.v1.ListLocksResponse
+	16, // 72: leasehold.v1.LeaseService.WatchLock:output_type -> leasehold.v1.WatchLockResponse
+	18, // 73: leasehold.v1.LeaseService.WatchLocks:output_type -> leasehold.v1.WatchLocksResponse
+	21, // 74: leasehold.v1.LeaseService.ReportProgress:output_type -> leasehold.v1.ReportProgressResponse
+	23, // 75: leasehold.v1.LeaseService.GetHold:output_type -> leasehold.v1.GetHoldResponse
+	25, // 76: leasehold.v1.LeaseService.SaveCheckpoint:output_type -> leasehold.v1.SaveCheckpointResponse
+	27, // 77: leasehold.v1.LeaseService.CheckToken:output_type -> leasehold.v1.CheckTokenResponse
+	29, // 78: leasehold.v1.LeaseService.BreakLock:output_type -> leasehold.v1.BreakLockResponse
+	31, // 79: leasehold.v1.LeaseService.ResolvePath:output_type -> leasehold.v1.ResolvePathResponse
+	33, // 80: leasehold.v1.LeaseService.GetServerInfo:output_type -> leasehold.v1.GetServerInfoResponse
+	66, // [66:81] is the sub-list for method output_type
+	51, // [51:66] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_lease_service_proto_init() }
@@ -1958,6 +2958,7 @@ func file_leasehold_v1_lease_service_proto_init() {
 		(*AcquireLeaseResponse_Granted)(nil),
 		(*AcquireLeaseResponse_Busy)(nil),
 	}
+	file_leasehold_v1_lease_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_leasehold_v1_lease_service_proto_msgTypes[6].OneofWrappers = []any{
 		(*HoldLeaseRequest_Spec)(nil),
 		(*HoldLeaseRequest_Resume)(nil),
@@ -1972,19 +2973,29 @@ func file_leasehold_v1_lease_service_proto_init() {
 		(*HoldLeaseResponse_Draining)(nil),
 		(*HoldLeaseResponse_Lost)(nil),
 		(*HoldLeaseResponse_Released)(nil),
+		(*HoldLeaseResponse_Revoked)(nil),
 	}
 	file_leasehold_v1_lease_service_proto_msgTypes[10].OneofWrappers = []any{
 		(*ListLocksRequest_HostId)(nil),
 		(*ListLocksRequest_Prefix)(nil),
 	}
-	file_leasehold_v1_lease_service_proto_msgTypes[17].OneofWrappers = []any{}
+	file_leasehold_v1_lease_service_proto_msgTypes[14].OneofWrappers = []any{
+		(*WatchLocksRequest_HostId)(nil),
+		(*WatchLocksRequest_Prefix)(nil),
+	}
+	file_leasehold_v1_lease_service_proto_msgTypes[15].OneofWrappers = []any{
+		(*WatchLocksResponse_Changed)(nil),
+		(*WatchLocksResponse_Gone)(nil),
+		(*WatchLocksResponse_Listed)(nil),
+	}
+	file_leasehold_v1_lease_service_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_lease_service_proto_rawDesc), len(file_leasehold_v1_lease_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

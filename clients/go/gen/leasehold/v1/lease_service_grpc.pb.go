@@ -30,10 +30,14 @@ const (
 	LeaseService_GetLock_FullMethodName        = "/leasehold.v1.LeaseService/GetLock"
 	LeaseService_ListLocks_FullMethodName      = "/leasehold.v1.LeaseService/ListLocks"
 	LeaseService_WatchLock_FullMethodName      = "/leasehold.v1.LeaseService/WatchLock"
+	LeaseService_WatchLocks_FullMethodName     = "/leasehold.v1.LeaseService/WatchLocks"
 	LeaseService_ReportProgress_FullMethodName = "/leasehold.v1.LeaseService/ReportProgress"
+	LeaseService_GetHold_FullMethodName        = "/leasehold.v1.LeaseService/GetHold"
+	LeaseService_SaveCheckpoint_FullMethodName = "/leasehold.v1.LeaseService/SaveCheckpoint"
 	LeaseService_CheckToken_FullMethodName     = "/leasehold.v1.LeaseService/CheckToken"
 	LeaseService_BreakLock_FullMethodName      = "/leasehold.v1.LeaseService/BreakLock"
 	LeaseService_ResolvePath_FullMethodName    = "/leasehold.v1.LeaseService/ResolvePath"
+	LeaseService_GetServerInfo_FullMethodName  = "/leasehold.v1.LeaseService/GetServerInfo"
 )
 
 // LeaseServiceClient is the client API for LeaseService service.
@@ -45,29 +49,8 @@ const (
 // A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
 // and let protected resources check `Grant.fencing_token`.
 //
-// Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-// never by the message.
-//
-// - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-// - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-// - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-// - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-// - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-// - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+// Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+// prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
 type LeaseServiceClient interface {
 	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
 	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
@@ -76,6 +59,9 @@ type LeaseServiceClient interface {
 	// Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
 	// stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
 	// that is already lost is not an error. NOT_FOUND for an unknown lease id.
+	//
+	// With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+	// says both (S26).
 	ReleaseLease(ctx context.Context, in *ReleaseLeaseRequest, opts ...grpc.CallOption) (*ReleaseLeaseResponse, error)
 	// Sets a new `max_hold`, counted from now. FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
 	// lease id.
@@ -83,7 +69,7 @@ type LeaseServiceClient interface {
 	// Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 	//
 	// Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-	// Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+	// Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
 	// with Granted (same lease id, lock path and token, greater generation) or Lost.
 	//
 	// To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -113,11 +99,22 @@ type LeaseServiceClient interface {
 	//
 	// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
 	WatchLock(ctx context.Context, in *WatchLockRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLockResponse], error)
-	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-	// client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-	// duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-	// unknown lease id.
+	// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+	// many callers follow. UNAVAILABLE as for WatchLock.
+	WatchLocks(ctx context.Context, in *WatchLocksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLocksResponse], error)
+	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+	// FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
 	ReportProgress(ctx context.Context, in *ReportProgressRequest, opts ...grpc.CallOption) (*ReportProgressResponse, error)
+	// Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+	// sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+	// the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+	GetHold(ctx context.Context, in *GetHoldRequest, opts ...grpc.CallOption) (*GetHoldResponse, error)
+	// Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+	// most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+	// answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+	// lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+	SaveCheckpoint(ctx context.Context, in *SaveCheckpointRequest, opts ...grpc.CallOption) (*SaveCheckpointResponse, error)
 	// Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
 	// that stores the greatest token it has seen is safer, and needs no call.
 	CheckToken(ctx context.Context, in *CheckTokenRequest, opts ...grpc.CallOption) (*CheckTokenResponse, error)
@@ -126,6 +123,9 @@ type LeaseServiceClient interface {
 	BreakLock(ctx context.Context, in *BreakLockRequest, opts ...grpc.CallOption) (*BreakLockResponse, error)
 	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(ctx context.Context, in *ResolvePathRequest, opts ...grpc.CallOption) (*ResolvePathResponse, error)
+	// Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+	// share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
 }
 
 type leaseServiceClient struct {
@@ -224,10 +224,49 @@ func (c *leaseServiceClient) WatchLock(ctx context.Context, in *WatchLockRequest
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LeaseService_WatchLockClient = grpc.ServerStreamingClient[WatchLockResponse]
 
+func (c *leaseServiceClient) WatchLocks(ctx context.Context, in *WatchLocksRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchLocksResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LeaseService_ServiceDesc.Streams[2], LeaseService_WatchLocks_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchLocksRequest, WatchLocksResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LeaseService_WatchLocksClient = grpc.ServerStreamingClient[WatchLocksResponse]
+
 func (c *leaseServiceClient) ReportProgress(ctx context.Context, in *ReportProgressRequest, opts ...grpc.CallOption) (*ReportProgressResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReportProgressResponse)
 	err := c.cc.Invoke(ctx, LeaseService_ReportProgress_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *leaseServiceClient) GetHold(ctx context.Context, in *GetHoldRequest, opts ...grpc.CallOption) (*GetHoldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetHoldResponse)
+	err := c.cc.Invoke(ctx, LeaseService_GetHold_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *leaseServiceClient) SaveCheckpoint(ctx context.Context, in *SaveCheckpointRequest, opts ...grpc.CallOption) (*SaveCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SaveCheckpointResponse)
+	err := c.cc.Invoke(ctx, LeaseService_SaveCheckpoint_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -264,6 +303,16 @@ func (c *leaseServiceClient) ResolvePath(ctx context.Context, in *ResolvePathReq
 	return out, nil
 }
 
+func (c *leaseServiceClient) GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetServerInfoResponse)
+	err := c.cc.Invoke(ctx, LeaseService_GetServerInfo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LeaseServiceServer is the server API for LeaseService service.
 // All implementations must embed UnimplementedLeaseServiceServer
 // for forward compatibility.
@@ -273,29 +322,8 @@ func (c *leaseServiceClient) ResolvePath(ctx context.Context, in *ResolvePathReq
 // A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
 // and let protected resources check `Grant.fencing_token`.
 //
-// Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-// never by the message.
-//
-// - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-// - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-// - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-// - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-// - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-// - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-// - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-// - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-// - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-// - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-// - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-// - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-// - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-// - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-// - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-// - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-// - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-// - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-// - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-// - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+// Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+// prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
 type LeaseServiceServer interface {
 	// Acquires the lock, or waits for it. The sidecar then renews it until ReleaseLease, `max_hold` or shutdown (S11,
 	// S14), whether or not the caller lives. Prefer HoldLease if the caller can keep a stream open. A call that is
@@ -304,6 +332,9 @@ type LeaseServiceServer interface {
 	// Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
 	// stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
 	// that is already lost is not an error. NOT_FOUND for an unknown lease id.
+	//
+	// With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+	// says both (S26).
 	ReleaseLease(context.Context, *ReleaseLeaseRequest) (*ReleaseLeaseResponse, error)
 	// Sets a new `max_hold`, counted from now. FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
 	// lease id.
@@ -311,7 +342,7 @@ type LeaseServiceServer interface {
 	// Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 	//
 	// Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-	// Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+	// Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
 	// with Granted (same lease id, lock path and token, greater generation) or Lost.
 	//
 	// To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -341,11 +372,22 @@ type LeaseServiceServer interface {
 	//
 	// Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
 	WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error
-	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-	// client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-	// duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-	// unknown lease id.
+	// Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+	// cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+	// many callers follow. UNAVAILABLE as for WatchLock.
+	WatchLocks(*WatchLocksRequest, grpc.ServerStreamingServer[WatchLocksResponse]) error
+	// Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+	// FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
 	ReportProgress(context.Context, *ReportProgressRequest) (*ReportProgressResponse, error)
+	// Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+	// sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+	// the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+	GetHold(context.Context, *GetHoldRequest) (*GetHoldResponse, error)
+	// Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+	// most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+	// answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+	// lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+	SaveCheckpoint(context.Context, *SaveCheckpointRequest) (*SaveCheckpointResponse, error)
 	// Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
 	// that stores the greatest token it has seen is safer, and needs no call.
 	CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error)
@@ -354,6 +396,9 @@ type LeaseServiceServer interface {
 	BreakLock(context.Context, *BreakLockRequest) (*BreakLockResponse, error)
 	// Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
 	ResolvePath(context.Context, *ResolvePathRequest) (*ResolvePathResponse, error)
+	// Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+	// share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
 	mustEmbedUnimplementedLeaseServiceServer()
 }
 
@@ -385,8 +430,17 @@ func (UnimplementedLeaseServiceServer) ListLocks(context.Context, *ListLocksRequ
 func (UnimplementedLeaseServiceServer) WatchLock(*WatchLockRequest, grpc.ServerStreamingServer[WatchLockResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchLock not implemented")
 }
+func (UnimplementedLeaseServiceServer) WatchLocks(*WatchLocksRequest, grpc.ServerStreamingServer[WatchLocksResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchLocks not implemented")
+}
 func (UnimplementedLeaseServiceServer) ReportProgress(context.Context, *ReportProgressRequest) (*ReportProgressResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportProgress not implemented")
+}
+func (UnimplementedLeaseServiceServer) GetHold(context.Context, *GetHoldRequest) (*GetHoldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetHold not implemented")
+}
+func (UnimplementedLeaseServiceServer) SaveCheckpoint(context.Context, *SaveCheckpointRequest) (*SaveCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SaveCheckpoint not implemented")
 }
 func (UnimplementedLeaseServiceServer) CheckToken(context.Context, *CheckTokenRequest) (*CheckTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckToken not implemented")
@@ -396,6 +450,9 @@ func (UnimplementedLeaseServiceServer) BreakLock(context.Context, *BreakLockRequ
 }
 func (UnimplementedLeaseServiceServer) ResolvePath(context.Context, *ResolvePathRequest) (*ResolvePathResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolvePath not implemented")
+}
+func (UnimplementedLeaseServiceServer) GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetServerInfo not implemented")
 }
 func (UnimplementedLeaseServiceServer) mustEmbedUnimplementedLeaseServiceServer() {}
 func (UnimplementedLeaseServiceServer) testEmbeddedByValue()                      {}
@@ -530,6 +587,17 @@ func _LeaseService_WatchLock_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LeaseService_WatchLockServer = grpc.ServerStreamingServer[WatchLockResponse]
 
+func _LeaseService_WatchLocks_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchLocksRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(LeaseServiceServer).WatchLocks(m, &grpc.GenericServerStream[WatchLocksRequest, WatchLocksResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LeaseService_WatchLocksServer = grpc.ServerStreamingServer[WatchLocksResponse]
+
 func _LeaseService_ReportProgress_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReportProgressRequest)
 	if err := dec(in); err != nil {
@@ -544,6 +612,42 @@ func _LeaseService_ReportProgress_Handler(srv interface{}, ctx context.Context, 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(LeaseServiceServer).ReportProgress(ctx, req.(*ReportProgressRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LeaseService_GetHold_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetHoldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LeaseServiceServer).GetHold(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LeaseService_GetHold_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LeaseServiceServer).GetHold(ctx, req.(*GetHoldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LeaseService_SaveCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SaveCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LeaseServiceServer).SaveCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LeaseService_SaveCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LeaseServiceServer).SaveCheckpoint(ctx, req.(*SaveCheckpointRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -602,6 +706,24 @@ func _LeaseService_ResolvePath_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LeaseService_GetServerInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetServerInfoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LeaseServiceServer).GetServerInfo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LeaseService_GetServerInfo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LeaseServiceServer).GetServerInfo(ctx, req.(*GetServerInfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LeaseService_ServiceDesc is the grpc.ServiceDesc for LeaseService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -634,6 +756,14 @@ var LeaseService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LeaseService_ReportProgress_Handler,
 		},
 		{
+			MethodName: "GetHold",
+			Handler:    _LeaseService_GetHold_Handler,
+		},
+		{
+			MethodName: "SaveCheckpoint",
+			Handler:    _LeaseService_SaveCheckpoint_Handler,
+		},
+		{
 			MethodName: "CheckToken",
 			Handler:    _LeaseService_CheckToken_Handler,
 		},
@@ -645,6 +775,10 @@ var LeaseService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "ResolvePath",
 			Handler:    _LeaseService_ResolvePath_Handler,
 		},
+		{
+			MethodName: "GetServerInfo",
+			Handler:    _LeaseService_GetServerInfo_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
@@ -655,6 +789,11 @@ var LeaseService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchLock",
 			Handler:       _LeaseService_WatchLock_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchLocks",
+			Handler:       _LeaseService_WatchLocks_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -16,6 +16,7 @@ package leaseholdv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -144,6 +145,61 @@ func (LockState) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{1}
 }
 
+// How a break ends a lease.
+type BreakMode int32
+
+const (
+	// In a request: treated as RUN_OUT.
+	BreakMode_BREAK_MODE_UNSPECIFIED BreakMode = 0
+	// The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
+	// holder is told (Revoked), and can finish, save its checkpoint and release until then.
+	BreakMode_BREAK_MODE_RUN_OUT BreakMode = 1
+	// The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+	// a holder that is known to be dead, or where every protected resource checks fencing tokens.
+	BreakMode_BREAK_MODE_NOW BreakMode = 2
+)
+
+// Enum value maps for BreakMode.
+var (
+	BreakMode_name = map[int32]string{
+		0: "BREAK_MODE_UNSPECIFIED",
+		1: "BREAK_MODE_RUN_OUT",
+		2: "BREAK_MODE_NOW",
+	}
+	BreakMode_value = map[string]int32{
+		"BREAK_MODE_UNSPECIFIED": 0,
+		"BREAK_MODE_RUN_OUT":     1,
+		"BREAK_MODE_NOW":         2,
+	}
+)
+
+func (x BreakMode) Enum() *BreakMode {
+	p := new(BreakMode)
+	*p = x
+	return p
+}
+
+func (x BreakMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BreakMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_leasehold_v1_lock_proto_enumTypes[2].Descriptor()
+}
+
+func (BreakMode) Type() protoreflect.EnumType {
+	return &file_leasehold_v1_lock_proto_enumTypes[2]
+}
+
+func (x BreakMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BreakMode.Descriptor instead.
+func (BreakMode) EnumDescriptor() ([]byte, []int) {
+	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{2}
+}
+
 // The name of a lock. Together with the host id it determines the lock path. Two callers exclude each other if, and
 // only if, their lock paths are equal.
 //
@@ -245,7 +301,10 @@ type LockSelector struct {
 	//
 	//	*LockSelector_Key
 	//	*LockSelector_LockPath
-	Lock          isLockSelector_Lock `protobuf_oneof:"lock"`
+	Lock isLockSelector_Lock `protobuf_oneof:"lock"`
+	// Which permit of the lock, where its holders ask for several (LeaseSpec.permits): 0 to 31. Only with `key`; a path
+	// names its permit. Default: 0, which is the lock's own path.
+	Permit        uint32 `protobuf:"varint,40,opt,name=permit,proto3" json:"permit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +364,13 @@ func (x *LockSelector) GetLockPath() string {
 	return ""
 }
 
+func (x *LockSelector) GetPermit() uint32 {
+	if x != nil {
+		return x.Permit
+	}
+	return 0
+}
+
 type isLockSelector_Lock interface {
 	isLockSelector_Lock()
 }
@@ -361,8 +427,24 @@ type LockRecord struct {
 	// Whether `holder` and the fields that belong to it are only the last ones recorded, and somebody who writes no
 	// record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
 	HolderIsLastRecorded bool `protobuf:"varint,15,opt,name=holder_is_last_recorded,json=holderIsLastRecorded,proto3" json:"holder_is_last_recorded,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// The duration of the lease that the holder asked for (LeaseSpec.lease_duration). Only if the lock is held through
+	// this sidecar; absent otherwise.
+	LeaseDuration *durationpb.Duration `protobuf:"bytes,16,opt,name=lease_duration,json=leaseDuration,proto3" json:"lease_duration,omitempty"`
+	// When the lease was renewed last, by the store's clock. Only if the lock is held through this sidecar. Together with
+	// `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
+	RenewedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=renewed_at,json=renewedAt,proto3" json:"renewed_at,omitempty"`
+	// How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say.
+	Permits uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
+	// Which permit this is: 0 for the lock's own path.
+	Permit uint32 `protobuf:"varint,41,opt,name=permit,proto3" json:"permit,omitempty"`
+	// The lock's checkpoint. Only in answers to GetLock with `with_checkpoint`; absent if there is none.
+	Checkpoint *Checkpoint `protobuf:"bytes,50,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// The version of the lock's checkpoint. Absent if there is none.
+	CheckpointVersion *uint64 `protobuf:"varint,51,opt,name=checkpoint_version,json=checkpointVersion,proto3,oneof" json:"checkpoint_version,omitempty"`
+	// The size of the checkpoint's value in bytes. Absent if there is none.
+	CheckpointSize *uint32 `protobuf:"varint,52,opt,name=checkpoint_size,json=checkpointSize,proto3,oneof" json:"checkpoint_size,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LockRecord) Reset() {
@@ -500,6 +582,131 @@ func (x *LockRecord) GetHolderIsLastRecorded() bool {
 	return false
 }
 
+func (x *LockRecord) GetLeaseDuration() *durationpb.Duration {
+	if x != nil {
+		return x.LeaseDuration
+	}
+	return nil
+}
+
+func (x *LockRecord) GetRenewedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RenewedAt
+	}
+	return nil
+}
+
+func (x *LockRecord) GetPermits() uint32 {
+	if x != nil {
+		return x.Permits
+	}
+	return 0
+}
+
+func (x *LockRecord) GetPermit() uint32 {
+	if x != nil {
+		return x.Permit
+	}
+	return 0
+}
+
+func (x *LockRecord) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *LockRecord) GetCheckpointVersion() uint64 {
+	if x != nil && x.CheckpointVersion != nil {
+		return *x.CheckpointVersion
+	}
+	return 0
+}
+
+func (x *LockRecord) GetCheckpointSize() uint32 {
+	if x != nil && x.CheckpointSize != nil {
+		return *x.CheckpointSize
+	}
+	return 0
+}
+
+// A small value stored with a lock: where the next holder goes on from. Rules S23 to S27.
+//
+// It survives holders, breaks and sidecars. Only the current holder changes it, and the store refuses the write of a
+// holder that is not the current one any more. Anybody who may read locks can read it: not for secrets.
+type Checkpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value, at most 2,048 bytes; opaque.
+	Value []byte `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	// Grows with each save of the lock's checkpoint, also when the lock was deleted and made again: 1 to 2^53 - 1.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// The fencing token of the holder that saved it.
+	FencingToken uint64 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// When it was saved, by the store's clock.
+	SavedAt       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=saved_at,json=savedAt,proto3" json:"saved_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Checkpoint) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetFencingToken() uint64 {
+	if x != nil {
+		return x.FencingToken
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetSavedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SavedAt
+	}
+	return nil
+}
+
 // Why, by whom and when a lock was broken (BreakLock).
 type BreakNote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -510,14 +717,16 @@ type BreakNote struct {
 	// When, by the wall clock of the sidecar that broke it.
 	BrokenAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=broken_at,json=brokenAt,proto3" json:"broken_at,omitempty"`
 	// The token of the hold that was broken. Absent if it was not known.
-	FencingToken  *uint64 `protobuf:"varint,4,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
+	FencingToken *uint64 `protobuf:"varint,4,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
+	// How the lease was broken. UNSPECIFIED if the note does not say.
+	Mode          BreakMode `protobuf:"varint,5,opt,name=mode,proto3,enum=leasehold.v1.BreakMode" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *BreakNote) Reset() {
 	*x = BreakNote{}
-	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	mi := &file_leasehold_v1_lock_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +738,7 @@ func (x *BreakNote) String() string {
 func (*BreakNote) ProtoMessage() {}
 
 func (x *BreakNote) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_lock_proto_msgTypes[3]
+	mi := &file_leasehold_v1_lock_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +751,7 @@ func (x *BreakNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakNote.ProtoReflect.Descriptor instead.
 func (*BreakNote) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_lock_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BreakNote) GetReason() string {
@@ -573,11 +782,18 @@ func (x *BreakNote) GetFencingToken() uint64 {
 	return 0
 }
 
+func (x *BreakNote) GetMode() BreakMode {
+	if x != nil {
+		return x.Mode
+	}
+	return BreakMode_BREAK_MODE_UNSPECIFIED
+}
+
 var File_leasehold_v1_lock_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/lock.proto\x12\fleasehold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x01\n" +
+	"\x17leasehold/v1/lock.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x01\n" +
 	"\aLockKey\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12*\n" +
@@ -587,11 +803,12 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\n" +
 	"\b_host_idB\f\n" +
 	"\n" +
-	"_host_type\"`\n" +
+	"_host_type\"x\n" +
 	"\fLockSelector\x12)\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyH\x00R\x03key\x12\x1d\n" +
-	"\tlock_path\x18\x02 \x01(\tH\x00R\blockPathB\x06\n" +
-	"\x04lock\"\xec\x05\n" +
+	"\tlock_path\x18\x02 \x01(\tH\x00R\blockPath\x12\x16\n" +
+	"\x06permit\x18( \x01(\rR\x06permitB\x06\n" +
+	"\x04lock\"\xe2\b\n" +
 	"\n" +
 	"LockRecord\x12\x1b\n" +
 	"\tlock_path\x18\x01 \x01(\tR\blockPath\x12\x17\n" +
@@ -612,16 +829,35 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\theld_here\x18\r \x01(\bR\bheldHere\x126\n" +
 	"\n" +
 	"break_note\x18\x0e \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\x125\n" +
-	"\x17holder_is_last_recorded\x18\x0f \x01(\bR\x14holderIsLastRecorded\x1a9\n" +
+	"\x17holder_is_last_recorded\x18\x0f \x01(\bR\x14holderIsLastRecorded\x12@\n" +
+	"\x0elease_duration\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x129\n" +
+	"\n" +
+	"renewed_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x12\x18\n" +
+	"\apermits\x18( \x01(\rR\apermits\x12\x16\n" +
+	"\x06permit\x18) \x01(\rR\x06permit\x128\n" +
+	"\n" +
+	"checkpoint\x182 \x01(\v2\x18.leasehold.v1.CheckpointR\n" +
+	"checkpoint\x122\n" +
+	"\x12checkpoint_version\x183 \x01(\x04H\x01R\x11checkpointVersion\x88\x01\x01\x12,\n" +
+	"\x0fcheckpoint_size\x184 \x01(\rH\x02R\x0echeckpointSize\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
-	"\x0e_fencing_token\"\xb5\x01\n" +
+	"\x0e_fencing_tokenB\x15\n" +
+	"\x13_checkpoint_versionB\x12\n" +
+	"\x10_checkpoint_size\"\x98\x01\n" +
+	"\n" +
+	"Checkpoint\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\fR\x05value\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12#\n" +
+	"\rfencing_token\x18\x03 \x01(\x04R\ffencingToken\x125\n" +
+	"\bsaved_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\asavedAt\"\xe2\x01\n" +
 	"\tBreakNote\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1b\n" +
 	"\tbroken_by\x18\x02 \x01(\tR\bbrokenBy\x127\n" +
 	"\tbroken_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bbrokenAt\x12(\n" +
-	"\rfencing_token\x18\x04 \x01(\x04H\x00R\ffencingToken\x88\x01\x01B\x10\n" +
+	"\rfencing_token\x18\x04 \x01(\x04H\x00R\ffencingToken\x88\x01\x01\x12+\n" +
+	"\x04mode\x18\x05 \x01(\x0e2\x17.leasehold.v1.BreakModeR\x04modeB\x10\n" +
 	"\x0e_fencing_token*U\n" +
 	"\bLockMode\x12\x19\n" +
 	"\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -632,7 +868,11 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x14LOCK_STATE_AVAILABLE\x10\x01\x12\x13\n" +
 	"\x0fLOCK_STATE_HELD\x10\x02\x12\x17\n" +
 	"\x13LOCK_STATE_BREAKING\x10\x03\x12\x16\n" +
-	"\x12LOCK_STATE_RESTING\x10\x04Bv\n" +
+	"\x12LOCK_STATE_RESTING\x10\x04*S\n" +
+	"\tBreakMode\x12\x1a\n" +
+	"\x16BREAK_MODE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12BREAK_MODE_RUN_OUT\x10\x01\x12\x12\n" +
+	"\x0eBREAK_MODE_NOW\x10\x02Bv\n" +
 	"\x10dev.leasehold.v1B\tLockProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\fLeasehold.V1b\x06proto3"
 
 var (
@@ -647,34 +887,42 @@ func file_leasehold_v1_lock_proto_rawDescGZIP() []byte {
 	return file_leasehold_v1_lock_proto_rawDescData
 }
 
-var file_leasehold_v1_lock_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_leasehold_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_leasehold_v1_lock_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_leasehold_v1_lock_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_leasehold_v1_lock_proto_goTypes = []any{
 	(LockMode)(0),                 // 0: leasehold.v1.LockMode
 	(LockState)(0),                // 1: leasehold.v1.LockState
-	(*LockKey)(nil),               // 2: leasehold.v1.LockKey
-	(*LockSelector)(nil),          // 3: leasehold.v1.LockSelector
-	(*LockRecord)(nil),            // 4: leasehold.v1.LockRecord
-	(*BreakNote)(nil),             // 5: leasehold.v1.BreakNote
-	nil,                           // 6: leasehold.v1.LockRecord.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(BreakMode)(0),                // 2: leasehold.v1.BreakMode
+	(*LockKey)(nil),               // 3: leasehold.v1.LockKey
+	(*LockSelector)(nil),          // 4: leasehold.v1.LockSelector
+	(*LockRecord)(nil),            // 5: leasehold.v1.LockRecord
+	(*Checkpoint)(nil),            // 6: leasehold.v1.Checkpoint
+	(*BreakNote)(nil),             // 7: leasehold.v1.BreakNote
+	nil,                           // 8: leasehold.v1.LockRecord.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_leasehold_v1_lock_proto_depIdxs = []int32{
 	0,  // 0: leasehold.v1.LockKey.mode:type_name -> leasehold.v1.LockMode
-	2,  // 1: leasehold.v1.LockSelector.key:type_name -> leasehold.v1.LockKey
-	2,  // 2: leasehold.v1.LockRecord.key:type_name -> leasehold.v1.LockKey
+	3,  // 1: leasehold.v1.LockSelector.key:type_name -> leasehold.v1.LockKey
+	3,  // 2: leasehold.v1.LockRecord.key:type_name -> leasehold.v1.LockKey
 	1,  // 3: leasehold.v1.LockRecord.state:type_name -> leasehold.v1.LockState
-	6,  // 4: leasehold.v1.LockRecord.labels:type_name -> leasehold.v1.LockRecord.LabelsEntry
-	7,  // 5: leasehold.v1.LockRecord.acquired_at:type_name -> google.protobuf.Timestamp
-	7,  // 6: leasehold.v1.LockRecord.resting_until:type_name -> google.protobuf.Timestamp
-	7,  // 7: leasehold.v1.LockRecord.written_at:type_name -> google.protobuf.Timestamp
-	5,  // 8: leasehold.v1.LockRecord.break_note:type_name -> leasehold.v1.BreakNote
-	7,  // 9: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 4: leasehold.v1.LockRecord.labels:type_name -> leasehold.v1.LockRecord.LabelsEntry
+	9,  // 5: leasehold.v1.LockRecord.acquired_at:type_name -> google.protobuf.Timestamp
+	9,  // 6: leasehold.v1.LockRecord.resting_until:type_name -> google.protobuf.Timestamp
+	9,  // 7: leasehold.v1.LockRecord.written_at:type_name -> google.protobuf.Timestamp
+	7,  // 8: leasehold.v1.LockRecord.break_note:type_name -> leasehold.v1.BreakNote
+	10, // 9: leasehold.v1.LockRecord.lease_duration:type_name -> google.protobuf.Duration
+	9,  // 10: leasehold.v1.LockRecord.renewed_at:type_name -> google.protobuf.Timestamp
+	6,  // 11: leasehold.v1.LockRecord.checkpoint:type_name -> leasehold.v1.Checkpoint
+	9,  // 12: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
+	9,  // 13: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
+	2,  // 14: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_lock_proto_init() }
@@ -688,14 +936,14 @@ func file_leasehold_v1_lock_proto_init() {
 		(*LockSelector_LockPath)(nil),
 	}
 	file_leasehold_v1_lock_proto_msgTypes[2].OneofWrappers = []any{}
-	file_leasehold_v1_lock_proto_msgTypes[3].OneofWrappers = []any{}
+	file_leasehold_v1_lock_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_lock_proto_rawDesc), len(file_leasehold_v1_lock_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   5,
+			NumEnums:      3,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from leasehold.v1 import errors_pb2 as leasehold_dot_v1_dot_errors__pb2
 from leasehold.v1 import lock_pb2 as leasehold_dot_v1_dot_lock__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/hold.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/lock.proto\"\xca\x03\n\tLeaseSpec\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKey\x12\x31\n\x0elease_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08max_hold\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08min_hold\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10progress_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\nauto_renew\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12\x0e\n\x06holder\x18\t \x01(\t\x12\x33\n\x06labels\x18\n \x03(\x0b\x32#.leasehold.v1.LeaseSpec.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_auto_renew\"J\n\x08\x42ootTime\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12-\n\nsince_boot\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"e\n\x08Validity\x12+\n\x0bvalid_until\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12,\n\tvalid_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x89\x02\n\x05Grant\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12\x11\n\tlock_path\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x12(\n\x08validity\x18\x06 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12/\n\x0b\x61\x63quired_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ngeneration\x18\t \x01(\x04\"\x8a\x01\n\x04\x42usy\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12.\n\x0bretry_after\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x06reason\x18\x03 \x01(\x0e\x32\x18.leasehold.v1.BusyReason\"d\n\x06Resume\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12\x30\n\x10told_valid_until\x18\x02 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12\x12\n\nattempt_id\x18\x03 \x01(\t\"E\n\x07Waiting\x12\x10\n\x08position\x18\x01 \x01(\r\x12(\n\x06record\x18\x02 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\"I\n\x07Renewed\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\"Q\n\x06\x41tRisk\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\r\n\x05\x63\x61use\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"5\n\tRecovered\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\"8\n\x08\x44raining\x12,\n\ttime_left\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"m\n\x04Lost\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12+\n\nbreak_note\x18\x03 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"7\n\x08Released\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.leasehold.v1.ReleaseResult\"\xa0\x01\n\rReleaseResult\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.leasehold.v1.ReleaseOutcome\x12-\n\x0bloss_reason\x18\x02 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x31\n\rresting_until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*r\n\nBusyReason\x12\x1b\n\x17\x42USY_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42USY_REASON_HELD\x10\x01\x12\x18\n\x14\x42USY_REASON_BREAKING\x10\x02\x12\x17\n\x13\x42USY_REASON_RESTING\x10\x03*\xe8\x01\n\nLossReason\x12\x1b\n\x17LOSS_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13LOSS_REASON_EXPIRED\x10\x01\x12\x15\n\x11LOSS_REASON_TAKEN\x10\x02\x12\x16\n\x12LOSS_REASON_BROKEN\x10\x03\x12\x1c\n\x18LOSS_REASON_LOCK_DELETED\x10\x04\x12 \n\x1cLOSS_REASON_MAX_HOLD_REACHED\x10\x05\x12\x1b\n\x17LOSS_REASON_NO_PROGRESS\x10\x06\x12\x18\n\x14LOSS_REASON_SHUTDOWN\x10\x07*\xb4\x01\n\x0eReleaseOutcome\x12\x1f\n\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18RELEASE_OUTCOME_RELEASED\x10\x01\x12 \n\x1cRELEASE_OUTCOME_ALREADY_LOST\x10\x02\x12$\n RELEASE_OUTCOME_ALREADY_RELEASED\x10\x03\x12\x1b\n\x17RELEASE_OUTCOME_RESTING\x10\x04\x42v\n\x10\x64\x65v.leasehold.v1B\tHoldProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/hold.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\"\xf5\x03\n\tLeaseSpec\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKey\x12\x31\n\x0elease_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08max_hold\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08min_hold\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10progress_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\nauto_renew\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12\x0e\n\x06holder\x18\t \x01(\t\x12\x33\n\x06labels\x18\n \x03(\x0b\x32#.leasehold.v1.LeaseSpec.LabelsEntry\x12\x18\n\x10wait_without_end\x18\x0b \x01(\x08\x12\x0f\n\x07permits\x18( \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_auto_renew\"7\n\nUnderstood\x12\x18\n\x10wait_without_end\x18\x01 \x01(\x08\x12\x0f\n\x07permits\x18( \x01(\r\"X\n\x08\x44\x65\x61\x64line\x12\"\n\x02\x61t\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12(\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"J\n\x08\x42ootTime\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12-\n\nsince_boot\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"e\n\x08Validity\x12+\n\x0bvalid_until\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12,\n\tvalid_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa4\x03\n\x05Grant\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12\x11\n\tlock_path\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x12(\n\x08validity\x18\x06 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12/\n\x0b\x61\x63quired_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ngeneration\x18\t \x01(\x04\x12-\n\rmax_hold_ends\x18\n \x01(\x0b\x32\x16.leasehold.v1.Deadline\x12,\n\nunderstood\x18\x0b \x01(\x0b\x32\x18.leasehold.v1.Understood\x12\x0e\n\x06permit\x18( \x01(\r\x12,\n\ncheckpoint\x18\x32 \x01(\x0b\x32\x18.leasehold.v1.Checkpoint\"\xce\x01\n\x04\x42usy\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12.\n\x0bretry_after\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x06reason\x18\x03 \x01(\x0e\x32\x18.leasehold.v1.BusyReason\x12,\n\nunderstood\x18\x04 \x01(\x0b\x32\x18.leasehold.v1.Understood\x12\x14\n\x0cheld_permits\x18( \x01(\r\"d\n\x06Resume\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12\x30\n\x10told_valid_until\x18\x02 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12\x12\n\nattempt_id\x18\x03 \x01(\t\"s\n\x07Waiting\x12\x10\n\x08position\x18\x01 \x01(\r\x12(\n\x06record\x18\x02 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12,\n\nunderstood\x18\x03 \x01(\x0b\x32\x18.leasehold.v1.Understood\"x\n\x07Renewed\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12-\n\rmax_hold_ends\x18\x03 \x01(\x0b\x32\x16.leasehold.v1.Deadline\"l\n\x06\x41tRisk\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12(\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x19.leasehold.v1.ErrorReason\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"5\n\tRecovered\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\"8\n\x08\x44raining\x12,\n\ttime_left\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"`\n\x07Revoked\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12+\n\nbreak_note\x18\x02 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"m\n\x04Lost\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12+\n\nbreak_note\x18\x03 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"7\n\x08Released\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.leasehold.v1.ReleaseResult\"\x94\x02\n\rReleaseResult\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.leasehold.v1.ReleaseOutcome\x12-\n\x0bloss_reason\x18\x02 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x31\n\rresting_until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12;\n\x12\x63heckpoint_outcome\x18\x32 \x01(\x0e\x32\x1f.leasehold.v1.CheckpointOutcome\x12\x1a\n\x12\x63heckpoint_version\x18\x33 \x01(\x04\x12\x19\n\x11\x63heckpoint_detail\x18\x34 \x01(\t*r\n\nBusyReason\x12\x1b\n\x17\x42USY_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42USY_REASON_HELD\x10\x01\x12\x18\n\x14\x42USY_REASON_BREAKING\x10\x02\x12\x17\n\x13\x42USY_REASON_RESTING\x10\x03*\xe8\x01\n\nLossReason\x12\x1b\n\x17LOSS_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13LOSS_REASON_EXPIRED\x10\x01\x12\x15\n\x11LOSS_REASON_TAKEN\x10\x02\x12\x16\n\x12LOSS_REASON_BROKEN\x10\x03\x12\x1c\n\x18LOSS_REASON_LOCK_DELETED\x10\x04\x12 \n\x1cLOSS_REASON_MAX_HOLD_REACHED\x10\x05\x12\x1b\n\x17LOSS_REASON_NO_PROGRESS\x10\x06\x12\x18\n\x14LOSS_REASON_SHUTDOWN\x10\x07*\x97\x01\n\x11\x43heckpointOutcome\x12\"\n\x1e\x43HECKPOINT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43HECKPOINT_OUTCOME_SAVED\x10\x01\x12 \n\x1c\x43HECKPOINT_OUTCOME_NOT_SAVED\x10\x02\x12\x1e\n\x1a\x43HECKPOINT_OUTCOME_UNKNOWN\x10\x03*\xb4\x01\n\x0eReleaseOutcome\x12\x1f\n\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18RELEASE_OUTCOME_RELEASED\x10\x01\x12 \n\x1cRELEASE_OUTCOME_ALREADY_LOST\x10\x02\x12$\n RELEASE_OUTCOME_ALREADY_RELEASED\x10\x03\x12\x1b\n\x17RELEASE_OUTCOME_RESTING\x10\x04\x42v\n\x10\x64\x65v.leasehold.v1B\tHoldProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,40 +38,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.leasehold.v1B\tHoldProtoP\001ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\252\002\014Leasehold.V1'
   _globals['_LEASESPEC_LABELSENTRY']._loaded_options = None
   _globals['_LEASESPEC_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_BUSYREASON']._serialized_start=1955
-  _globals['_BUSYREASON']._serialized_end=2069
-  _globals['_LOSSREASON']._serialized_start=2072
-  _globals['_LOSSREASON']._serialized_end=2304
-  _globals['_RELEASEOUTCOME']._serialized_start=2307
-  _globals['_RELEASEOUTCOME']._serialized_end=2487
-  _globals['_LEASESPEC']._serialized_start=132
-  _globals['_LEASESPEC']._serialized_end=590
-  _globals['_LEASESPEC_LABELSENTRY']._serialized_start=530
-  _globals['_LEASESPEC_LABELSENTRY']._serialized_end=575
-  _globals['_BOOTTIME']._serialized_start=592
-  _globals['_BOOTTIME']._serialized_end=666
-  _globals['_VALIDITY']._serialized_start=668
-  _globals['_VALIDITY']._serialized_end=769
-  _globals['_GRANT']._serialized_start=772
-  _globals['_GRANT']._serialized_end=1037
-  _globals['_BUSY']._serialized_start=1040
-  _globals['_BUSY']._serialized_end=1178
-  _globals['_RESUME']._serialized_start=1180
-  _globals['_RESUME']._serialized_end=1280
-  _globals['_WAITING']._serialized_start=1282
-  _globals['_WAITING']._serialized_end=1351
-  _globals['_RENEWED']._serialized_start=1353
-  _globals['_RENEWED']._serialized_end=1426
-  _globals['_ATRISK']._serialized_start=1428
-  _globals['_ATRISK']._serialized_end=1509
-  _globals['_RECOVERED']._serialized_start=1511
-  _globals['_RECOVERED']._serialized_end=1564
-  _globals['_DRAINING']._serialized_start=1566
-  _globals['_DRAINING']._serialized_end=1622
-  _globals['_LOST']._serialized_start=1624
-  _globals['_LOST']._serialized_end=1733
-  _globals['_RELEASED']._serialized_start=1735
-  _globals['_RELEASED']._serialized_end=1790
-  _globals['_RELEASERESULT']._serialized_start=1793
-  _globals['_RELEASERESULT']._serialized_end=1953
+  _globals['_BUSYREASON']._serialized_start=2729
+  _globals['_BUSYREASON']._serialized_end=2843
+  _globals['_LOSSREASON']._serialized_start=2846
+  _globals['_LOSSREASON']._serialized_end=3078
+  _globals['_CHECKPOINTOUTCOME']._serialized_start=3081
+  _globals['_CHECKPOINTOUTCOME']._serialized_end=3232
+  _globals['_RELEASEOUTCOME']._serialized_start=3235
+  _globals['_RELEASEOUTCOME']._serialized_end=3415
+  _globals['_LEASESPEC']._serialized_start=159
+  _globals['_LEASESPEC']._serialized_end=660
+  _globals['_LEASESPEC_LABELSENTRY']._serialized_start=600
+  _globals['_LEASESPEC_LABELSENTRY']._serialized_end=645
+  _globals['_UNDERSTOOD']._serialized_start=662
+  _globals['_UNDERSTOOD']._serialized_end=717
+  _globals['_DEADLINE']._serialized_start=719
+  _globals['_DEADLINE']._serialized_end=807
+  _globals['_BOOTTIME']._serialized_start=809
+  _globals['_BOOTTIME']._serialized_end=883
+  _globals['_VALIDITY']._serialized_start=885
+  _globals['_VALIDITY']._serialized_end=986
+  _globals['_GRANT']._serialized_start=989
+  _globals['_GRANT']._serialized_end=1409
+  _globals['_BUSY']._serialized_start=1412
+  _globals['_BUSY']._serialized_end=1618
+  _globals['_RESUME']._serialized_start=1620
+  _globals['_RESUME']._serialized_end=1720
+  _globals['_WAITING']._serialized_start=1722
+  _globals['_WAITING']._serialized_end=1837
+  _globals['_RENEWED']._serialized_start=1839
+  _globals['_RENEWED']._serialized_end=1959
+  _globals['_ATRISK']._serialized_start=1961
+  _globals['_ATRISK']._serialized_end=2069
+  _globals['_RECOVERED']._serialized_start=2071
+  _globals['_RECOVERED']._serialized_end=2124
+  _globals['_DRAINING']._serialized_start=2126
+  _globals['_DRAINING']._serialized_end=2182
+  _globals['_REVOKED']._serialized_start=2184
+  _globals['_REVOKED']._serialized_end=2280
+  _globals['_LOST']._serialized_start=2282
+  _globals['_LOST']._serialized_end=2391
+  _globals['_RELEASED']._serialized_start=2393
+  _globals['_RELEASED']._serialized_end=2448
+  _globals['_RELEASERESULT']._serialized_start=2451
+  _globals['_RELEASERESULT']._serialized_end=2727
 # @@protoc_insertion_point(module_scope)

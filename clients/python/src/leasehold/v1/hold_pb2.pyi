@@ -14,6 +14,7 @@ import google.protobuf.internal.containers
 import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
 import google.protobuf.timestamp_pb2
+import leasehold.v1.errors_pb2
 import leasehold.v1.lock_pb2
 import sys
 import typing
@@ -97,6 +98,38 @@ LOSS_REASON_SHUTDOWN: LossReason.ValueType  # 7
 """The sidecar shut down, and the drain period was over."""
 Global___LossReason: typing_extensions.TypeAlias = LossReason
 
+class _CheckpointOutcome:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _CheckpointOutcomeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_CheckpointOutcome.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    CHECKPOINT_OUTCOME_UNSPECIFIED: _CheckpointOutcome.ValueType  # 0
+    """There was none."""
+    CHECKPOINT_OUTCOME_SAVED: _CheckpointOutcome.ValueType  # 1
+    """The store has it."""
+    CHECKPOINT_OUTCOME_NOT_SAVED: _CheckpointOutcome.ValueType  # 2
+    """The store does not have it: the earlier checkpoint stands."""
+    CHECKPOINT_OUTCOME_UNKNOWN: _CheckpointOutcome.ValueType  # 3
+    """The validity ended before the store's answer came. Either this checkpoint stands or the earlier one, and that does
+    not change any more once somebody else is granted the lock.
+    """
+
+class CheckpointOutcome(_CheckpointOutcome, metaclass=_CheckpointOutcomeEnumTypeWrapper):
+    """What became of a checkpoint that came with a release."""
+
+CHECKPOINT_OUTCOME_UNSPECIFIED: CheckpointOutcome.ValueType  # 0
+"""There was none."""
+CHECKPOINT_OUTCOME_SAVED: CheckpointOutcome.ValueType  # 1
+"""The store has it."""
+CHECKPOINT_OUTCOME_NOT_SAVED: CheckpointOutcome.ValueType  # 2
+"""The store does not have it: the earlier checkpoint stands."""
+CHECKPOINT_OUTCOME_UNKNOWN: CheckpointOutcome.ValueType  # 3
+"""The validity ended before the store's answer came. Either this checkpoint stands or the earlier one, and that does
+not change any more once somebody else is granted the lock.
+"""
+Global___CheckpointOutcome: typing_extensions.TypeAlias = CheckpointOutcome
+
 class _ReleaseOutcome:
     ValueType = typing.NewType("ValueType", builtins.int)
     V: typing_extensions.TypeAlias = ValueType
@@ -168,6 +201,8 @@ class LeaseSpec(google.protobuf.message.Message):
     REQUEST_ID_FIELD_NUMBER: builtins.int
     HOLDER_FIELD_NUMBER: builtins.int
     LABELS_FIELD_NUMBER: builtins.int
+    WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
+    PERMITS_FIELD_NUMBER: builtins.int
     auto_renew: builtins.bool
     """Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true."""
     request_id: builtins.str
@@ -178,6 +213,16 @@ class LeaseSpec(google.protobuf.message.Message):
     holder: builtins.str
     """The name of the caller, shown to people in the lock's record: at most 256 bytes, no control characters. Default:
     the name of the sidecar's pod or host.
+    """
+    wait_without_end: builtins.bool
+    """Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
+    INVALID_ARGUMENT. Default: false.
+    """
+    permits: builtins.int
+    """How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
+    lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
+    the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
+    INVALID_ARGUMENT in the layout `webjobs`. Default (0): 1. Rules S28 to S32.
     """
     @property
     def key(self) -> leasehold.v1.lock_pb2.LockKey:
@@ -230,12 +275,70 @@ class LeaseSpec(google.protobuf.message.Message):
         request_id: builtins.str = ...,
         holder: builtins.str = ...,
         labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+        wait_without_end: builtins.bool = ...,
+        permits: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "auto_renew", b"auto_renew", "key", b"key", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "progress_timeout", b"progress_timeout", "wait", b"wait"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "permits", b"permits", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait", "wait_without_end", b"wait_without_end"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_auto_renew", b"_auto_renew"]) -> typing.Literal["auto_renew"] | None: ...
 
 Global___LeaseSpec: typing_extensions.TypeAlias = LeaseSpec
+
+@typing.final
+class Understood(google.protobuf.message.Message):
+    """What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
+    not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
+    releases the hold and fails (UNSUPPORTED). Rule S37.
+
+    Numbers 20 to 59 are kept as the head of lock.proto says.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
+    PERMITS_FIELD_NUMBER: builtins.int
+    wait_without_end: builtins.bool
+    """As in the spec."""
+    permits: builtins.int
+    """As in the spec, 1 if that does not say."""
+    def __init__(
+        self,
+        *,
+        wait_without_end: builtins.bool = ...,
+        permits: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["permits", b"permits", "wait_without_end", b"wait_without_end"]) -> None: ...
+
+Global___Understood: typing_extensions.TypeAlias = Understood
+
+@typing.final
+class Deadline(google.protobuf.message.Message):
+    """A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
+    `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    AT_FIELD_NUMBER: builtins.int
+    AFTER_FIELD_NUMBER: builtins.int
+    @property
+    def at(self) -> Global___BootTime:
+        """The moment, as a reading of the boot clock of the sidecar's kernel."""
+
+    @property
+    def after(self) -> google.protobuf.duration_pb2.Duration:
+        """The duration from when the message was made; never less than 0."""
+
+    def __init__(
+        self,
+        *,
+        at: Global___BootTime | None = ...,
+        after: google.protobuf.duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["after", b"after", "at", b"at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["after", b"after", "at", b"at"]) -> None: ...
+
+Global___Deadline: typing_extensions.TypeAlias = Deadline
 
 @typing.final
 class BootTime(google.protobuf.message.Message):
@@ -270,8 +373,9 @@ class Validity(google.protobuf.message.Message):
 
     A client on the sidecar's kernel (same boot id, as in the containers of one pod) compares its own boot clock with
     `valid_until`. A client on another kernel counts `valid_for` from BEFORE it sent the request that this message
-    answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress). It must ignore `valid_for` in messages that
-    answer no request (Renewed, AtRisk, Recovered), because these may have waited in a socket. Rule S21.
+    answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress, GetHold, SaveCheckpoint). It must ignore
+    `valid_for` in messages that answer no request (Renewed, AtRisk, Recovered, Revoked), because these may have waited
+    in a socket. Rule S21.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
@@ -315,6 +419,10 @@ class Grant(google.protobuf.message.Message):
     ACQUIRED_AT_FIELD_NUMBER: builtins.int
     EXPIRES_AT_FIELD_NUMBER: builtins.int
     GENERATION_FIELD_NUMBER: builtins.int
+    MAX_HOLD_ENDS_FIELD_NUMBER: builtins.int
+    UNDERSTOOD_FIELD_NUMBER: builtins.int
+    PERMIT_FIELD_NUMBER: builtins.int
+    CHECKPOINT_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """Identifies this hold in ReleaseLease, ExtendLease and ReportProgress. Unique to the hold. Whoever knows it can end
     the hold, so do not log it. Opaque.
@@ -334,6 +442,8 @@ class Grant(google.protobuf.message.Message):
     """
     generation: builtins.int
     """Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16)."""
+    permit: builtins.int
+    """Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits."""
     @property
     def validity(self) -> Global___Validity:
         """Until when the holder may act, unless renewed."""
@@ -345,6 +455,20 @@ class Grant(google.protobuf.message.Message):
     @property
     def expires_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """When the validity ends unless renewed, by the wall clock; for people. Never decide by it."""
+
+    @property
+    def max_hold_ends(self) -> Global___Deadline:
+        """When `max_hold` ends: the hold is lost then (MAX_HOLD_REACHED) unless ExtendLease is called before. Absent if there
+        is no limit.
+        """
+
+    @property
+    def understood(self) -> Global___Understood:
+        """What was understood of the spec. In the first Grant of a hold; absent in one that resumes it."""
+
+    @property
+    def checkpoint(self) -> leasehold.v1.lock_pb2.Checkpoint:
+        """The lock's checkpoint as the last holder left it. Absent if there is none. Rule S25."""
 
     def __init__(
         self,
@@ -358,9 +482,13 @@ class Grant(google.protobuf.message.Message):
         acquired_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         expires_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         generation: builtins.int = ...,
+        max_hold_ends: Global___Deadline | None = ...,
+        understood: Global___Understood | None = ...,
+        permit: builtins.int = ...,
+        checkpoint: leasehold.v1.lock_pb2.Checkpoint | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "expires_at", b"expires_at", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "max_hold_ends", b"max_hold_ends", "understood", b"understood", "validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "max_hold_ends", b"max_hold_ends", "permit", b"permit", "resume_token", b"resume_token", "understood", b"understood", "validity", b"validity"]) -> None: ...
 
 Global___Grant: typing_extensions.TypeAlias = Grant
 
@@ -376,8 +504,12 @@ class Busy(google.protobuf.message.Message):
     RECORD_FIELD_NUMBER: builtins.int
     RETRY_AFTER_FIELD_NUMBER: builtins.int
     REASON_FIELD_NUMBER: builtins.int
+    UNDERSTOOD_FIELD_NUMBER: builtins.int
+    HELD_PERMITS_FIELD_NUMBER: builtins.int
     reason: Global___BusyReason.ValueType
     """Why the lock is not available."""
+    held_permits: builtins.int
+    """How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits."""
     @property
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:
         """The lock's record, as far as it is known: who holds the lock, since when."""
@@ -386,15 +518,21 @@ class Busy(google.protobuf.message.Message):
     def retry_after(self) -> google.protobuf.duration_pb2.Duration:
         """How long to wait before asking again; more than 0."""
 
+    @property
+    def understood(self) -> Global___Understood:
+        """What was understood of the spec."""
+
     def __init__(
         self,
         *,
         record: leasehold.v1.lock_pb2.LockRecord | None = ...,
         retry_after: google.protobuf.duration_pb2.Duration | None = ...,
         reason: Global___BusyReason.ValueType = ...,
+        understood: Global___Understood | None = ...,
+        held_permits: builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["record", b"record", "retry_after", b"retry_after"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["reason", b"reason", "record", b"record", "retry_after", b"retry_after"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["held_permits", b"held_permits", "reason", b"reason", "record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> None: ...
 
 Global___Busy: typing_extensions.TypeAlias = Busy
 
@@ -445,20 +583,26 @@ class Waiting(google.protobuf.message.Message):
 
     POSITION_FIELD_NUMBER: builtins.int
     RECORD_FIELD_NUMBER: builtins.int
+    UNDERSTOOD_FIELD_NUMBER: builtins.int
     position: builtins.int
     """The position in this sidecar's queue; 1 is next. Other sidecars have their own queues."""
     @property
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:
         """The lock's record, as far as it is known."""
 
+    @property
+    def understood(self) -> Global___Understood:
+        """What was understood of the spec."""
+
     def __init__(
         self,
         *,
         position: builtins.int = ...,
         record: leasehold.v1.lock_pb2.LockRecord | None = ...,
+        understood: Global___Understood | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["record", b"record"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["position", b"position", "record", b"record"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["record", b"record", "understood", b"understood"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["position", b"position", "record", b"record", "understood", b"understood"]) -> None: ...
 
 Global___Waiting: typing_extensions.TypeAlias = Waiting
 
@@ -470,6 +614,7 @@ class Renewed(google.protobuf.message.Message):
 
     VALIDITY_FIELD_NUMBER: builtins.int
     RESUME_TOKEN_FIELD_NUMBER: builtins.int
+    MAX_HOLD_ENDS_FIELD_NUMBER: builtins.int
     resume_token: builtins.str
     """If not empty, replaces the resume token of the Grant, because ExtendLease has changed the limits of the hold
     (S16).
@@ -480,14 +625,19 @@ class Renewed(google.protobuf.message.Message):
         a limit of the hold requires it.
         """
 
+    @property
+    def max_hold_ends(self) -> Global___Deadline:
+        """The new end of `max_hold`, if ExtendLease has changed it. Absent otherwise."""
+
     def __init__(
         self,
         *,
         validity: Global___Validity | None = ...,
         resume_token: builtins.str = ...,
+        max_hold_ends: Global___Deadline | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["max_hold_ends", b"max_hold_ends", "validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["max_hold_ends", b"max_hold_ends", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
 
 Global___Renewed: typing_extensions.TypeAlias = Renewed
 
@@ -500,10 +650,8 @@ class AtRisk(google.protobuf.message.Message):
     VALIDITY_FIELD_NUMBER: builtins.int
     CAUSE_FIELD_NUMBER: builtins.int
     DETAIL_FIELD_NUMBER: builtins.int
-    cause: builtins.str
-    """The cause, as a reason from the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED,
-    STORE_FAILED.
-    """
+    cause: leasehold.v1.errors_pb2.ErrorReason.ValueType
+    """The cause: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED or STORE_FAILED."""
     detail: builtins.str
     """The same for people, without secrets."""
     @property
@@ -514,7 +662,7 @@ class AtRisk(google.protobuf.message.Message):
         self,
         *,
         validity: Global___Validity | None = ...,
-        cause: builtins.str = ...,
+        cause: leasehold.v1.errors_pb2.ErrorReason.ValueType = ...,
         detail: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["validity", b"validity"]) -> builtins.bool: ...
@@ -565,6 +713,36 @@ class Draining(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["time_left", b"time_left"]) -> None: ...
 
 Global___Draining: typing_extensions.TypeAlias = Draining
+
+@typing.final
+class Revoked(google.protobuf.message.Message):
+    """The lock was broken, and its lease runs out: the hold is not renewed any more, and is lost (BROKEN) when its validity
+    ends. Until then the holder holds the lock: it can finish, save its checkpoint and release, which frees the lock at
+    once. Sent at most once in the life of a hold. Rule S22.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VALIDITY_FIELD_NUMBER: builtins.int
+    BREAK_NOTE_FIELD_NUMBER: builtins.int
+    @property
+    def validity(self) -> Global___Validity:
+        """The validity that the hold has, unchanged; its end is the deadline."""
+
+    @property
+    def break_note(self) -> leasehold.v1.lock_pb2.BreakNote:
+        """Who broke the lock and why."""
+
+    def __init__(
+        self,
+        *,
+        validity: Global___Validity | None = ...,
+        break_note: leasehold.v1.lock_pb2.BreakNote | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["break_note", b"break_note", "validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["break_note", b"break_note", "validity", b"validity"]) -> None: ...
+
+Global___Revoked: typing_extensions.TypeAlias = Revoked
 
 @typing.final
 class Lost(google.protobuf.message.Message):
@@ -625,10 +803,21 @@ class ReleaseResult(google.protobuf.message.Message):
     OUTCOME_FIELD_NUMBER: builtins.int
     LOSS_REASON_FIELD_NUMBER: builtins.int
     RESTING_UNTIL_FIELD_NUMBER: builtins.int
+    CHECKPOINT_OUTCOME_FIELD_NUMBER: builtins.int
+    CHECKPOINT_VERSION_FIELD_NUMBER: builtins.int
+    CHECKPOINT_DETAIL_FIELD_NUMBER: builtins.int
     outcome: Global___ReleaseOutcome.ValueType
     """What the release did."""
     loss_reason: Global___LossReason.ValueType
     """Why the hold had been lost; with outcome ALREADY_LOST only."""
+    checkpoint_outcome: Global___CheckpointOutcome.ValueType
+    """What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
+    checkpoints.
+    """
+    checkpoint_version: builtins.int
+    """The version of the checkpoint that was saved; with SAVED only."""
+    checkpoint_detail: builtins.str
+    """Why it was not saved, for people; with NOT_SAVED and UNKNOWN only."""
     @property
     def resting_until(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """Until when nobody is granted the lock, by the store's clock; with outcome RESTING only."""
@@ -639,8 +828,11 @@ class ReleaseResult(google.protobuf.message.Message):
         outcome: Global___ReleaseOutcome.ValueType = ...,
         loss_reason: Global___LossReason.ValueType = ...,
         resting_until: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        checkpoint_outcome: Global___CheckpointOutcome.ValueType = ...,
+        checkpoint_version: builtins.int = ...,
+        checkpoint_detail: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["resting_until", b"resting_until"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["loss_reason", b"loss_reason", "outcome", b"outcome", "resting_until", b"resting_until"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["checkpoint_detail", b"checkpoint_detail", "checkpoint_outcome", b"checkpoint_outcome", "checkpoint_version", b"checkpoint_version", "loss_reason", b"loss_reason", "outcome", b"outcome", "resting_until", b"resting_until"]) -> None: ...
 
 Global___ReleaseResult: typing_extensions.TypeAlias = ReleaseResult

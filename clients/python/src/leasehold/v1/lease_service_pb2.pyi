@@ -26,6 +26,38 @@ else:
 
 DESCRIPTOR: google.protobuf.descriptor.FileDescriptor
 
+class _HoldState:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _HoldStateEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_HoldState.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    HOLD_STATE_UNSPECIFIED: _HoldState.ValueType  # 0
+    """Never sent. A client that meets a state it does not know goes by the validity."""
+    HOLD_STATE_HELD: _HoldState.ValueType  # 1
+    """It is held and renewed."""
+    HOLD_STATE_AT_RISK: _HoldState.ValueType  # 2
+    """Renewals fail (AtRisk)."""
+    HOLD_STATE_REVOKED: _HoldState.ValueType  # 3
+    """The lock was broken; the hold ends with its validity (Revoked)."""
+    HOLD_STATE_DISCONNECTED: _HoldState.ValueType  # 4
+    """Its stream broke, and was not resumed yet."""
+
+class HoldState(_HoldState, metaclass=_HoldStateEnumTypeWrapper):
+    """The state of a hold that is not over."""
+
+HOLD_STATE_UNSPECIFIED: HoldState.ValueType  # 0
+"""Never sent. A client that meets a state it does not know goes by the validity."""
+HOLD_STATE_HELD: HoldState.ValueType  # 1
+"""It is held and renewed."""
+HOLD_STATE_AT_RISK: HoldState.ValueType  # 2
+"""Renewals fail (AtRisk)."""
+HOLD_STATE_REVOKED: HoldState.ValueType  # 3
+"""The lock was broken; the hold ends with its validity (Revoked)."""
+HOLD_STATE_DISCONNECTED: HoldState.ValueType  # 4
+"""Its stream broke, and was not resumed yet."""
+Global___HoldState: typing_extensions.TypeAlias = HoldState
+
 class _TokenStatus:
     ValueType = typing.NewType("ValueType", builtins.int)
     V: typing_extensions.TypeAlias = ValueType
@@ -53,34 +85,6 @@ TOKEN_STATUS_STALE: TokenStatus.ValueType  # 2
 TOKEN_STATUS_UNKNOWN: TokenStatus.ValueType  # 3
 """Newer than any that is known: it was not granted for this lock, or the store fell back to an older copy."""
 Global___TokenStatus: typing_extensions.TypeAlias = TokenStatus
-
-class _BreakMode:
-    ValueType = typing.NewType("ValueType", builtins.int)
-    V: typing_extensions.TypeAlias = ValueType
-
-class _BreakModeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_BreakMode.ValueType], builtins.type):
-    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
-    BREAK_MODE_UNSPECIFIED: _BreakMode.ValueType  # 0
-    """Treated as RUN_OUT."""
-    BREAK_MODE_RUN_OUT: _BreakMode.ValueType  # 1
-    """The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe."""
-    BREAK_MODE_NOW: _BreakMode.ValueType  # 2
-    """The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
-    a holder that is known to be dead, or where every protected resource checks fencing tokens.
-    """
-
-class BreakMode(_BreakMode, metaclass=_BreakModeEnumTypeWrapper):
-    """How a break ends a lease."""
-
-BREAK_MODE_UNSPECIFIED: BreakMode.ValueType  # 0
-"""Treated as RUN_OUT."""
-BREAK_MODE_RUN_OUT: BreakMode.ValueType  # 1
-"""The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe."""
-BREAK_MODE_NOW: BreakMode.ValueType  # 2
-"""The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
-a holder that is known to be dead, or where every protected resource checks fencing tokens.
-"""
-Global___BreakMode: typing_extensions.TypeAlias = BreakMode
 
 class _BreakOutcome:
     ValueType = typing.NewType("ValueType", builtins.int)
@@ -170,19 +174,27 @@ class ReleaseLeaseRequest(google.protobuf.message.Message):
 
     LEASE_ID_FIELD_NUMBER: builtins.int
     GENERATION_FIELD_NUMBER: builtins.int
+    CHECKPOINT_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """From the Grant. Required."""
     generation: builtins.int
     """The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
     call with its generation (S16). 0: unknown.
     """
+    checkpoint: builtins.bytes
+    """Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
+    the layout `webjobs` INVALID_ARGUMENT, and nothing is released.
+    """
     def __init__(
         self,
         *,
         lease_id: builtins.str = ...,
         generation: builtins.int = ...,
+        checkpoint: builtins.bytes | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_checkpoint", b"_checkpoint", "checkpoint", b"checkpoint"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_checkpoint", b"_checkpoint", "checkpoint", b"checkpoint", "generation", b"generation", "lease_id", b"lease_id"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["_checkpoint", b"_checkpoint"]) -> typing.Literal["checkpoint"] | None: ...
 
 Global___ReleaseLeaseRequest: typing_extensions.TypeAlias = ReleaseLeaseRequest
 
@@ -247,6 +259,7 @@ class ExtendLeaseResponse(google.protobuf.message.Message):
     VALIDITY_FIELD_NUMBER: builtins.int
     MAX_HOLD_ENDS_AT_FIELD_NUMBER: builtins.int
     RESUME_TOKEN_FIELD_NUMBER: builtins.int
+    MAX_HOLD_ENDS_FIELD_NUMBER: builtins.int
     resume_token: builtins.str
     """Replaces the resume token of the Grant, because the bounds of the hold have changed (S16). Empty for a hold that
     was made by AcquireLease.
@@ -259,15 +272,20 @@ class ExtendLeaseResponse(google.protobuf.message.Message):
     def max_hold_ends_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """When the new `max_hold` ends, by the wall clock; for people."""
 
+    @property
+    def max_hold_ends(self) -> leasehold.v1.hold_pb2.Deadline:
+        """The same moment for programs."""
+
     def __init__(
         self,
         *,
         validity: leasehold.v1.hold_pb2.Validity | None = ...,
         max_hold_ends_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         resume_token: builtins.str = ...,
+        max_hold_ends: leasehold.v1.hold_pb2.Deadline | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["max_hold_ends_at", b"max_hold_ends_at", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["max_hold_ends_at", b"max_hold_ends_at", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["max_hold_ends", b"max_hold_ends", "max_hold_ends_at", b"max_hold_ends_at", "validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["max_hold_ends", b"max_hold_ends", "max_hold_ends_at", b"max_hold_ends_at", "resume_token", b"resume_token", "validity", b"validity"]) -> None: ...
 
 Global___ExtendLeaseResponse: typing_extensions.TypeAlias = ExtendLeaseResponse
 
@@ -314,6 +332,7 @@ class HoldLeaseResponse(google.protobuf.message.Message):
     DRAINING_FIELD_NUMBER: builtins.int
     LOST_FIELD_NUMBER: builtins.int
     RELEASED_FIELD_NUMBER: builtins.int
+    REVOKED_FIELD_NUMBER: builtins.int
     @property
     def waiting(self) -> leasehold.v1.hold_pb2.Waiting:
         """The caller waits."""
@@ -350,6 +369,10 @@ class HoldLeaseResponse(google.protobuf.message.Message):
     def released(self) -> leasehold.v1.hold_pb2.Released:
         """The hold was released. The stream ends."""
 
+    @property
+    def revoked(self) -> leasehold.v1.hold_pb2.Revoked:
+        """The lock was broken, and the hold ends with its validity."""
+
     def __init__(
         self,
         *,
@@ -362,10 +385,11 @@ class HoldLeaseResponse(google.protobuf.message.Message):
         draining: leasehold.v1.hold_pb2.Draining | None = ...,
         lost: leasehold.v1.hold_pb2.Lost | None = ...,
         released: leasehold.v1.hold_pb2.Released | None = ...,
+        revoked: leasehold.v1.hold_pb2.Revoked | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "waiting", b"waiting"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "waiting", b"waiting"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["event", b"event"]) -> typing.Literal["waiting", "granted", "busy", "renewed", "at_risk", "recovered", "draining", "lost", "released"] | None: ...
+    def HasField(self, field_name: typing.Literal["at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "revoked", b"revoked", "waiting", b"waiting"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "revoked", b"revoked", "waiting", b"waiting"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["event", b"event"]) -> typing.Literal["waiting", "granted", "busy", "renewed", "at_risk", "recovered", "draining", "lost", "released", "revoked"] | None: ...
 
 Global___HoldLeaseResponse: typing_extensions.TypeAlias = HoldLeaseResponse
 
@@ -376,6 +400,9 @@ class GetLockRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     LOCK_FIELD_NUMBER: builtins.int
+    WITH_CHECKPOINT_FIELD_NUMBER: builtins.int
+    with_checkpoint: builtins.bool
+    """Whether the record is to carry the checkpoint's value. It is then read from the store. Default: false."""
     @property
     def lock(self) -> leasehold.v1.lock_pb2.LockSelector:
         """The lock. Required."""
@@ -384,9 +411,10 @@ class GetLockRequest(google.protobuf.message.Message):
         self,
         *,
         lock: leasehold.v1.lock_pb2.LockSelector | None = ...,
+        with_checkpoint: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["lock", b"lock"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["lock", b"lock"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["lock", b"lock", "with_checkpoint", b"with_checkpoint"]) -> None: ...
 
 Global___GetLockRequest: typing_extensions.TypeAlias = GetLockRequest
 
@@ -417,36 +445,61 @@ class ListLocksRequest(google.protobuf.message.Message):
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
+    @typing.final
+    class LabelsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
     HOST_ID_FIELD_NUMBER: builtins.int
     PREFIX_FIELD_NUMBER: builtins.int
-    HELD_ONLY_FIELD_NUMBER: builtins.int
+    STATES_FIELD_NUMBER: builtins.int
     PAGE_SIZE_FIELD_NUMBER: builtins.int
     PAGE_TOKEN_FIELD_NUMBER: builtins.int
+    LABELS_FIELD_NUMBER: builtins.int
     host_id: builtins.str
     """Those under this host id, in the sidecar's container and prefix."""
     prefix: builtins.str
     """Those whose lock path begins with this text, at most 1,088 bytes, the sidecar's container and a slash first."""
-    held_only: builtins.bool
-    """Only those whose state is HELD or BREAKING. Default: all."""
     page_size: builtins.int
     """The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
     without being the last one. Default (0): 100.
     """
     page_token: builtins.str
-    """`next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-    that this service did not return is INVALID_ARGUMENT.
+    """`next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+    this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+    the first page.
     """
+    @property
+    def states(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[leasehold.v1.lock_pb2.LockState.ValueType]:
+        """Only those in one of these states. Default: all."""
+
+    @property
+    def labels(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
+        """Only those whose record has all of these labels, with these values. Default: all."""
+
     def __init__(
         self,
         *,
         host_id: builtins.str = ...,
         prefix: builtins.str = ...,
-        held_only: builtins.bool = ...,
+        states: collections.abc.Iterable[leasehold.v1.lock_pb2.LockState.ValueType] | None = ...,
         page_size: builtins.int = ...,
         page_token: builtins.str = ...,
+        labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["host_id", b"host_id", "prefix", b"prefix", "under", b"under"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["held_only", b"held_only", "host_id", b"host_id", "page_size", b"page_size", "page_token", b"page_token", "prefix", b"prefix", "under", b"under"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "labels", b"labels", "page_size", b"page_size", "page_token", b"page_token", "prefix", b"prefix", "states", b"states", "under", b"under"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["under", b"under"]) -> typing.Literal["host_id", "prefix"] | None: ...
 
 Global___ListLocksRequest: typing_extensions.TypeAlias = ListLocksRequest
@@ -518,6 +571,112 @@ class WatchLockResponse(google.protobuf.message.Message):
 Global___WatchLockResponse: typing_extensions.TypeAlias = WatchLockResponse
 
 @typing.final
+class WatchLocksRequest(google.protobuf.message.Message):
+    """Request of LeaseService.WatchLocks.
+
+    Numbers 20 to 59 are kept as the head of lock.proto says.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    @typing.final
+    class LabelsEntry(google.protobuf.message.Message):
+        DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: builtins.int
+        VALUE_FIELD_NUMBER: builtins.int
+        key: builtins.str
+        value: builtins.str
+        def __init__(
+            self,
+            *,
+            key: builtins.str = ...,
+            value: builtins.str = ...,
+        ) -> None: ...
+        def ClearField(self, field_name: typing.Literal["key", b"key", "value", b"value"]) -> None: ...
+
+    HOST_ID_FIELD_NUMBER: builtins.int
+    PREFIX_FIELD_NUMBER: builtins.int
+    LABELS_FIELD_NUMBER: builtins.int
+    host_id: builtins.str
+    """Those under this host id, in the sidecar's container and prefix."""
+    prefix: builtins.str
+    """Those whose lock path begins with this text, at most 1,088 bytes, the sidecar's container and a slash first."""
+    @property
+    def labels(self) -> google.protobuf.internal.containers.ScalarMap[builtins.str, builtins.str]:
+        """Only those whose record has all of these labels, with these values. Default: all."""
+
+    def __init__(
+        self,
+        *,
+        host_id: builtins.str = ...,
+        prefix: builtins.str = ...,
+        labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["host_id", b"host_id", "prefix", b"prefix", "under", b"under"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "labels", b"labels", "prefix", b"prefix", "under", b"under"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["under", b"under"]) -> typing.Literal["host_id", "prefix"] | None: ...
+
+Global___WatchLocksRequest: typing_extensions.TypeAlias = WatchLocksRequest
+
+@typing.final
+class WatchLocksResponse(google.protobuf.message.Message):
+    """Response of LeaseService.WatchLocks: one event."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    CHANGED_FIELD_NUMBER: builtins.int
+    GONE_FIELD_NUMBER: builtins.int
+    LISTED_FIELD_NUMBER: builtins.int
+    gone: builtins.str
+    """The path of a lock that was deleted, or that does not have the labels any more."""
+    @property
+    def changed(self) -> leasehold.v1.lock_pb2.LockRecord:
+        """A lock's record, when the stream begins and after each change."""
+
+    @property
+    def listed(self) -> Global___Listed:
+        """Everything that is known has been sent. Sent after the first records, and repeated at least every 30 s."""
+
+    def __init__(
+        self,
+        *,
+        changed: leasehold.v1.lock_pb2.LockRecord | None = ...,
+        gone: builtins.str = ...,
+        listed: Global___Listed | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["changed", b"changed", "event", b"event", "gone", b"gone", "listed", b"listed"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["changed", b"changed", "event", b"event", "gone", b"gone", "listed", b"listed"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["event", b"event"]) -> typing.Literal["changed", "gone", "listed"] | None: ...
+
+Global___WatchLocksResponse: typing_extensions.TypeAlias = WatchLocksResponse
+
+@typing.final
+class Listed(google.protobuf.message.Message):
+    """All locks have been listed."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LOCKS_FIELD_NUMBER: builtins.int
+    AT_FIELD_NUMBER: builtins.int
+    locks: builtins.int
+    """How many there are."""
+    @property
+    def at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """When the store was listed, by the wall clock; for people."""
+
+    def __init__(
+        self,
+        *,
+        locks: builtins.int = ...,
+        at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["at", b"at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["at", b"at", "locks", b"locks"]) -> None: ...
+
+Global___Listed: typing_extensions.TypeAlias = Listed
+
+@typing.final
 class ReportProgressRequest(google.protobuf.message.Message):
     """Request of LeaseService.ReportProgress.
 
@@ -527,14 +686,9 @@ class ReportProgressRequest(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     LEASE_ID_FIELD_NUMBER: builtins.int
-    VALIDITY_ONLY_FIELD_NUMBER: builtins.int
     GENERATION_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """From the Grant. Required."""
-    validity_only: builtins.bool
-    """Only returns the validity, and does not restart `progress_timeout`. For calls that a client library makes by
-    itself, which say nothing about the job's progress. Default: false.
-    """
     generation: builtins.int
     """The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
     call with its generation (S16). 0: unknown.
@@ -543,10 +697,9 @@ class ReportProgressRequest(google.protobuf.message.Message):
         self,
         *,
         lease_id: builtins.str = ...,
-        validity_only: builtins.bool = ...,
         generation: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id", "validity_only", b"validity_only"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id"]) -> None: ...
 
 Global___ReportProgressRequest: typing_extensions.TypeAlias = ReportProgressRequest
 
@@ -570,6 +723,146 @@ class ReportProgressResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["validity", b"validity"]) -> None: ...
 
 Global___ReportProgressResponse: typing_extensions.TypeAlias = ReportProgressResponse
+
+@typing.final
+class GetHoldRequest(google.protobuf.message.Message):
+    """Request of LeaseService.GetHold."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LEASE_ID_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
+    lease_id: builtins.str
+    """From the Grant. Required."""
+    generation: builtins.int
+    """The newest generation of the hold that the caller knows, from its Grant (S16). 0: unknown."""
+    def __init__(
+        self,
+        *,
+        lease_id: builtins.str = ...,
+        generation: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id"]) -> None: ...
+
+Global___GetHoldRequest: typing_extensions.TypeAlias = GetHoldRequest
+
+@typing.final
+class GetHoldResponse(google.protobuf.message.Message):
+    """Response of LeaseService.GetHold.
+
+    Numbers 20 to 59 are kept as the head of lock.proto says.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VALIDITY_FIELD_NUMBER: builtins.int
+    STATE_FIELD_NUMBER: builtins.int
+    MAX_HOLD_ENDS_FIELD_NUMBER: builtins.int
+    PROGRESS_DUE_FIELD_NUMBER: builtins.int
+    LOCK_PATH_FIELD_NUMBER: builtins.int
+    FENCING_TOKEN_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
+    BREAK_NOTE_FIELD_NUMBER: builtins.int
+    PERMIT_FIELD_NUMBER: builtins.int
+    state: Global___HoldState.ValueType
+    """The state of the hold."""
+    lock_path: builtins.str
+    """The path of the lock."""
+    fencing_token: builtins.int
+    """The token of the hold."""
+    generation: builtins.int
+    """The generation of the hold (S16)."""
+    permit: builtins.int
+    """Which permit of the lock is held: 0 for the lock's own path."""
+    @property
+    def validity(self) -> leasehold.v1.hold_pb2.Validity:
+        """Until when the holder may act, unless renewed."""
+
+    @property
+    def max_hold_ends(self) -> leasehold.v1.hold_pb2.Deadline:
+        """When `max_hold` ends. Absent if there is no limit."""
+
+    @property
+    def progress_due(self) -> leasehold.v1.hold_pb2.Deadline:
+        """When the hold is lost (NO_PROGRESS) unless ReportProgress is called before. Absent if that is not watched."""
+
+    @property
+    def break_note(self) -> leasehold.v1.lock_pb2.BreakNote:
+        """Who broke the lock and why; only in state REVOKED, and only if it is known."""
+
+    def __init__(
+        self,
+        *,
+        validity: leasehold.v1.hold_pb2.Validity | None = ...,
+        state: Global___HoldState.ValueType = ...,
+        max_hold_ends: leasehold.v1.hold_pb2.Deadline | None = ...,
+        progress_due: leasehold.v1.hold_pb2.Deadline | None = ...,
+        lock_path: builtins.str = ...,
+        fencing_token: builtins.int = ...,
+        generation: builtins.int = ...,
+        break_note: leasehold.v1.lock_pb2.BreakNote | None = ...,
+        permit: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["break_note", b"break_note", "max_hold_ends", b"max_hold_ends", "progress_due", b"progress_due", "validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["break_note", b"break_note", "fencing_token", b"fencing_token", "generation", b"generation", "lock_path", b"lock_path", "max_hold_ends", b"max_hold_ends", "permit", b"permit", "progress_due", b"progress_due", "state", b"state", "validity", b"validity"]) -> None: ...
+
+Global___GetHoldResponse: typing_extensions.TypeAlias = GetHoldResponse
+
+@typing.final
+class SaveCheckpointRequest(google.protobuf.message.Message):
+    """Request of LeaseService.SaveCheckpoint.
+
+    Numbers 20 to 59 are kept as the head of lock.proto says.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    LEASE_ID_FIELD_NUMBER: builtins.int
+    GENERATION_FIELD_NUMBER: builtins.int
+    VALUE_FIELD_NUMBER: builtins.int
+    lease_id: builtins.str
+    """From the Grant. Required."""
+    generation: builtins.int
+    """The newest generation of the hold that the caller knows, from its Grant (S16). 0: unknown."""
+    value: builtins.bytes
+    """The new value: at most 2,048 bytes. May be empty, which is not the same as no checkpoint. Not for secrets: anybody
+    who may read locks can read it.
+    """
+    def __init__(
+        self,
+        *,
+        lease_id: builtins.str = ...,
+        generation: builtins.int = ...,
+        value: builtins.bytes = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["generation", b"generation", "lease_id", b"lease_id", "value", b"value"]) -> None: ...
+
+Global___SaveCheckpointRequest: typing_extensions.TypeAlias = SaveCheckpointRequest
+
+@typing.final
+class SaveCheckpointResponse(google.protobuf.message.Message):
+    """Response of LeaseService.SaveCheckpoint."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: builtins.int
+    VALIDITY_FIELD_NUMBER: builtins.int
+    version: builtins.int
+    """The version that the store has now: that of this value, or of a newer one that took its place (S26)."""
+    @property
+    def validity(self) -> leasehold.v1.hold_pb2.Validity:
+        """Until when the holder may act, unless renewed."""
+
+    def __init__(
+        self,
+        *,
+        version: builtins.int = ...,
+        validity: leasehold.v1.hold_pb2.Validity | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["validity", b"validity"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["validity", b"validity", "version", b"version"]) -> None: ...
+
+Global___SaveCheckpointResponse: typing_extensions.TypeAlias = SaveCheckpointResponse
 
 @typing.final
 class CheckTokenRequest(google.protobuf.message.Message):
@@ -634,7 +927,7 @@ class BreakLockRequest(google.protobuf.message.Message):
     """The reason, for the holder and for later readers: 1 to 512 bytes, no control characters. Stored with the lock.
     Required.
     """
-    mode: Global___BreakMode.ValueType
+    mode: leasehold.v1.lock_pb2.BreakMode.ValueType
     """How the lease ends. Default: RUN_OUT."""
     broken_by: builtins.str
     """Who breaks it; free text, at most 256 bytes, no control characters. Default: the name of the sidecar's pod or
@@ -649,7 +942,7 @@ class BreakLockRequest(google.protobuf.message.Message):
         *,
         lock: leasehold.v1.lock_pb2.LockSelector | None = ...,
         reason: builtins.str = ...,
-        mode: Global___BreakMode.ValueType = ...,
+        mode: leasehold.v1.lock_pb2.BreakMode.ValueType = ...,
         broken_by: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["lock", b"lock"]) -> builtins.bool: ...
@@ -674,7 +967,7 @@ class BreakLockResponse(google.protobuf.message.Message):
 
     @property
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:
-        """What is known of the lock after the break."""
+        """What is known of the lock after the break, if it could be read and the caller may read it."""
 
     def __init__(
         self,
@@ -742,3 +1035,133 @@ class ResolvePathResponse(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["host_id", b"host_id", "host_type", b"host_type", "layout", b"layout", "lock_path", b"lock_path", "provider", b"provider"]) -> None: ...
 
 Global___ResolvePathResponse: typing_extensions.TypeAlias = ResolvePathResponse
+
+@typing.final
+class GetServerInfoRequest(google.protobuf.message.Message):
+    """Request of LeaseService.GetServerInfo."""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+
+Global___GetServerInfoRequest: typing_extensions.TypeAlias = GetServerInfoRequest
+
+@typing.final
+class GetServerInfoResponse(google.protobuf.message.Message):
+    """Response of LeaseService.GetServerInfo.
+
+    Numbers 20 to 59 are kept as the head of lock.proto says.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: builtins.int
+    BOOT_ID_FIELD_NUMBER: builtins.int
+    LIMITS_FIELD_NUMBER: builtins.int
+    FEATURES_FIELD_NUMBER: builtins.int
+    HOST_ID_FIELD_NUMBER: builtins.int
+    HOST_TYPE_FIELD_NUMBER: builtins.int
+    LAYOUT_FIELD_NUMBER: builtins.int
+    STORE_FIELD_NUMBER: builtins.int
+    version: builtins.str
+    """The version of the program, such as `0.2.0`."""
+    boot_id: builtins.str
+    """The kernel's boot id. A client whose own is the same can compare boot times (BootTime). Empty if there is none."""
+    host_id: builtins.str
+    """The host id of the configured provider."""
+    host_type: builtins.str
+    """The host type. Empty if there is none."""
+    layout: builtins.str
+    """How lock names are made from keys: `readable`, `webjobs` or `hashed`."""
+    store: builtins.str
+    """The kind of store, as the configuration names it: `azure`, `embedded` or `memory`."""
+    @property
+    def limits(self) -> Global___ServerLimits:
+        """The configured limits."""
+
+    @property
+    def features(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
+        """What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+        `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+        """
+
+    def __init__(
+        self,
+        *,
+        version: builtins.str = ...,
+        boot_id: builtins.str = ...,
+        limits: Global___ServerLimits | None = ...,
+        features: collections.abc.Iterable[builtins.str] | None = ...,
+        host_id: builtins.str = ...,
+        host_type: builtins.str = ...,
+        layout: builtins.str = ...,
+        store: builtins.str = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["limits", b"limits"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["boot_id", b"boot_id", "features", b"features", "host_id", b"host_id", "host_type", b"host_type", "layout", b"layout", "limits", b"limits", "store", b"store", "version", b"version"]) -> None: ...
+
+Global___GetServerInfoResponse: typing_extensions.TypeAlias = GetServerInfoResponse
+
+@typing.final
+class ServerLimits(google.protobuf.message.Message):
+    """What a sidecar accepts at the most.
+
+    Numbers 20 to 59 are kept as the head of lock.proto says.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    WAIT_FIELD_NUMBER: builtins.int
+    MAX_HOLD_FIELD_NUMBER: builtins.int
+    DEFAULT_MAX_HOLD_FIELD_NUMBER: builtins.int
+    DEFAULT_LEASE_DURATION_FIELD_NUMBER: builtins.int
+    HOLDS_FIELD_NUMBER: builtins.int
+    WAITERS_FIELD_NUMBER: builtins.int
+    STREAMS_PER_CONNECTION_FIELD_NUMBER: builtins.int
+    PERMITS_FIELD_NUMBER: builtins.int
+    CHECKPOINT_BYTES_FIELD_NUMBER: builtins.int
+    holds: builtins.int
+    """The greatest number of holds at a time."""
+    waiters: builtins.int
+    """The greatest number of callers that wait at a time."""
+    streams_per_connection: builtins.int
+    """The greatest number of streams of one connection; 0 where nothing limits it."""
+    permits: builtins.int
+    """The greatest number of permits of a lock; 1 where the layout allows no more."""
+    checkpoint_bytes: builtins.int
+    """The greatest size of a checkpoint in bytes; 0 where the layout allows none."""
+    @property
+    def wait(self) -> google.protobuf.duration_pb2.Duration:
+        """The longest `wait` of a call."""
+
+    @property
+    def max_hold(self) -> google.protobuf.duration_pb2.Duration:
+        """The longest `max_hold` of AcquireLease and ExtendLease."""
+
+    @property
+    def default_max_hold(self) -> google.protobuf.duration_pb2.Duration:
+        """The `max_hold` of AcquireLease where the caller gives none."""
+
+    @property
+    def default_lease_duration(self) -> google.protobuf.duration_pb2.Duration:
+        """The lease duration where the caller gives none."""
+
+    def __init__(
+        self,
+        *,
+        wait: google.protobuf.duration_pb2.Duration | None = ...,
+        max_hold: google.protobuf.duration_pb2.Duration | None = ...,
+        default_max_hold: google.protobuf.duration_pb2.Duration | None = ...,
+        default_lease_duration: google.protobuf.duration_pb2.Duration | None = ...,
+        holds: builtins.int = ...,
+        waiters: builtins.int = ...,
+        streams_per_connection: builtins.int = ...,
+        permits: builtins.int = ...,
+        checkpoint_bytes: builtins.int = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["default_lease_duration", b"default_lease_duration", "default_max_hold", b"default_max_hold", "max_hold", b"max_hold", "wait", b"wait"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["checkpoint_bytes", b"checkpoint_bytes", "default_lease_duration", b"default_lease_duration", "default_max_hold", b"default_max_hold", "holds", b"holds", "max_hold", b"max_hold", "permits", b"permits", "streams_per_connection", b"streams_per_connection", "wait", b"wait", "waiters", b"waiters"]) -> None: ...
+
+Global___ServerLimits: typing_extensions.TypeAlias = ServerLimits

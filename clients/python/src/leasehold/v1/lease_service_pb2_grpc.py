@@ -31,29 +31,8 @@ class LeaseServiceStub(object):
     A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
     and let protected resources check `Grant.fencing_token`.
 
-    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-    never by the message.
-
-    - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-    - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-    - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-    - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-    - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-    - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+    prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
     """
 
     def __init__(self, channel):
@@ -97,10 +76,25 @@ class LeaseServiceStub(object):
                 request_serializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLockRequest.SerializeToString,
                 response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLockResponse.FromString,
                 _registered_method=True)
+        self.WatchLocks = channel.unary_stream(
+                '/leasehold.v1.LeaseService/WatchLocks',
+                request_serializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLocksRequest.SerializeToString,
+                response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLocksResponse.FromString,
+                _registered_method=True)
         self.ReportProgress = channel.unary_unary(
                 '/leasehold.v1.LeaseService/ReportProgress',
                 request_serializer=leasehold_dot_v1_dot_lease__service__pb2.ReportProgressRequest.SerializeToString,
                 response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.ReportProgressResponse.FromString,
+                _registered_method=True)
+        self.GetHold = channel.unary_unary(
+                '/leasehold.v1.LeaseService/GetHold',
+                request_serializer=leasehold_dot_v1_dot_lease__service__pb2.GetHoldRequest.SerializeToString,
+                response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.GetHoldResponse.FromString,
+                _registered_method=True)
+        self.SaveCheckpoint = channel.unary_unary(
+                '/leasehold.v1.LeaseService/SaveCheckpoint',
+                request_serializer=leasehold_dot_v1_dot_lease__service__pb2.SaveCheckpointRequest.SerializeToString,
+                response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.SaveCheckpointResponse.FromString,
                 _registered_method=True)
         self.CheckToken = channel.unary_unary(
                 '/leasehold.v1.LeaseService/CheckToken',
@@ -117,6 +111,11 @@ class LeaseServiceStub(object):
                 request_serializer=leasehold_dot_v1_dot_lease__service__pb2.ResolvePathRequest.SerializeToString,
                 response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.ResolvePathResponse.FromString,
                 _registered_method=True)
+        self.GetServerInfo = channel.unary_unary(
+                '/leasehold.v1.LeaseService/GetServerInfo',
+                request_serializer=leasehold_dot_v1_dot_lease__service__pb2.GetServerInfoRequest.SerializeToString,
+                response_deserializer=leasehold_dot_v1_dot_lease__service__pb2.GetServerInfoResponse.FromString,
+                _registered_method=True)
 
 
 class LeaseServiceServicer(object):
@@ -125,29 +124,8 @@ class LeaseServiceServicer(object):
     A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
     and let protected resources check `Grant.fencing_token`.
 
-    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-    never by the message.
-
-    - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-    - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-    - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-    - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-    - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-    - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+    prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
     """
 
     def AcquireLease(self, request, context):
@@ -163,6 +141,9 @@ class LeaseServiceServicer(object):
         """Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
         stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
         that is already lost is not an error. NOT_FOUND for an unknown lease id.
+
+        With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+        says both (S26).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,7 +161,7 @@ class LeaseServiceServicer(object):
         """Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 
         Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-        Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+        Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
         with Granted (same lease id, lock path and token, greater generation) or Lost.
 
         To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -229,11 +210,37 @@ class LeaseServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchLocks(self, request, context):
+        """Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+        cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+        many callers follow. UNAVAILABLE as for WatchLock.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReportProgress(self, request, context):
-        """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-        client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-        duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-        unknown lease id.
+        """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+        FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHold(self, request, context):
+        """Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+        sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+        the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SaveCheckpoint(self, request, context):
+        """Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+        most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+        answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+        lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -257,6 +264,14 @@ class LeaseServiceServicer(object):
 
     def ResolvePath(self, request, context):
         """Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetServerInfo(self, request, context):
+        """Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+        share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -300,10 +315,25 @@ def add_LeaseServiceServicer_to_server(servicer, server):
                     request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLockRequest.FromString,
                     response_serializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLockResponse.SerializeToString,
             ),
+            'WatchLocks': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchLocks,
+                    request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLocksRequest.FromString,
+                    response_serializer=leasehold_dot_v1_dot_lease__service__pb2.WatchLocksResponse.SerializeToString,
+            ),
             'ReportProgress': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportProgress,
                     request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.ReportProgressRequest.FromString,
                     response_serializer=leasehold_dot_v1_dot_lease__service__pb2.ReportProgressResponse.SerializeToString,
+            ),
+            'GetHold': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHold,
+                    request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.GetHoldRequest.FromString,
+                    response_serializer=leasehold_dot_v1_dot_lease__service__pb2.GetHoldResponse.SerializeToString,
+            ),
+            'SaveCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.SaveCheckpoint,
+                    request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.SaveCheckpointRequest.FromString,
+                    response_serializer=leasehold_dot_v1_dot_lease__service__pb2.SaveCheckpointResponse.SerializeToString,
             ),
             'CheckToken': grpc.unary_unary_rpc_method_handler(
                     servicer.CheckToken,
@@ -320,6 +350,11 @@ def add_LeaseServiceServicer_to_server(servicer, server):
                     request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.ResolvePathRequest.FromString,
                     response_serializer=leasehold_dot_v1_dot_lease__service__pb2.ResolvePathResponse.SerializeToString,
             ),
+            'GetServerInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetServerInfo,
+                    request_deserializer=leasehold_dot_v1_dot_lease__service__pb2.GetServerInfoRequest.FromString,
+                    response_serializer=leasehold_dot_v1_dot_lease__service__pb2.GetServerInfoResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'leasehold.v1.LeaseService', rpc_method_handlers)
@@ -334,29 +369,8 @@ class LeaseService(object):
     A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
     and let protected resources check `Grant.fencing_token`.
 
-    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-    never by the message.
-
-    - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-    - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-    - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-    - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-    - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-    - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+    prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
     """
 
     @staticmethod
@@ -549,6 +563,33 @@ class LeaseService(object):
             _registered_method=True)
 
     @staticmethod
+    def WatchLocks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/leasehold.v1.LeaseService/WatchLocks',
+            leasehold_dot_v1_dot_lease__service__pb2.WatchLocksRequest.SerializeToString,
+            leasehold_dot_v1_dot_lease__service__pb2.WatchLocksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def ReportProgress(request,
             target,
             options=(),
@@ -565,6 +606,60 @@ class LeaseService(object):
             '/leasehold.v1.LeaseService/ReportProgress',
             leasehold_dot_v1_dot_lease__service__pb2.ReportProgressRequest.SerializeToString,
             leasehold_dot_v1_dot_lease__service__pb2.ReportProgressResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHold(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leasehold.v1.LeaseService/GetHold',
+            leasehold_dot_v1_dot_lease__service__pb2.GetHoldRequest.SerializeToString,
+            leasehold_dot_v1_dot_lease__service__pb2.GetHoldResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SaveCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leasehold.v1.LeaseService/SaveCheckpoint',
+            leasehold_dot_v1_dot_lease__service__pb2.SaveCheckpointRequest.SerializeToString,
+            leasehold_dot_v1_dot_lease__service__pb2.SaveCheckpointResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -646,6 +741,33 @@ class LeaseService(object):
             '/leasehold.v1.LeaseService/ResolvePath',
             leasehold_dot_v1_dot_lease__service__pb2.ResolvePathRequest.SerializeToString,
             leasehold_dot_v1_dot_lease__service__pb2.ResolvePathResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetServerInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/leasehold.v1.LeaseService/GetServerInfo',
+            leasehold_dot_v1_dot_lease__service__pb2.GetServerInfoRequest.SerializeToString,
+            leasehold_dot_v1_dot_lease__service__pb2.GetServerInfoResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -140,6 +140,22 @@ _LeaseServiceWatchLockType = typing_extensions.TypeVar(
     ],
 )
 
+_LeaseServiceWatchLocksType = typing_extensions.TypeVar(
+    '_LeaseServiceWatchLocksType',
+    grpc.UnaryStreamMultiCallable[
+        leasehold.v1.lease_service_pb2.WatchLocksRequest,
+        leasehold.v1.lease_service_pb2.WatchLocksResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        leasehold.v1.lease_service_pb2.WatchLocksRequest,
+        leasehold.v1.lease_service_pb2.WatchLocksResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        leasehold.v1.lease_service_pb2.WatchLocksRequest,
+        leasehold.v1.lease_service_pb2.WatchLocksResponse,
+    ],
+)
+
 _LeaseServiceReportProgressType = typing_extensions.TypeVar(
     '_LeaseServiceReportProgressType',
     grpc.UnaryUnaryMultiCallable[
@@ -153,6 +169,38 @@ _LeaseServiceReportProgressType = typing_extensions.TypeVar(
     default=grpc.UnaryUnaryMultiCallable[
         leasehold.v1.lease_service_pb2.ReportProgressRequest,
         leasehold.v1.lease_service_pb2.ReportProgressResponse,
+    ],
+)
+
+_LeaseServiceGetHoldType = typing_extensions.TypeVar(
+    '_LeaseServiceGetHoldType',
+    grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetHoldRequest,
+        leasehold.v1.lease_service_pb2.GetHoldResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetHoldRequest,
+        leasehold.v1.lease_service_pb2.GetHoldResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetHoldRequest,
+        leasehold.v1.lease_service_pb2.GetHoldResponse,
+    ],
+)
+
+_LeaseServiceSaveCheckpointType = typing_extensions.TypeVar(
+    '_LeaseServiceSaveCheckpointType',
+    grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+        leasehold.v1.lease_service_pb2.SaveCheckpointResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+        leasehold.v1.lease_service_pb2.SaveCheckpointResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+        leasehold.v1.lease_service_pb2.SaveCheckpointResponse,
     ],
 )
 
@@ -204,35 +252,30 @@ _LeaseServiceResolvePathType = typing_extensions.TypeVar(
     ],
 )
 
-class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServiceReleaseLeaseType, _LeaseServiceExtendLeaseType, _LeaseServiceHoldLeaseType, _LeaseServiceGetLockType, _LeaseServiceListLocksType, _LeaseServiceWatchLockType, _LeaseServiceReportProgressType, _LeaseServiceCheckTokenType, _LeaseServiceBreakLockType, _LeaseServiceResolvePathType]):
+_LeaseServiceGetServerInfoType = typing_extensions.TypeVar(
+    '_LeaseServiceGetServerInfoType',
+    grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+        leasehold.v1.lease_service_pb2.GetServerInfoResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+        leasehold.v1.lease_service_pb2.GetServerInfoResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+        leasehold.v1.lease_service_pb2.GetServerInfoResponse,
+    ],
+)
+
+class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServiceReleaseLeaseType, _LeaseServiceExtendLeaseType, _LeaseServiceHoldLeaseType, _LeaseServiceGetLockType, _LeaseServiceListLocksType, _LeaseServiceWatchLockType, _LeaseServiceWatchLocksType, _LeaseServiceReportProgressType, _LeaseServiceGetHoldType, _LeaseServiceSaveCheckpointType, _LeaseServiceCheckTokenType, _LeaseServiceBreakLockType, _LeaseServiceResolvePathType, _LeaseServiceGetServerInfoType]):
     """Grants singleton locks backed by leases in a store.
 
     A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
     and let protected resources check `Grant.fencing_token`.
 
-    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-    never by the message.
-
-    - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-    - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-    - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-    - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-    - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-    - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+    prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
     """
 
     @typing.overload
@@ -265,9 +308,21 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
             leasehold.v1.lease_service_pb2.WatchLockRequest,
             leasehold.v1.lease_service_pb2.WatchLockResponse,
         ],
+        grpc.UnaryStreamMultiCallable[
+            leasehold.v1.lease_service_pb2.WatchLocksRequest,
+            leasehold.v1.lease_service_pb2.WatchLocksResponse,
+        ],
         grpc.UnaryUnaryMultiCallable[
             leasehold.v1.lease_service_pb2.ReportProgressRequest,
             leasehold.v1.lease_service_pb2.ReportProgressResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            leasehold.v1.lease_service_pb2.GetHoldRequest,
+            leasehold.v1.lease_service_pb2.GetHoldResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+            leasehold.v1.lease_service_pb2.SaveCheckpointResponse,
         ],
         grpc.UnaryUnaryMultiCallable[
             leasehold.v1.lease_service_pb2.CheckTokenRequest,
@@ -280,6 +335,10 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
         grpc.UnaryUnaryMultiCallable[
             leasehold.v1.lease_service_pb2.ResolvePathRequest,
             leasehold.v1.lease_service_pb2.ResolvePathResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+            leasehold.v1.lease_service_pb2.GetServerInfoResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -313,9 +372,21 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
             leasehold.v1.lease_service_pb2.WatchLockRequest,
             leasehold.v1.lease_service_pb2.WatchLockResponse,
         ],
+        grpc.aio.UnaryStreamMultiCallable[
+            leasehold.v1.lease_service_pb2.WatchLocksRequest,
+            leasehold.v1.lease_service_pb2.WatchLocksResponse,
+        ],
         grpc.aio.UnaryUnaryMultiCallable[
             leasehold.v1.lease_service_pb2.ReportProgressRequest,
             leasehold.v1.lease_service_pb2.ReportProgressResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            leasehold.v1.lease_service_pb2.GetHoldRequest,
+            leasehold.v1.lease_service_pb2.GetHoldResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+            leasehold.v1.lease_service_pb2.SaveCheckpointResponse,
         ],
         grpc.aio.UnaryUnaryMultiCallable[
             leasehold.v1.lease_service_pb2.CheckTokenRequest,
@@ -329,6 +400,10 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
             leasehold.v1.lease_service_pb2.ResolvePathRequest,
             leasehold.v1.lease_service_pb2.ResolvePathResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+            leasehold.v1.lease_service_pb2.GetServerInfoResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     AcquireLease: _LeaseServiceAcquireLeaseType
@@ -341,6 +416,9 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
     """Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
     stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
     that is already lost is not an error. NOT_FOUND for an unknown lease id.
+
+    With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+    says both (S26).
     """
 
     ExtendLease: _LeaseServiceExtendLeaseType
@@ -352,7 +430,7 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
     """Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 
     Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-    Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+    Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
     with Granted (same lease id, lock path and token, greater generation) or Lost.
 
     To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -387,11 +465,28 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
     Without a change the last record is sent again at least every 30 s, so that a dead connection is noticed.
     """
 
+    WatchLocks: _LeaseServiceWatchLocksType
+    """Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+    cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+    many callers follow. UNAVAILABLE as for WatchLock.
+    """
+
     ReportProgress: _LeaseServiceReportProgressType
-    """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-    client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-    duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-    unknown lease id.
+    """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+    FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+    """
+
+    GetHold: _LeaseServiceGetHoldType
+    """Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+    sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+    the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+    """
+
+    SaveCheckpoint: _LeaseServiceSaveCheckpointType
+    """Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+    most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+    answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+    lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
     """
 
     CheckToken: _LeaseServiceCheckTokenType
@@ -406,6 +501,11 @@ class LeaseServiceStub(typing.Generic[_LeaseServiceAcquireLeaseType, _LeaseServi
 
     ResolvePath: _LeaseServiceResolvePathType
     """Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store."""
+
+    GetServerInfo: _LeaseServiceGetServerInfoType
+    """Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+    share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+    """
 
 LeaseServiceAsyncStub: typing_extensions.TypeAlias = LeaseServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -436,9 +536,21 @@ LeaseServiceAsyncStub: typing_extensions.TypeAlias = LeaseServiceStub[
         leasehold.v1.lease_service_pb2.WatchLockRequest,
         leasehold.v1.lease_service_pb2.WatchLockResponse,
     ],
+    grpc.aio.UnaryStreamMultiCallable[
+        leasehold.v1.lease_service_pb2.WatchLocksRequest,
+        leasehold.v1.lease_service_pb2.WatchLocksResponse,
+    ],
     grpc.aio.UnaryUnaryMultiCallable[
         leasehold.v1.lease_service_pb2.ReportProgressRequest,
         leasehold.v1.lease_service_pb2.ReportProgressResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetHoldRequest,
+        leasehold.v1.lease_service_pb2.GetHoldResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+        leasehold.v1.lease_service_pb2.SaveCheckpointResponse,
     ],
     grpc.aio.UnaryUnaryMultiCallable[
         leasehold.v1.lease_service_pb2.CheckTokenRequest,
@@ -452,6 +564,10 @@ LeaseServiceAsyncStub: typing_extensions.TypeAlias = LeaseServiceStub[
         leasehold.v1.lease_service_pb2.ResolvePathRequest,
         leasehold.v1.lease_service_pb2.ResolvePathResponse,
     ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+        leasehold.v1.lease_service_pb2.GetServerInfoResponse,
+    ],
 ]
 
 class LeaseServiceServicer(metaclass=abc.ABCMeta):
@@ -460,29 +576,8 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
     A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
     and let protected resources check `Grant.fencing_token`.
 
-    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
-    never by the message.
-
-    - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
-    - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
-    - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
-    - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
-    - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
-    - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
-    - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
-    - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
-    - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
-    - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
-    - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
-    - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
-    - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
-    - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
-    - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
-    - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
-    - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
-    - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
-    - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
-    - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+    Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+    prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
     """
 
     @abc.abstractmethod
@@ -505,6 +600,9 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         """Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
         stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
         that is already lost is not an error. NOT_FOUND for an unknown lease id.
+
+        With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+        says both (S26).
         """
 
     @abc.abstractmethod
@@ -526,7 +624,7 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         """Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
 
         Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-        Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+        Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
         with Granted (same lease id, lock path and token, greater generation) or Lost.
 
         To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -577,15 +675,47 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         """
 
     @abc.abstractmethod
+    def WatchLocks(
+        self,
+        request: leasehold.v1.lease_service_pb2.WatchLocksRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[leasehold.v1.lease_service_pb2.WatchLocksResponse], collections.abc.AsyncIterator[leasehold.v1.lease_service_pb2.WatchLocksResponse]]:
+        """Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+        cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+        many callers follow. UNAVAILABLE as for WatchLock.
+        """
+
+    @abc.abstractmethod
     def ReportProgress(
         self,
         request: leasehold.v1.lease_service_pb2.ReportProgressRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.ReportProgressResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.ReportProgressResponse]]:
-        """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-        client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-        duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-        unknown lease id.
+        """Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+        FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+        """
+
+    @abc.abstractmethod
+    def GetHold(
+        self,
+        request: leasehold.v1.lease_service_pb2.GetHoldRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[leasehold.v1.lease_service_pb2.GetHoldResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.GetHoldResponse]]:
+        """Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+        sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+        the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+        """
+
+    @abc.abstractmethod
+    def SaveCheckpoint(
+        self,
+        request: leasehold.v1.lease_service_pb2.SaveCheckpointRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[leasehold.v1.lease_service_pb2.SaveCheckpointResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.SaveCheckpointResponse]]:
+        """Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+        most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+        answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+        lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
         """
 
     @abc.abstractmethod
@@ -615,5 +745,15 @@ class LeaseServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.lease_service_pb2.ResolvePathResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.ResolvePathResponse]]:
         """Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store."""
+
+    @abc.abstractmethod
+    def GetServerInfo(
+        self,
+        request: leasehold.v1.lease_service_pb2.GetServerInfoRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[leasehold.v1.lease_service_pb2.GetServerInfoResponse, collections.abc.Awaitable[leasehold.v1.lease_service_pb2.GetServerInfoResponse]]:
+        """Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+        share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+        """
 
 def add_LeaseServiceServicer_to_server(servicer: LeaseServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

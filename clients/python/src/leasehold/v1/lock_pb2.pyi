@@ -12,6 +12,7 @@ enum value that a client does not know is to be ignored, unless its comment says
 import builtins
 import collections.abc
 import google.protobuf.descriptor
+import google.protobuf.duration_pb2
 import google.protobuf.internal.containers
 import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
@@ -86,6 +87,38 @@ this show it as HELD.
 """
 Global___LockState: typing_extensions.TypeAlias = LockState
 
+class _BreakMode:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _BreakModeEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_BreakMode.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    BREAK_MODE_UNSPECIFIED: _BreakMode.ValueType  # 0
+    """In a request: treated as RUN_OUT."""
+    BREAK_MODE_RUN_OUT: _BreakMode.ValueType  # 1
+    """The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
+    holder is told (Revoked), and can finish, save its checkpoint and release until then.
+    """
+    BREAK_MODE_NOW: _BreakMode.ValueType  # 2
+    """The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+    a holder that is known to be dead, or where every protected resource checks fencing tokens.
+    """
+
+class BreakMode(_BreakMode, metaclass=_BreakModeEnumTypeWrapper):
+    """How a break ends a lease."""
+
+BREAK_MODE_UNSPECIFIED: BreakMode.ValueType  # 0
+"""In a request: treated as RUN_OUT."""
+BREAK_MODE_RUN_OUT: BreakMode.ValueType  # 1
+"""The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
+holder is told (Revoked), and can finish, save its checkpoint and release until then.
+"""
+BREAK_MODE_NOW: BreakMode.ValueType  # 2
+"""The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+a holder that is known to be dead, or where every protected resource checks fencing tokens.
+"""
+Global___BreakMode: typing_extensions.TypeAlias = BreakMode
+
 @typing.final
 class LockKey(google.protobuf.message.Message):
     """The name of a lock. Together with the host id it determines the lock path. Two callers exclude each other if, and
@@ -148,8 +181,13 @@ class LockSelector(google.protobuf.message.Message):
 
     KEY_FIELD_NUMBER: builtins.int
     LOCK_PATH_FIELD_NUMBER: builtins.int
+    PERMIT_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock's path, as in a Grant or a LockRecord: container, slash, name in the container."""
+    permit: builtins.int
+    """Which permit of the lock, where its holders ask for several (LeaseSpec.permits): 0 to 31. Only with `key`; a path
+    names its permit. Default: 0, which is the lock's own path.
+    """
     @property
     def key(self) -> Global___LockKey:
         """The lock's name, as in AcquireLease."""
@@ -159,9 +197,10 @@ class LockSelector(google.protobuf.message.Message):
         *,
         key: Global___LockKey | None = ...,
         lock_path: builtins.str = ...,
+        permit: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["key", b"key", "lock", b"lock", "lock_path", b"lock_path"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["key", b"key", "lock", b"lock", "lock_path", b"lock_path"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["key", b"key", "lock", b"lock", "lock_path", b"lock_path", "permit", b"permit"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["lock", b"lock"]) -> typing.Literal["key", "lock_path"] | None: ...
 
 Global___LockSelector: typing_extensions.TypeAlias = LockSelector
@@ -207,6 +246,13 @@ class LockRecord(google.protobuf.message.Message):
     HELD_HERE_FIELD_NUMBER: builtins.int
     BREAK_NOTE_FIELD_NUMBER: builtins.int
     HOLDER_IS_LAST_RECORDED_FIELD_NUMBER: builtins.int
+    LEASE_DURATION_FIELD_NUMBER: builtins.int
+    RENEWED_AT_FIELD_NUMBER: builtins.int
+    PERMITS_FIELD_NUMBER: builtins.int
+    PERMIT_FIELD_NUMBER: builtins.int
+    CHECKPOINT_FIELD_NUMBER: builtins.int
+    CHECKPOINT_VERSION_FIELD_NUMBER: builtins.int
+    CHECKPOINT_SIZE_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock path: container, slash, name in the container. Always set."""
     host_id: builtins.str
@@ -227,6 +273,14 @@ class LockRecord(google.protobuf.message.Message):
     """Whether `holder` and the fields that belong to it are only the last ones recorded, and somebody who writes no
     record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
     """
+    permits: builtins.int
+    """How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say."""
+    permit: builtins.int
+    """Which permit this is: 0 for the lock's own path."""
+    checkpoint_version: builtins.int
+    """The version of the lock's checkpoint. Absent if there is none."""
+    checkpoint_size: builtins.int
+    """The size of the checkpoint's value in bytes. Absent if there is none."""
     @property
     def key(self) -> Global___LockKey:
         """The key by which the lock was last acquired, without overrides. Very long names are cut here, so identify the lock
@@ -253,6 +307,22 @@ class LockRecord(google.protobuf.message.Message):
     def break_note(self) -> Global___BreakNote:
         """The newest break of the lock. Absent if it was never broken."""
 
+    @property
+    def lease_duration(self) -> google.protobuf.duration_pb2.Duration:
+        """The duration of the lease that the holder asked for (LeaseSpec.lease_duration). Only if the lock is held through
+        this sidecar; absent otherwise.
+        """
+
+    @property
+    def renewed_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """When the lease was renewed last, by the store's clock. Only if the lock is held through this sidecar. Together with
+        `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
+        """
+
+    @property
+    def checkpoint(self) -> Global___Checkpoint:
+        """The lock's checkpoint. Only in answers to GetLock with `with_checkpoint`; absent if there is none."""
+
     def __init__(
         self,
         *,
@@ -271,12 +341,61 @@ class LockRecord(google.protobuf.message.Message):
         held_here: builtins.bool = ...,
         break_note: Global___BreakNote | None = ...,
         holder_is_last_recorded: builtins.bool = ...,
+        lease_duration: google.protobuf.duration_pb2.Duration | None = ...,
+        renewed_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        permits: builtins.int = ...,
+        permit: builtins.int = ...,
+        checkpoint: Global___Checkpoint | None = ...,
+        checkpoint_version: builtins.int | None = ...,
+        checkpoint_size: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "fencing_token", b"fencing_token", "key", b"key", "resting_until", b"resting_until", "written_at", b"written_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lock_path", b"lock_path", "resting_until", b"resting_until", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "written_at", b"written_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_checkpoint_size", b"_checkpoint_size"]) -> typing.Literal["checkpoint_size"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_checkpoint_version", b"_checkpoint_version"]) -> typing.Literal["checkpoint_version"] | None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_fencing_token", b"_fencing_token"]) -> typing.Literal["fencing_token"] | None: ...
 
 Global___LockRecord: typing_extensions.TypeAlias = LockRecord
+
+@typing.final
+class Checkpoint(google.protobuf.message.Message):
+    """A small value stored with a lock: where the next holder goes on from. Rules S23 to S27.
+
+    It survives holders, breaks and sidecars. Only the current holder changes it, and the store refuses the write of a
+    holder that is not the current one any more. Anybody who may read locks can read it: not for secrets.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    VALUE_FIELD_NUMBER: builtins.int
+    VERSION_FIELD_NUMBER: builtins.int
+    FENCING_TOKEN_FIELD_NUMBER: builtins.int
+    SAVED_AT_FIELD_NUMBER: builtins.int
+    value: builtins.bytes
+    """The value, at most 2,048 bytes; opaque."""
+    version: builtins.int
+    """Grows with each save of the lock's checkpoint, also when the lock was deleted and made again: 1 to 2^53 - 1."""
+    fencing_token: builtins.int
+    """The fencing token of the holder that saved it."""
+    @property
+    def saved_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """When it was saved, by the store's clock."""
+
+    def __init__(
+        self,
+        *,
+        value: builtins.bytes = ...,
+        version: builtins.int = ...,
+        fencing_token: builtins.int = ...,
+        saved_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["saved_at", b"saved_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["fencing_token", b"fencing_token", "saved_at", b"saved_at", "value", b"value", "version", b"version"]) -> None: ...
+
+Global___Checkpoint: typing_extensions.TypeAlias = Checkpoint
 
 @typing.final
 class BreakNote(google.protobuf.message.Message):
@@ -288,12 +407,15 @@ class BreakNote(google.protobuf.message.Message):
     BROKEN_BY_FIELD_NUMBER: builtins.int
     BROKEN_AT_FIELD_NUMBER: builtins.int
     FENCING_TOKEN_FIELD_NUMBER: builtins.int
+    MODE_FIELD_NUMBER: builtins.int
     reason: builtins.str
     """The operator's reason."""
     broken_by: builtins.str
     """Who broke it; free text."""
     fencing_token: builtins.int
     """The token of the hold that was broken. Absent if it was not known."""
+    mode: Global___BreakMode.ValueType
+    """How the lease was broken. UNSPECIFIED if the note does not say."""
     @property
     def broken_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
         """When, by the wall clock of the sidecar that broke it."""
@@ -305,9 +427,10 @@ class BreakNote(google.protobuf.message.Message):
         broken_by: builtins.str = ...,
         broken_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         fencing_token: builtins.int | None = ...,
+        mode: Global___BreakMode.ValueType = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "broken_at", b"broken_at", "fencing_token", b"fencing_token"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "broken_at", b"broken_at", "broken_by", b"broken_by", "fencing_token", b"fencing_token", "reason", b"reason"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_fencing_token", b"_fencing_token", "broken_at", b"broken_at", "broken_by", b"broken_by", "fencing_token", b"fencing_token", "mode", b"mode", "reason", b"reason"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_fencing_token", b"_fencing_token"]) -> typing.Literal["fencing_token"] | None: ...
 
 Global___BreakNote: typing_extensions.TypeAlias = BreakNote

@@ -8,7 +8,8 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../google/protobuf/duration.js";
 import { Timestamp } from "../../google/protobuf/timestamp.js";
-import { BreakNote, LockKey, LockRecord } from "./lock.js";
+import { ErrorReason, errorReasonFromJSON, errorReasonToNumber } from "./errors.js";
+import { BreakNote, Checkpoint, LockKey, LockRecord } from "./lock.js";
 
 /**
  * How to ask for a hold, what a holder gets, and the events of a hold.
@@ -144,6 +145,59 @@ export function lossReasonToNumber(object: LossReason): number {
   }
 }
 
+/** What became of a checkpoint that came with a release. */
+export enum CheckpointOutcome {
+  /** UNSPECIFIED - There was none. */
+  UNSPECIFIED = "CHECKPOINT_OUTCOME_UNSPECIFIED",
+  /** SAVED - The store has it. */
+  SAVED = "CHECKPOINT_OUTCOME_SAVED",
+  /** NOT_SAVED - The store does not have it: the earlier checkpoint stands. */
+  NOT_SAVED = "CHECKPOINT_OUTCOME_NOT_SAVED",
+  /**
+   * UNKNOWN - The validity ended before the store's answer came. Either this checkpoint stands or the earlier one, and that does
+   * not change any more once somebody else is granted the lock.
+   */
+  UNKNOWN = "CHECKPOINT_OUTCOME_UNKNOWN",
+  UNRECOGNIZED = "UNRECOGNIZED",
+}
+
+export function checkpointOutcomeFromJSON(object: any): CheckpointOutcome {
+  switch (object) {
+    case 0:
+    case "CHECKPOINT_OUTCOME_UNSPECIFIED":
+      return CheckpointOutcome.UNSPECIFIED;
+    case 1:
+    case "CHECKPOINT_OUTCOME_SAVED":
+      return CheckpointOutcome.SAVED;
+    case 2:
+    case "CHECKPOINT_OUTCOME_NOT_SAVED":
+      return CheckpointOutcome.NOT_SAVED;
+    case 3:
+    case "CHECKPOINT_OUTCOME_UNKNOWN":
+      return CheckpointOutcome.UNKNOWN;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return CheckpointOutcome.UNRECOGNIZED;
+  }
+}
+
+export function checkpointOutcomeToNumber(object: CheckpointOutcome): number {
+  switch (object) {
+    case CheckpointOutcome.UNSPECIFIED:
+      return 0;
+    case CheckpointOutcome.SAVED:
+      return 1;
+    case CheckpointOutcome.NOT_SAVED:
+      return 2;
+    case CheckpointOutcome.UNKNOWN:
+      return 3;
+    case CheckpointOutcome.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** What a release did. */
 export enum ReleaseOutcome {
   /** UNSPECIFIED - Never sent. */
@@ -265,11 +319,50 @@ export interface LeaseSpec {
    * A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
    */
   labels: { [key: string]: string };
+  /**
+   * Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
+   * INVALID_ARGUMENT. Default: false.
+   */
+  waitWithoutEnd: boolean;
+  /**
+   * How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
+   * lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
+   * the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
+   * INVALID_ARGUMENT in the layout `webjobs`. Default (0): 1. Rules S28 to S32.
+   */
+  permits: number;
 }
 
 export interface LeaseSpec_LabelsEntry {
   key: string;
   value: string;
+}
+
+/**
+ * What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
+ * not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it
+ * releases the hold and fails (UNSUPPORTED). Rule S37.
+ *
+ * Numbers 20 to 59 are kept as the head of lock.proto says.
+ */
+export interface Understood {
+  /** As in the spec. */
+  waitWithoutEnd: boolean;
+  /** As in the spec, 1 if that does not say. */
+  permits: number;
+}
+
+/**
+ * A moment that lies ahead, as Validity gives it: a client on the sidecar's kernel compares its own boot clock with
+ * `at`, a client elsewhere counts `after` from before it sent the request that this message answers.
+ */
+export interface Deadline {
+  /** The moment, as a reading of the boot clock of the sidecar's kernel. */
+  at:
+    | BootTime
+    | undefined;
+  /** The duration from when the message was made; never less than 0. */
+  after: Duration | undefined;
 }
 
 /** A point in time on the clock that counts from the kernel's boot, sleep included (CLOCK_BOOTTIME on Linux). */
@@ -288,8 +381,9 @@ export interface BootTime {
  *
  * A client on the sidecar's kernel (same boot id, as in the containers of one pod) compares its own boot clock with
  * `valid_until`. A client on another kernel counts `valid_for` from BEFORE it sent the request that this message
- * answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress). It must ignore `valid_for` in messages that
- * answer no request (Renewed, AtRisk, Recovered), because these may have waited in a socket. Rule S21.
+ * answers (AcquireLease, HoldLease's grant, ExtendLease, ReportProgress, GetHold, SaveCheckpoint). It must ignore
+ * `valid_for` in messages that answer no request (Renewed, AtRisk, Recovered, Revoked), because these may have waited
+ * in a socket. Rule S21.
  */
 export interface Validity {
   /** The end of validity as a reading of the boot clock of the sidecar's kernel. */
@@ -340,6 +434,21 @@ export interface Grant {
     | undefined;
   /** Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16). */
   generation: number;
+  /**
+   * When `max_hold` ends: the hold is lost then (MAX_HOLD_REACHED) unless ExtendLease is called before. Absent if there
+   * is no limit.
+   */
+  maxHoldEnds:
+    | Deadline
+    | undefined;
+  /** What was understood of the spec. In the first Grant of a hold; absent in one that resumes it. */
+  understood:
+    | Understood
+    | undefined;
+  /** Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits. */
+  permit: number;
+  /** The lock's checkpoint as the last holder left it. Absent if there is none. Rule S25. */
+  checkpoint: Checkpoint | undefined;
 }
 
 /**
@@ -358,6 +467,12 @@ export interface Busy {
     | undefined;
   /** Why the lock is not available. */
   reason: BusyReason;
+  /** What was understood of the spec. */
+  understood:
+    | Understood
+    | undefined;
+  /** How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits. */
+  heldPermits: number;
 }
 
 /** Resumes a hold whose stream broke. Rule S16. */
@@ -390,7 +505,11 @@ export interface Waiting {
   /** The position in this sidecar's queue; 1 is next. Other sidecars have their own queues. */
   position: number;
   /** The lock's record, as far as it is known. */
-  record: LockRecord | undefined;
+  record:
+    | LockRecord
+    | undefined;
+  /** What was understood of the spec. */
+  understood: Understood | undefined;
 }
 
 /** The hold was renewed. */
@@ -407,6 +526,8 @@ export interface Renewed {
    * (S16).
    */
   resumeToken: string;
+  /** The new end of `max_hold`, if ExtendLease has changed it. Absent otherwise. */
+  maxHoldEnds: Deadline | undefined;
 }
 
 /** Renewals fail; the hold continues until its validity ends. Stop work that cannot be interrupted later. Rule S9. */
@@ -415,11 +536,8 @@ export interface AtRisk {
   validity:
     | Validity
     | undefined;
-  /**
-   * The cause, as a reason from the list at LeaseService: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED,
-   * STORE_FAILED.
-   */
-  cause: string;
+  /** The cause: STORE_UNAVAILABLE, STORE_THROTTLED, STORE_DENIED or STORE_FAILED. */
+  cause: ErrorReason;
   /** The same for people, without secrets. */
   detail: string;
 }
@@ -437,6 +555,20 @@ export interface Recovered {
 export interface Draining {
   /** How long the sidecar still waits for holders to release their locks. */
   timeLeft: Duration | undefined;
+}
+
+/**
+ * The lock was broken, and its lease runs out: the hold is not renewed any more, and is lost (BROKEN) when its validity
+ * ends. Until then the holder holds the lock: it can finish, save its checkpoint and release, which frees the lock at
+ * once. Sent at most once in the life of a hold. Rule S22.
+ */
+export interface Revoked {
+  /** The validity that the hold has, unchanged; its end is the deadline. */
+  validity:
+    | Validity
+    | undefined;
+  /** Who broke the lock and why. */
+  breakNote: BreakNote | undefined;
 }
 
 /** The hold is lost, and cannot be recovered. Stop at once. Rule S4. */
@@ -462,7 +594,18 @@ export interface ReleaseResult {
   /** Why the hold had been lost; with outcome ALREADY_LOST only. */
   lossReason: LossReason;
   /** Until when nobody is granted the lock, by the store's clock; with outcome RESTING only. */
-  restingUntil: Date | undefined;
+  restingUntil:
+    | Date
+    | undefined;
+  /**
+   * What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
+   * checkpoints.
+   */
+  checkpointOutcome: CheckpointOutcome;
+  /** The version of the checkpoint that was saved; with SAVED only. */
+  checkpointVersion: number;
+  /** Why it was not saved, for people; with NOT_SAVED and UNKNOWN only. */
+  checkpointDetail: string;
 }
 
 function createBaseLeaseSpec(): LeaseSpec {
@@ -477,6 +620,8 @@ function createBaseLeaseSpec(): LeaseSpec {
     requestId: "",
     holder: "",
     labels: {},
+    waitWithoutEnd: false,
+    permits: 0,
   };
 }
 
@@ -512,6 +657,12 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
     globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
       LeaseSpec_LabelsEntry.encode({ key: key as any, value }, writer.uint32(82).fork()).join();
     });
+    if (message.waitWithoutEnd !== false) {
+      writer.uint32(88).bool(message.waitWithoutEnd);
+    }
+    if (message.permits !== 0) {
+      writer.uint32(320).uint32(message.permits);
+    }
     return writer;
   },
 
@@ -611,6 +762,22 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
             }
             continue;
           }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.waitWithoutEnd = reader.bool();
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permits = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -654,6 +821,8 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
       },
       {},
     );
+    message.waitWithoutEnd = object.waitWithoutEnd ?? false;
+    message.permits = object.permits ?? 0;
     return message;
   },
 };
@@ -721,6 +890,142 @@ export const LeaseSpec_LabelsEntry: MessageFns<LeaseSpec_LabelsEntry> = {
     const message = createBaseLeaseSpec_LabelsEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBaseUnderstood(): Understood {
+  return { waitWithoutEnd: false, permits: 0 };
+}
+
+export const Understood: MessageFns<Understood> = {
+  encode(message: Understood, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.waitWithoutEnd !== false) {
+      writer.uint32(8).bool(message.waitWithoutEnd);
+    }
+    if (message.permits !== 0) {
+      writer.uint32(320).uint32(message.permits);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Understood {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnderstood();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.waitWithoutEnd = reader.bool();
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permits = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Understood>, I>>(base?: I): Understood {
+    return Understood.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Understood>, I>>(object: I): Understood {
+    const message = createBaseUnderstood();
+    message.waitWithoutEnd = object.waitWithoutEnd ?? false;
+    message.permits = object.permits ?? 0;
+    return message;
+  },
+};
+
+function createBaseDeadline(): Deadline {
+  return { at: undefined, after: undefined };
+}
+
+export const Deadline: MessageFns<Deadline> = {
+  encode(message: Deadline, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.at !== undefined) {
+      BootTime.encode(message.at, writer.uint32(10).fork()).join();
+    }
+    if (message.after !== undefined) {
+      Duration.encode(message.after, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Deadline {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeadline();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.at = BootTime.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.after = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Deadline>, I>>(base?: I): Deadline {
+    return Deadline.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Deadline>, I>>(object: I): Deadline {
+    const message = createBaseDeadline();
+    message.at = (object.at !== undefined && object.at !== null) ? BootTime.fromPartial(object.at) : undefined;
+    message.after = (object.after !== undefined && object.after !== null)
+      ? Duration.fromPartial(object.after)
+      : undefined;
     return message;
   },
 };
@@ -876,6 +1181,10 @@ function createBaseGrant(): Grant {
     acquiredAt: undefined,
     expiresAt: undefined,
     generation: 0,
+    maxHoldEnds: undefined,
+    understood: undefined,
+    permit: 0,
+    checkpoint: undefined,
   };
 }
 
@@ -907,6 +1216,18 @@ export const Grant: MessageFns<Grant> = {
     }
     if (message.generation !== 0) {
       writer.uint32(72).uint64(message.generation);
+    }
+    if (message.maxHoldEnds !== undefined) {
+      Deadline.encode(message.maxHoldEnds, writer.uint32(82).fork()).join();
+    }
+    if (message.understood !== undefined) {
+      Understood.encode(message.understood, writer.uint32(90).fork()).join();
+    }
+    if (message.permit !== 0) {
+      writer.uint32(320).uint32(message.permit);
+    }
+    if (message.checkpoint !== undefined) {
+      Checkpoint.encode(message.checkpoint, writer.uint32(402).fork()).join();
     }
     return writer;
   },
@@ -996,6 +1317,38 @@ export const Grant: MessageFns<Grant> = {
             message.generation = longToNumber(reader.uint64());
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.maxHoldEnds = Deadline.decode(reader, reader.uint32());
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.understood = Understood.decode(reader, reader.uint32());
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permit = reader.uint32();
+            continue;
+          }
+          case 50: {
+            if (tag !== 402) {
+              break;
+            }
+
+            message.checkpoint = Checkpoint.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1024,12 +1377,28 @@ export const Grant: MessageFns<Grant> = {
     message.acquiredAt = object.acquiredAt ?? undefined;
     message.expiresAt = object.expiresAt ?? undefined;
     message.generation = object.generation ?? 0;
+    message.maxHoldEnds = (object.maxHoldEnds !== undefined && object.maxHoldEnds !== null)
+      ? Deadline.fromPartial(object.maxHoldEnds)
+      : undefined;
+    message.understood = (object.understood !== undefined && object.understood !== null)
+      ? Understood.fromPartial(object.understood)
+      : undefined;
+    message.permit = object.permit ?? 0;
+    message.checkpoint = (object.checkpoint !== undefined && object.checkpoint !== null)
+      ? Checkpoint.fromPartial(object.checkpoint)
+      : undefined;
     return message;
   },
 };
 
 function createBaseBusy(): Busy {
-  return { record: undefined, retryAfter: undefined, reason: BusyReason.UNSPECIFIED };
+  return {
+    record: undefined,
+    retryAfter: undefined,
+    reason: BusyReason.UNSPECIFIED,
+    understood: undefined,
+    heldPermits: 0,
+  };
 }
 
 export const Busy: MessageFns<Busy> = {
@@ -1042,6 +1411,12 @@ export const Busy: MessageFns<Busy> = {
     }
     if (message.reason !== BusyReason.UNSPECIFIED) {
       writer.uint32(24).int32(busyReasonToNumber(message.reason));
+    }
+    if (message.understood !== undefined) {
+      Understood.encode(message.understood, writer.uint32(34).fork()).join();
+    }
+    if (message.heldPermits !== 0) {
+      writer.uint32(320).uint32(message.heldPermits);
     }
     return writer;
   },
@@ -1083,6 +1458,22 @@ export const Busy: MessageFns<Busy> = {
             message.reason = busyReasonFromJSON(reader.int32());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.understood = Understood.decode(reader, reader.uint32());
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.heldPermits = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1107,6 +1498,10 @@ export const Busy: MessageFns<Busy> = {
       ? Duration.fromPartial(object.retryAfter)
       : undefined;
     message.reason = object.reason ?? BusyReason.UNSPECIFIED;
+    message.understood = (object.understood !== undefined && object.understood !== null)
+      ? Understood.fromPartial(object.understood)
+      : undefined;
+    message.heldPermits = object.heldPermits ?? 0;
     return message;
   },
 };
@@ -1193,7 +1588,7 @@ export const Resume: MessageFns<Resume> = {
 };
 
 function createBaseWaiting(): Waiting {
-  return { position: 0, record: undefined };
+  return { position: 0, record: undefined, understood: undefined };
 }
 
 export const Waiting: MessageFns<Waiting> = {
@@ -1203,6 +1598,9 @@ export const Waiting: MessageFns<Waiting> = {
     }
     if (message.record !== undefined) {
       LockRecord.encode(message.record, writer.uint32(18).fork()).join();
+    }
+    if (message.understood !== undefined) {
+      Understood.encode(message.understood, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1236,6 +1634,14 @@ export const Waiting: MessageFns<Waiting> = {
             message.record = LockRecord.decode(reader, reader.uint32());
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.understood = Understood.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1257,12 +1663,15 @@ export const Waiting: MessageFns<Waiting> = {
     message.record = (object.record !== undefined && object.record !== null)
       ? LockRecord.fromPartial(object.record)
       : undefined;
+    message.understood = (object.understood !== undefined && object.understood !== null)
+      ? Understood.fromPartial(object.understood)
+      : undefined;
     return message;
   },
 };
 
 function createBaseRenewed(): Renewed {
-  return { validity: undefined, resumeToken: "" };
+  return { validity: undefined, resumeToken: "", maxHoldEnds: undefined };
 }
 
 export const Renewed: MessageFns<Renewed> = {
@@ -1272,6 +1681,9 @@ export const Renewed: MessageFns<Renewed> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(18).string(message.resumeToken);
+    }
+    if (message.maxHoldEnds !== undefined) {
+      Deadline.encode(message.maxHoldEnds, writer.uint32(26).fork()).join();
     }
     return writer;
   },
@@ -1305,6 +1717,14 @@ export const Renewed: MessageFns<Renewed> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.maxHoldEnds = Deadline.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1326,12 +1746,15 @@ export const Renewed: MessageFns<Renewed> = {
       ? Validity.fromPartial(object.validity)
       : undefined;
     message.resumeToken = object.resumeToken ?? "";
+    message.maxHoldEnds = (object.maxHoldEnds !== undefined && object.maxHoldEnds !== null)
+      ? Deadline.fromPartial(object.maxHoldEnds)
+      : undefined;
     return message;
   },
 };
 
 function createBaseAtRisk(): AtRisk {
-  return { validity: undefined, cause: "", detail: "" };
+  return { validity: undefined, cause: ErrorReason.UNSPECIFIED, detail: "" };
 }
 
 export const AtRisk: MessageFns<AtRisk> = {
@@ -1339,8 +1762,8 @@ export const AtRisk: MessageFns<AtRisk> = {
     if (message.validity !== undefined) {
       Validity.encode(message.validity, writer.uint32(10).fork()).join();
     }
-    if (message.cause !== "") {
-      writer.uint32(18).string(message.cause);
+    if (message.cause !== ErrorReason.UNSPECIFIED) {
+      writer.uint32(16).int32(errorReasonToNumber(message.cause));
     }
     if (message.detail !== "") {
       writer.uint32(26).string(message.detail);
@@ -1370,11 +1793,11 @@ export const AtRisk: MessageFns<AtRisk> = {
             continue;
           }
           case 2: {
-            if (tag !== 18) {
+            if (tag !== 16) {
               break;
             }
 
-            message.cause = reader.string();
+            message.cause = errorReasonFromJSON(reader.int32());
             continue;
           }
           case 3: {
@@ -1405,7 +1828,7 @@ export const AtRisk: MessageFns<AtRisk> = {
     message.validity = (object.validity !== undefined && object.validity !== null)
       ? Validity.fromPartial(object.validity)
       : undefined;
-    message.cause = object.cause ?? "";
+    message.cause = object.cause ?? ErrorReason.UNSPECIFIED;
     message.detail = object.detail ?? "";
     return message;
   },
@@ -1520,6 +1943,77 @@ export const Draining: MessageFns<Draining> = {
     const message = createBaseDraining();
     message.timeLeft = (object.timeLeft !== undefined && object.timeLeft !== null)
       ? Duration.fromPartial(object.timeLeft)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRevoked(): Revoked {
+  return { validity: undefined, breakNote: undefined };
+}
+
+export const Revoked: MessageFns<Revoked> = {
+  encode(message: Revoked, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.validity !== undefined) {
+      Validity.encode(message.validity, writer.uint32(10).fork()).join();
+    }
+    if (message.breakNote !== undefined) {
+      BreakNote.encode(message.breakNote, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Revoked {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRevoked();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.validity = Validity.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.breakNote = BreakNote.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Revoked>, I>>(base?: I): Revoked {
+    return Revoked.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Revoked>, I>>(object: I): Revoked {
+    const message = createBaseRevoked();
+    message.validity = (object.validity !== undefined && object.validity !== null)
+      ? Validity.fromPartial(object.validity)
+      : undefined;
+    message.breakNote = (object.breakNote !== undefined && object.breakNote !== null)
+      ? BreakNote.fromPartial(object.breakNote)
       : undefined;
     return message;
   },
@@ -1664,7 +2158,14 @@ export const Released: MessageFns<Released> = {
 };
 
 function createBaseReleaseResult(): ReleaseResult {
-  return { outcome: ReleaseOutcome.UNSPECIFIED, lossReason: LossReason.UNSPECIFIED, restingUntil: undefined };
+  return {
+    outcome: ReleaseOutcome.UNSPECIFIED,
+    lossReason: LossReason.UNSPECIFIED,
+    restingUntil: undefined,
+    checkpointOutcome: CheckpointOutcome.UNSPECIFIED,
+    checkpointVersion: 0,
+    checkpointDetail: "",
+  };
 }
 
 export const ReleaseResult: MessageFns<ReleaseResult> = {
@@ -1677,6 +2178,15 @@ export const ReleaseResult: MessageFns<ReleaseResult> = {
     }
     if (message.restingUntil !== undefined) {
       Timestamp.encode(toTimestamp(message.restingUntil), writer.uint32(26).fork()).join();
+    }
+    if (message.checkpointOutcome !== CheckpointOutcome.UNSPECIFIED) {
+      writer.uint32(400).int32(checkpointOutcomeToNumber(message.checkpointOutcome));
+    }
+    if (message.checkpointVersion !== 0) {
+      writer.uint32(408).uint64(message.checkpointVersion);
+    }
+    if (message.checkpointDetail !== "") {
+      writer.uint32(418).string(message.checkpointDetail);
     }
     return writer;
   },
@@ -1718,6 +2228,30 @@ export const ReleaseResult: MessageFns<ReleaseResult> = {
             message.restingUntil = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 50: {
+            if (tag !== 400) {
+              break;
+            }
+
+            message.checkpointOutcome = checkpointOutcomeFromJSON(reader.int32());
+            continue;
+          }
+          case 51: {
+            if (tag !== 408) {
+              break;
+            }
+
+            message.checkpointVersion = longToNumber(reader.uint64());
+            continue;
+          }
+          case 52: {
+            if (tag !== 418) {
+              break;
+            }
+
+            message.checkpointDetail = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1738,6 +2272,9 @@ export const ReleaseResult: MessageFns<ReleaseResult> = {
     message.outcome = object.outcome ?? ReleaseOutcome.UNSPECIFIED;
     message.lossReason = object.lossReason ?? LossReason.UNSPECIFIED;
     message.restingUntil = object.restingUntil ?? undefined;
+    message.checkpointOutcome = object.checkpointOutcome ?? CheckpointOutcome.UNSPECIFIED;
+    message.checkpointVersion = object.checkpointVersion ?? 0;
+    message.checkpointDetail = object.checkpointDetail ?? "";
     return message;
   },
 };

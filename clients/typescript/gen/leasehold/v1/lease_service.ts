@@ -25,6 +25,7 @@ import { Timestamp } from "../../google/protobuf/timestamp.js";
 import {
   AtRisk,
   Busy,
+  Deadline,
   Draining,
   Grant,
   LeaseSpec,
@@ -34,16 +35,85 @@ import {
   ReleaseResult,
   Renewed,
   Resume,
+  Revoked,
   Validity,
   Waiting,
 } from "./hold.js";
-import { LockKey, LockRecord, LockSelector } from "./lock.js";
+import {
+  BreakMode,
+  breakModeFromJSON,
+  breakModeToNumber,
+  BreakNote,
+  LockKey,
+  LockRecord,
+  LockSelector,
+  LockState,
+  lockStateFromJSON,
+  lockStateToNumber,
+} from "./lock.js";
 
 /**
  * The service: every call, its request, its response.
  *
  * The head of lock.proto says which numbers are kept for what.
  */
+
+/** The state of a hold that is not over. */
+export enum HoldState {
+  /** UNSPECIFIED - Never sent. A client that meets a state it does not know goes by the validity. */
+  UNSPECIFIED = "HOLD_STATE_UNSPECIFIED",
+  /** HELD - It is held and renewed. */
+  HELD = "HOLD_STATE_HELD",
+  /** AT_RISK - Renewals fail (AtRisk). */
+  AT_RISK = "HOLD_STATE_AT_RISK",
+  /** REVOKED - The lock was broken; the hold ends with its validity (Revoked). */
+  REVOKED = "HOLD_STATE_REVOKED",
+  /** DISCONNECTED - Its stream broke, and was not resumed yet. */
+  DISCONNECTED = "HOLD_STATE_DISCONNECTED",
+  UNRECOGNIZED = "UNRECOGNIZED",
+}
+
+export function holdStateFromJSON(object: any): HoldState {
+  switch (object) {
+    case 0:
+    case "HOLD_STATE_UNSPECIFIED":
+      return HoldState.UNSPECIFIED;
+    case 1:
+    case "HOLD_STATE_HELD":
+      return HoldState.HELD;
+    case 2:
+    case "HOLD_STATE_AT_RISK":
+      return HoldState.AT_RISK;
+    case 3:
+    case "HOLD_STATE_REVOKED":
+      return HoldState.REVOKED;
+    case 4:
+    case "HOLD_STATE_DISCONNECTED":
+      return HoldState.DISCONNECTED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return HoldState.UNRECOGNIZED;
+  }
+}
+
+export function holdStateToNumber(object: HoldState): number {
+  switch (object) {
+    case HoldState.UNSPECIFIED:
+      return 0;
+    case HoldState.HELD:
+      return 1;
+    case HoldState.AT_RISK:
+      return 2;
+    case HoldState.REVOKED:
+      return 3;
+    case HoldState.DISCONNECTED:
+      return 4;
+    case HoldState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
 
 /** How a fencing token compares with the newest one of its lock. */
 export enum TokenStatus {
@@ -90,52 +160,6 @@ export function tokenStatusToNumber(object: TokenStatus): number {
     case TokenStatus.UNKNOWN:
       return 3;
     case TokenStatus.UNRECOGNIZED:
-    default:
-      return -1;
-  }
-}
-
-/** How a break ends a lease. */
-export enum BreakMode {
-  /** UNSPECIFIED - Treated as RUN_OUT. */
-  UNSPECIFIED = "BREAK_MODE_UNSPECIFIED",
-  /** RUN_OUT - The lease is not renewed any more, and nobody is granted the lock before it has expired. Safe. */
-  RUN_OUT = "BREAK_MODE_RUN_OUT",
-  /**
-   * NOW - The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
-   * a holder that is known to be dead, or where every protected resource checks fencing tokens.
-   */
-  NOW = "BREAK_MODE_NOW",
-  UNRECOGNIZED = "UNRECOGNIZED",
-}
-
-export function breakModeFromJSON(object: any): BreakMode {
-  switch (object) {
-    case 0:
-    case "BREAK_MODE_UNSPECIFIED":
-      return BreakMode.UNSPECIFIED;
-    case 1:
-    case "BREAK_MODE_RUN_OUT":
-      return BreakMode.RUN_OUT;
-    case 2:
-    case "BREAK_MODE_NOW":
-      return BreakMode.NOW;
-    case -1:
-    case "UNRECOGNIZED":
-    default:
-      return BreakMode.UNRECOGNIZED;
-  }
-}
-
-export function breakModeToNumber(object: BreakMode): number {
-  switch (object) {
-    case BreakMode.UNSPECIFIED:
-      return 0;
-    case BreakMode.RUN_OUT:
-      return 1;
-    case BreakMode.NOW:
-      return 2;
-    case BreakMode.UNRECOGNIZED:
     default:
       return -1;
   }
@@ -226,6 +250,11 @@ export interface ReleaseLeaseRequest {
    * call with its generation (S16). 0: unknown.
    */
   generation: number;
+  /**
+   * Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
+   * the layout `webjobs` INVALID_ARGUMENT, and nothing is released.
+   */
+  checkpoint?: Buffer | undefined;
 }
 
 /** Response of LeaseService.ReleaseLease. */
@@ -264,6 +293,8 @@ export interface ExtendLeaseResponse {
    * was made by AcquireLease.
    */
   resumeToken: string;
+  /** The same moment for programs. */
+  maxHoldEnds: Deadline | undefined;
 }
 
 /** Request of LeaseService.HoldLease. */
@@ -313,13 +344,20 @@ export interface HoldLeaseResponse {
     | //
     /** The hold was released. The stream ends. */
     { $case: "released"; value: Released }
+    | //
+    /** The lock was broken, and the hold ends with its validity. */
+    { $case: "revoked"; value: Revoked }
     | undefined;
 }
 
 /** Request of LeaseService.GetLock. */
 export interface GetLockRequest {
   /** The lock. Required. */
-  lock: LockSelector | undefined;
+  lock:
+    | LockSelector
+    | undefined;
+  /** Whether the record is to carry the checkpoint's value. It is then read from the store. Default: false. */
+  withCheckpoint: boolean;
 }
 
 /** Response of LeaseService.GetLock. */
@@ -339,18 +377,26 @@ export interface ListLocksRequest {
     /** Those whose lock path begins with this text, at most 1,088 bytes, the sidecar's container and a slash first. */
     { $case: "prefix"; value: string }
     | undefined;
-  /** Only those whose state is HELD or BREAKING. Default: all. */
-  heldOnly: boolean;
+  /** Only those in one of these states. Default: all. */
+  states: LockState[];
   /**
    * The greatest number of records in a page: 1 to 250; more is treated as 250. A page may have fewer, even none,
    * without being the last one. Default (0): 100.
    */
   pageSize: number;
   /**
-   * `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque; a token
-   * that this service did not return is INVALID_ARGUMENT.
+   * `next_page_token` of the previous page, with all other fields unchanged. Empty: the first page. Opaque, and valid for
+   * this listing at the sidecar process that returned it; any other is INVALID_ARGUMENT, and the listing begins again at
+   * the first page.
    */
   pageToken: string;
+  /** Only those whose record has all of these labels, with these values. Default: all. */
+  labels: { [key: string]: string };
+}
+
+export interface ListLocksRequest_LabelsEntry {
+  key: string;
+  value: string;
 }
 
 /** Response of LeaseService.ListLocks. */
@@ -374,6 +420,54 @@ export interface WatchLockResponse {
 }
 
 /**
+ * Request of LeaseService.WatchLocks.
+ *
+ * Numbers 20 to 59 are kept as the head of lock.proto says.
+ */
+export interface WatchLocksRequest {
+  /** The locks to follow. Default: those under the sidecar's host id. */
+  under:
+    | //
+    /** Those under this host id, in the sidecar's container and prefix. */
+    { $case: "hostId"; value: string }
+    | //
+    /** Those whose lock path begins with this text, at most 1,088 bytes, the sidecar's container and a slash first. */
+    { $case: "prefix"; value: string }
+    | undefined;
+  /** Only those whose record has all of these labels, with these values. Default: all. */
+  labels: { [key: string]: string };
+}
+
+export interface WatchLocksRequest_LabelsEntry {
+  key: string;
+  value: string;
+}
+
+/** Response of LeaseService.WatchLocks: one event. */
+export interface WatchLocksResponse {
+  /** What happened. Always set. A client ignores an event that it does not know. */
+  event:
+    | //
+    /** A lock's record, when the stream begins and after each change. */
+    { $case: "changed"; value: LockRecord }
+    | //
+    /** The path of a lock that was deleted, or that does not have the labels any more. */
+    { $case: "gone"; value: string }
+    | //
+    /** Everything that is known has been sent. Sent after the first records, and repeated at least every 30 s. */
+    { $case: "listed"; value: Listed }
+    | undefined;
+}
+
+/** All locks have been listed. */
+export interface Listed {
+  /** How many there are. */
+  locks: number;
+  /** When the store was listed, by the wall clock; for people. */
+  at: Date | undefined;
+}
+
+/**
  * Request of LeaseService.ReportProgress.
  *
  * Numbers 20 to 59 are kept as the head of lock.proto says.
@@ -381,11 +475,6 @@ export interface WatchLockResponse {
 export interface ReportProgressRequest {
   /** From the Grant. Required. */
   leaseId: string;
-  /**
-   * Only returns the validity, and does not restart `progress_timeout`. For calls that a client library makes by
-   * itself, which say nothing about the job's progress. Default: false.
-   */
-  validityOnly: boolean;
   /**
    * The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
    * call with its generation (S16). 0: unknown.
@@ -395,6 +484,73 @@ export interface ReportProgressRequest {
 
 /** Response of LeaseService.ReportProgress. */
 export interface ReportProgressResponse {
+  /** Until when the holder may act, unless renewed. */
+  validity: Validity | undefined;
+}
+
+/** Request of LeaseService.GetHold. */
+export interface GetHoldRequest {
+  /** From the Grant. Required. */
+  leaseId: string;
+  /** The newest generation of the hold that the caller knows, from its Grant (S16). 0: unknown. */
+  generation: number;
+}
+
+/**
+ * Response of LeaseService.GetHold.
+ *
+ * Numbers 20 to 59 are kept as the head of lock.proto says.
+ */
+export interface GetHoldResponse {
+  /** Until when the holder may act, unless renewed. */
+  validity:
+    | Validity
+    | undefined;
+  /** The state of the hold. */
+  state: HoldState;
+  /** When `max_hold` ends. Absent if there is no limit. */
+  maxHoldEnds:
+    | Deadline
+    | undefined;
+  /** When the hold is lost (NO_PROGRESS) unless ReportProgress is called before. Absent if that is not watched. */
+  progressDue:
+    | Deadline
+    | undefined;
+  /** The path of the lock. */
+  lockPath: string;
+  /** The token of the hold. */
+  fencingToken: number;
+  /** The generation of the hold (S16). */
+  generation: number;
+  /** Who broke the lock and why; only in state REVOKED, and only if it is known. */
+  breakNote:
+    | BreakNote
+    | undefined;
+  /** Which permit of the lock is held: 0 for the lock's own path. */
+  permit: number;
+}
+
+/**
+ * Request of LeaseService.SaveCheckpoint.
+ *
+ * Numbers 20 to 59 are kept as the head of lock.proto says.
+ */
+export interface SaveCheckpointRequest {
+  /** From the Grant. Required. */
+  leaseId: string;
+  /** The newest generation of the hold that the caller knows, from its Grant (S16). 0: unknown. */
+  generation: number;
+  /**
+   * The new value: at most 2,048 bytes. May be empty, which is not the same as no checkpoint. Not for secrets: anybody
+   * who may read locks can read it.
+   */
+  value: Buffer;
+}
+
+/** Response of LeaseService.SaveCheckpoint. */
+export interface SaveCheckpointResponse {
+  /** The version that the store has now: that of this value, or of a newer one that took its place (S26). */
+  version: number;
   /** Until when the holder may act, unless renewed. */
   validity: Validity | undefined;
 }
@@ -445,7 +601,7 @@ export interface BreakLockResponse {
   freeIn:
     | Duration
     | undefined;
-  /** What is known of the lock after the break. */
+  /** What is known of the lock after the break, if it could be read and the caller may read it. */
   record: LockRecord | undefined;
 }
 
@@ -467,6 +623,73 @@ export interface ResolvePathResponse {
   provider: string;
   /** How the lock name is made from the key, as the configuration names it: `readable`, `webjobs` or `hashed`. */
   layout: string;
+}
+
+/** Request of LeaseService.GetServerInfo. */
+export interface GetServerInfoRequest {
+}
+
+/**
+ * Response of LeaseService.GetServerInfo.
+ *
+ * Numbers 20 to 59 are kept as the head of lock.proto says.
+ */
+export interface GetServerInfoResponse {
+  /** The version of the program, such as `0.2.0`. */
+  version: string;
+  /** The kernel's boot id. A client whose own is the same can compare boot times (BootTime). Empty if there is none. */
+  bootId: string;
+  /** The configured limits. */
+  limits:
+    | ServerLimits
+    | undefined;
+  /**
+   * What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
+   * `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+   */
+  features: string[];
+  /** The host id of the configured provider. */
+  hostId: string;
+  /** The host type. Empty if there is none. */
+  hostType: string;
+  /** How lock names are made from keys: `readable`, `webjobs` or `hashed`. */
+  layout: string;
+  /** The kind of store, as the configuration names it: `azure`, `embedded` or `memory`. */
+  store: string;
+}
+
+/**
+ * What a sidecar accepts at the most.
+ *
+ * Numbers 20 to 59 are kept as the head of lock.proto says.
+ */
+export interface ServerLimits {
+  /** The longest `wait` of a call. */
+  wait:
+    | Duration
+    | undefined;
+  /** The longest `max_hold` of AcquireLease and ExtendLease. */
+  maxHold:
+    | Duration
+    | undefined;
+  /** The `max_hold` of AcquireLease where the caller gives none. */
+  defaultMaxHold:
+    | Duration
+    | undefined;
+  /** The lease duration where the caller gives none. */
+  defaultLeaseDuration:
+    | Duration
+    | undefined;
+  /** The greatest number of holds at a time. */
+  holds: number;
+  /** The greatest number of callers that wait at a time. */
+  waiters: number;
+  /** The greatest number of streams of one connection; 0 where nothing limits it. */
+  streamsPerConnection: number;
+  /** The greatest number of permits of a lock; 1 where the layout allows no more. */
+  permits: number;
+  /** The greatest size of a checkpoint in bytes; 0 where the layout allows none. */
+  checkpointBytes: number;
 }
 
 function createBaseAcquireLeaseRequest(): AcquireLeaseRequest {
@@ -606,7 +829,7 @@ export const AcquireLeaseResponse: MessageFns<AcquireLeaseResponse> = {
 };
 
 function createBaseReleaseLeaseRequest(): ReleaseLeaseRequest {
-  return { leaseId: "", generation: 0 };
+  return { leaseId: "", generation: 0, checkpoint: undefined };
 }
 
 export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
@@ -616,6 +839,9 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
     }
     if (message.generation !== 0) {
       writer.uint32(16).uint64(message.generation);
+    }
+    if (message.checkpoint !== undefined) {
+      writer.uint32(402).bytes(message.checkpoint);
     }
     return writer;
   },
@@ -649,6 +875,14 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
             message.generation = longToNumber(reader.uint64());
             continue;
           }
+          case 50: {
+            if (tag !== 402) {
+              break;
+            }
+
+            message.checkpoint = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -668,6 +902,7 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
     const message = createBaseReleaseLeaseRequest();
     message.leaseId = object.leaseId ?? "";
     message.generation = object.generation ?? 0;
+    message.checkpoint = object.checkpoint ?? undefined;
     return message;
   },
 };
@@ -811,7 +1046,7 @@ export const ExtendLeaseRequest: MessageFns<ExtendLeaseRequest> = {
 };
 
 function createBaseExtendLeaseResponse(): ExtendLeaseResponse {
-  return { validity: undefined, maxHoldEndsAt: undefined, resumeToken: "" };
+  return { validity: undefined, maxHoldEndsAt: undefined, resumeToken: "", maxHoldEnds: undefined };
 }
 
 export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
@@ -824,6 +1059,9 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
     }
     if (message.resumeToken !== "") {
       writer.uint32(26).string(message.resumeToken);
+    }
+    if (message.maxHoldEnds !== undefined) {
+      Deadline.encode(message.maxHoldEnds, writer.uint32(34).fork()).join();
     }
     return writer;
   },
@@ -865,6 +1103,14 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
             message.resumeToken = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.maxHoldEnds = Deadline.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -887,6 +1133,9 @@ export const ExtendLeaseResponse: MessageFns<ExtendLeaseResponse> = {
       : undefined;
     message.maxHoldEndsAt = object.maxHoldEndsAt ?? undefined;
     message.resumeToken = object.resumeToken ?? "";
+    message.maxHoldEnds = (object.maxHoldEnds !== undefined && object.maxHoldEnds !== null)
+      ? Deadline.fromPartial(object.maxHoldEnds)
+      : undefined;
     return message;
   },
 };
@@ -1006,6 +1255,9 @@ export const HoldLeaseResponse: MessageFns<HoldLeaseResponse> = {
       case "released":
         Released.encode(message.event.value, writer.uint32(74).fork()).join();
         break;
+      case "revoked":
+        Revoked.encode(message.event.value, writer.uint32(82).fork()).join();
+        break;
     }
     return writer;
   },
@@ -1095,6 +1347,14 @@ export const HoldLeaseResponse: MessageFns<HoldLeaseResponse> = {
             message.event = { $case: "released", value: Released.decode(reader, reader.uint32()) };
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.event = { $case: "revoked", value: Revoked.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1167,19 +1427,28 @@ export const HoldLeaseResponse: MessageFns<HoldLeaseResponse> = {
         }
         break;
       }
+      case "revoked": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "revoked", value: Revoked.fromPartial(object.event.value) };
+        }
+        break;
+      }
     }
     return message;
   },
 };
 
 function createBaseGetLockRequest(): GetLockRequest {
-  return { lock: undefined };
+  return { lock: undefined, withCheckpoint: false };
 }
 
 export const GetLockRequest: MessageFns<GetLockRequest> = {
   encode(message: GetLockRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.lock !== undefined) {
       LockSelector.encode(message.lock, writer.uint32(10).fork()).join();
+    }
+    if (message.withCheckpoint !== false) {
+      writer.uint32(400).bool(message.withCheckpoint);
     }
     return writer;
   },
@@ -1205,6 +1474,14 @@ export const GetLockRequest: MessageFns<GetLockRequest> = {
             message.lock = LockSelector.decode(reader, reader.uint32());
             continue;
           }
+          case 50: {
+            if (tag !== 400) {
+              break;
+            }
+
+            message.withCheckpoint = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1225,6 +1502,7 @@ export const GetLockRequest: MessageFns<GetLockRequest> = {
     message.lock = (object.lock !== undefined && object.lock !== null)
       ? LockSelector.fromPartial(object.lock)
       : undefined;
+    message.withCheckpoint = object.withCheckpoint ?? false;
     return message;
   },
 };
@@ -1287,7 +1565,7 @@ export const GetLockResponse: MessageFns<GetLockResponse> = {
 };
 
 function createBaseListLocksRequest(): ListLocksRequest {
-  return { under: undefined, heldOnly: false, pageSize: 0, pageToken: "" };
+  return { under: undefined, states: [], pageSize: 0, pageToken: "", labels: {} };
 }
 
 export const ListLocksRequest: MessageFns<ListLocksRequest> = {
@@ -1300,8 +1578,12 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
         writer.uint32(18).string(message.under.value);
         break;
     }
-    if (message.heldOnly !== false) {
-      writer.uint32(24).bool(message.heldOnly);
+    if (message.states.length !== 0) {
+      writer.uint32(26).fork();
+      for (const v of message.states) {
+        writer.int32(lockStateToNumber(v));
+      }
+      writer.join();
     }
     if (message.pageSize !== 0) {
       writer.uint32(32).uint32(message.pageSize);
@@ -1309,6 +1591,9 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     if (message.pageToken !== "") {
       writer.uint32(42).string(message.pageToken);
     }
+    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
+      ListLocksRequest_LabelsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).join();
+    });
     return writer;
   },
 
@@ -1342,12 +1627,22 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
             continue;
           }
           case 3: {
-            if (tag !== 24) {
-              break;
+            if (tag === 24) {
+              message.states.push(lockStateFromJSON(reader.int32()));
+
+              continue;
             }
 
-            message.heldOnly = reader.bool();
-            continue;
+            if (tag === 26) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.states.push(lockStateFromJSON(reader.int32()));
+              }
+
+              continue;
+            }
+
+            break;
           }
           case 4: {
             if (tag !== 32) {
@@ -1363,6 +1658,17 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
             }
 
             message.pageToken = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            const entry6 = ListLocksRequest_LabelsEntry.decode(reader, reader.uint32());
+            if (entry6.value !== undefined) {
+              message.labels[entry6.key] = entry6.value;
+            }
             continue;
           }
         }
@@ -1396,9 +1702,85 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
         break;
       }
     }
-    message.heldOnly = object.heldOnly ?? false;
+    message.states = object.states?.map((e) => e) || [];
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
+    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
+      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+        if (value !== undefined) {
+          acc[key] = globalThis.String(value);
+        }
+        return acc;
+      },
+      {},
+    );
+    return message;
+  },
+};
+
+function createBaseListLocksRequest_LabelsEntry(): ListLocksRequest_LabelsEntry {
+  return { key: "", value: "" };
+}
+
+export const ListLocksRequest_LabelsEntry: MessageFns<ListLocksRequest_LabelsEntry> = {
+  encode(message: ListLocksRequest_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListLocksRequest_LabelsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListLocksRequest_LabelsEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListLocksRequest_LabelsEntry>, I>>(base?: I): ListLocksRequest_LabelsEntry {
+    return ListLocksRequest_LabelsEntry.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListLocksRequest_LabelsEntry>, I>>(object: I): ListLocksRequest_LabelsEntry {
+    const message = createBaseListLocksRequest_LabelsEntry();
+    message.key = object.key ?? "";
+    message.value = object.value ?? "";
     return message;
   },
 };
@@ -1584,8 +1966,346 @@ export const WatchLockResponse: MessageFns<WatchLockResponse> = {
   },
 };
 
+function createBaseWatchLocksRequest(): WatchLocksRequest {
+  return { under: undefined, labels: {} };
+}
+
+export const WatchLocksRequest: MessageFns<WatchLocksRequest> = {
+  encode(message: WatchLocksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.under?.$case) {
+      case "hostId":
+        writer.uint32(10).string(message.under.value);
+        break;
+      case "prefix":
+        writer.uint32(18).string(message.under.value);
+        break;
+    }
+    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
+      WatchLocksRequest_LabelsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
+    });
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLocksRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLocksRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.under = { $case: "hostId", value: reader.string() };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.under = { $case: "prefix", value: reader.string() };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            const entry3 = WatchLocksRequest_LabelsEntry.decode(reader, reader.uint32());
+            if (entry3.value !== undefined) {
+              message.labels[entry3.key] = entry3.value;
+            }
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchLocksRequest>, I>>(base?: I): WatchLocksRequest {
+    return WatchLocksRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchLocksRequest>, I>>(object: I): WatchLocksRequest {
+    const message = createBaseWatchLocksRequest();
+    switch (object.under?.$case) {
+      case "hostId": {
+        if (object.under?.value !== undefined && object.under?.value !== null) {
+          message.under = { $case: "hostId", value: object.under.value };
+        }
+        break;
+      }
+      case "prefix": {
+        if (object.under?.value !== undefined && object.under?.value !== null) {
+          message.under = { $case: "prefix", value: object.under.value };
+        }
+        break;
+      }
+    }
+    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
+      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+        if (value !== undefined) {
+          acc[key] = globalThis.String(value);
+        }
+        return acc;
+      },
+      {},
+    );
+    return message;
+  },
+};
+
+function createBaseWatchLocksRequest_LabelsEntry(): WatchLocksRequest_LabelsEntry {
+  return { key: "", value: "" };
+}
+
+export const WatchLocksRequest_LabelsEntry: MessageFns<WatchLocksRequest_LabelsEntry> = {
+  encode(message: WatchLocksRequest_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(18).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLocksRequest_LabelsEntry {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLocksRequest_LabelsEntry();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchLocksRequest_LabelsEntry>, I>>(base?: I): WatchLocksRequest_LabelsEntry {
+    return WatchLocksRequest_LabelsEntry.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchLocksRequest_LabelsEntry>, I>>(
+    object: I,
+  ): WatchLocksRequest_LabelsEntry {
+    const message = createBaseWatchLocksRequest_LabelsEntry();
+    message.key = object.key ?? "";
+    message.value = object.value ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchLocksResponse(): WatchLocksResponse {
+  return { event: undefined };
+}
+
+export const WatchLocksResponse: MessageFns<WatchLocksResponse> = {
+  encode(message: WatchLocksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.event?.$case) {
+      case "changed":
+        LockRecord.encode(message.event.value, writer.uint32(10).fork()).join();
+        break;
+      case "gone":
+        writer.uint32(18).string(message.event.value);
+        break;
+      case "listed":
+        Listed.encode(message.event.value, writer.uint32(26).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchLocksResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchLocksResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.event = { $case: "changed", value: LockRecord.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.event = { $case: "gone", value: reader.string() };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.event = { $case: "listed", value: Listed.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchLocksResponse>, I>>(base?: I): WatchLocksResponse {
+    return WatchLocksResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchLocksResponse>, I>>(object: I): WatchLocksResponse {
+    const message = createBaseWatchLocksResponse();
+    switch (object.event?.$case) {
+      case "changed": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "changed", value: LockRecord.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "gone": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "gone", value: object.event.value };
+        }
+        break;
+      }
+      case "listed": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "listed", value: Listed.fromPartial(object.event.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
+function createBaseListed(): Listed {
+  return { locks: 0, at: undefined };
+}
+
+export const Listed: MessageFns<Listed> = {
+  encode(message: Listed, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.locks !== 0) {
+      writer.uint32(8).uint32(message.locks);
+    }
+    if (message.at !== undefined) {
+      Timestamp.encode(toTimestamp(message.at), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Listed {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListed();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.locks = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.at = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Listed>, I>>(base?: I): Listed {
+    return Listed.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Listed>, I>>(object: I): Listed {
+    const message = createBaseListed();
+    message.locks = object.locks ?? 0;
+    message.at = object.at ?? undefined;
+    return message;
+  },
+};
+
 function createBaseReportProgressRequest(): ReportProgressRequest {
-  return { leaseId: "", validityOnly: false, generation: 0 };
+  return { leaseId: "", generation: 0 };
 }
 
 export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
@@ -1593,11 +2313,8 @@ export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
     if (message.leaseId !== "") {
       writer.uint32(10).string(message.leaseId);
     }
-    if (message.validityOnly !== false) {
-      writer.uint32(16).bool(message.validityOnly);
-    }
     if (message.generation !== 0) {
-      writer.uint32(24).uint64(message.generation);
+      writer.uint32(16).uint64(message.generation);
     }
     return writer;
   },
@@ -1628,14 +2345,6 @@ export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
               break;
             }
 
-            message.validityOnly = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
-
             message.generation = longToNumber(reader.uint64());
             continue;
           }
@@ -1657,7 +2366,6 @@ export const ReportProgressRequest: MessageFns<ReportProgressRequest> = {
   fromPartial<I extends Exact<DeepPartial<ReportProgressRequest>, I>>(object: I): ReportProgressRequest {
     const message = createBaseReportProgressRequest();
     message.leaseId = object.leaseId ?? "";
-    message.validityOnly = object.validityOnly ?? false;
     message.generation = object.generation ?? 0;
     return message;
   },
@@ -1713,6 +2421,390 @@ export const ReportProgressResponse: MessageFns<ReportProgressResponse> = {
   },
   fromPartial<I extends Exact<DeepPartial<ReportProgressResponse>, I>>(object: I): ReportProgressResponse {
     const message = createBaseReportProgressResponse();
+    message.validity = (object.validity !== undefined && object.validity !== null)
+      ? Validity.fromPartial(object.validity)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseGetHoldRequest(): GetHoldRequest {
+  return { leaseId: "", generation: 0 };
+}
+
+export const GetHoldRequest: MessageFns<GetHoldRequest> = {
+  encode(message: GetHoldRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.leaseId !== "") {
+      writer.uint32(10).string(message.leaseId);
+    }
+    if (message.generation !== 0) {
+      writer.uint32(16).uint64(message.generation);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetHoldRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetHoldRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.leaseId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<GetHoldRequest>, I>>(base?: I): GetHoldRequest {
+    return GetHoldRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<GetHoldRequest>, I>>(object: I): GetHoldRequest {
+    const message = createBaseGetHoldRequest();
+    message.leaseId = object.leaseId ?? "";
+    message.generation = object.generation ?? 0;
+    return message;
+  },
+};
+
+function createBaseGetHoldResponse(): GetHoldResponse {
+  return {
+    validity: undefined,
+    state: HoldState.UNSPECIFIED,
+    maxHoldEnds: undefined,
+    progressDue: undefined,
+    lockPath: "",
+    fencingToken: 0,
+    generation: 0,
+    breakNote: undefined,
+    permit: 0,
+  };
+}
+
+export const GetHoldResponse: MessageFns<GetHoldResponse> = {
+  encode(message: GetHoldResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.validity !== undefined) {
+      Validity.encode(message.validity, writer.uint32(10).fork()).join();
+    }
+    if (message.state !== HoldState.UNSPECIFIED) {
+      writer.uint32(16).int32(holdStateToNumber(message.state));
+    }
+    if (message.maxHoldEnds !== undefined) {
+      Deadline.encode(message.maxHoldEnds, writer.uint32(26).fork()).join();
+    }
+    if (message.progressDue !== undefined) {
+      Deadline.encode(message.progressDue, writer.uint32(34).fork()).join();
+    }
+    if (message.lockPath !== "") {
+      writer.uint32(42).string(message.lockPath);
+    }
+    if (message.fencingToken !== 0) {
+      writer.uint32(48).uint64(message.fencingToken);
+    }
+    if (message.generation !== 0) {
+      writer.uint32(56).uint64(message.generation);
+    }
+    if (message.breakNote !== undefined) {
+      BreakNote.encode(message.breakNote, writer.uint32(66).fork()).join();
+    }
+    if (message.permit !== 0) {
+      writer.uint32(320).uint32(message.permit);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetHoldResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetHoldResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.validity = Validity.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = holdStateFromJSON(reader.int32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.maxHoldEnds = Deadline.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.progressDue = Deadline.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.lockPath = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.fencingToken = longToNumber(reader.uint64());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.breakNote = BreakNote.decode(reader, reader.uint32());
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permit = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<GetHoldResponse>, I>>(base?: I): GetHoldResponse {
+    return GetHoldResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<GetHoldResponse>, I>>(object: I): GetHoldResponse {
+    const message = createBaseGetHoldResponse();
+    message.validity = (object.validity !== undefined && object.validity !== null)
+      ? Validity.fromPartial(object.validity)
+      : undefined;
+    message.state = object.state ?? HoldState.UNSPECIFIED;
+    message.maxHoldEnds = (object.maxHoldEnds !== undefined && object.maxHoldEnds !== null)
+      ? Deadline.fromPartial(object.maxHoldEnds)
+      : undefined;
+    message.progressDue = (object.progressDue !== undefined && object.progressDue !== null)
+      ? Deadline.fromPartial(object.progressDue)
+      : undefined;
+    message.lockPath = object.lockPath ?? "";
+    message.fencingToken = object.fencingToken ?? 0;
+    message.generation = object.generation ?? 0;
+    message.breakNote = (object.breakNote !== undefined && object.breakNote !== null)
+      ? BreakNote.fromPartial(object.breakNote)
+      : undefined;
+    message.permit = object.permit ?? 0;
+    return message;
+  },
+};
+
+function createBaseSaveCheckpointRequest(): SaveCheckpointRequest {
+  return { leaseId: "", generation: 0, value: Buffer.alloc(0) };
+}
+
+export const SaveCheckpointRequest: MessageFns<SaveCheckpointRequest> = {
+  encode(message: SaveCheckpointRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.leaseId !== "") {
+      writer.uint32(10).string(message.leaseId);
+    }
+    if (message.generation !== 0) {
+      writer.uint32(16).uint64(message.generation);
+    }
+    if (message.value.length !== 0) {
+      writer.uint32(402).bytes(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SaveCheckpointRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSaveCheckpointRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.leaseId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.generation = longToNumber(reader.uint64());
+            continue;
+          }
+          case 50: {
+            if (tag !== 402) {
+              break;
+            }
+
+            message.value = Buffer.from(reader.bytes());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SaveCheckpointRequest>, I>>(base?: I): SaveCheckpointRequest {
+    return SaveCheckpointRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SaveCheckpointRequest>, I>>(object: I): SaveCheckpointRequest {
+    const message = createBaseSaveCheckpointRequest();
+    message.leaseId = object.leaseId ?? "";
+    message.generation = object.generation ?? 0;
+    message.value = object.value ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseSaveCheckpointResponse(): SaveCheckpointResponse {
+  return { version: 0, validity: undefined };
+}
+
+export const SaveCheckpointResponse: MessageFns<SaveCheckpointResponse> = {
+  encode(message: SaveCheckpointResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.version !== 0) {
+      writer.uint32(8).uint64(message.version);
+    }
+    if (message.validity !== undefined) {
+      Validity.encode(message.validity, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SaveCheckpointResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSaveCheckpointResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.version = longToNumber(reader.uint64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.validity = Validity.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SaveCheckpointResponse>, I>>(base?: I): SaveCheckpointResponse {
+    return SaveCheckpointResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SaveCheckpointResponse>, I>>(object: I): SaveCheckpointResponse {
+    const message = createBaseSaveCheckpointResponse();
+    message.version = object.version ?? 0;
     message.validity = (object.validity !== undefined && object.validity !== null)
       ? Validity.fromPartial(object.validity)
       : undefined;
@@ -2190,35 +3282,365 @@ export const ResolvePathResponse: MessageFns<ResolvePathResponse> = {
   },
 };
 
+function createBaseGetServerInfoRequest(): GetServerInfoRequest {
+  return {};
+}
+
+export const GetServerInfoRequest: MessageFns<GetServerInfoRequest> = {
+  encode(_: GetServerInfoRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetServerInfoRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetServerInfoRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<GetServerInfoRequest>, I>>(base?: I): GetServerInfoRequest {
+    return GetServerInfoRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<GetServerInfoRequest>, I>>(_: I): GetServerInfoRequest {
+    const message = createBaseGetServerInfoRequest();
+    return message;
+  },
+};
+
+function createBaseGetServerInfoResponse(): GetServerInfoResponse {
+  return { version: "", bootId: "", limits: undefined, features: [], hostId: "", hostType: "", layout: "", store: "" };
+}
+
+export const GetServerInfoResponse: MessageFns<GetServerInfoResponse> = {
+  encode(message: GetServerInfoResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.version !== "") {
+      writer.uint32(10).string(message.version);
+    }
+    if (message.bootId !== "") {
+      writer.uint32(18).string(message.bootId);
+    }
+    if (message.limits !== undefined) {
+      ServerLimits.encode(message.limits, writer.uint32(26).fork()).join();
+    }
+    for (const v of message.features) {
+      writer.uint32(34).string(v!);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(42).string(message.hostId);
+    }
+    if (message.hostType !== "") {
+      writer.uint32(50).string(message.hostType);
+    }
+    if (message.layout !== "") {
+      writer.uint32(58).string(message.layout);
+    }
+    if (message.store !== "") {
+      writer.uint32(66).string(message.store);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetServerInfoResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetServerInfoResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.version = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.limits = ServerLimits.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.features.push(reader.string());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.hostType = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.layout = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.store = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<GetServerInfoResponse>, I>>(base?: I): GetServerInfoResponse {
+    return GetServerInfoResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<GetServerInfoResponse>, I>>(object: I): GetServerInfoResponse {
+    const message = createBaseGetServerInfoResponse();
+    message.version = object.version ?? "";
+    message.bootId = object.bootId ?? "";
+    message.limits = (object.limits !== undefined && object.limits !== null)
+      ? ServerLimits.fromPartial(object.limits)
+      : undefined;
+    message.features = object.features?.map((e) => e) || [];
+    message.hostId = object.hostId ?? "";
+    message.hostType = object.hostType ?? "";
+    message.layout = object.layout ?? "";
+    message.store = object.store ?? "";
+    return message;
+  },
+};
+
+function createBaseServerLimits(): ServerLimits {
+  return {
+    wait: undefined,
+    maxHold: undefined,
+    defaultMaxHold: undefined,
+    defaultLeaseDuration: undefined,
+    holds: 0,
+    waiters: 0,
+    streamsPerConnection: 0,
+    permits: 0,
+    checkpointBytes: 0,
+  };
+}
+
+export const ServerLimits: MessageFns<ServerLimits> = {
+  encode(message: ServerLimits, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.wait !== undefined) {
+      Duration.encode(message.wait, writer.uint32(10).fork()).join();
+    }
+    if (message.maxHold !== undefined) {
+      Duration.encode(message.maxHold, writer.uint32(18).fork()).join();
+    }
+    if (message.defaultMaxHold !== undefined) {
+      Duration.encode(message.defaultMaxHold, writer.uint32(26).fork()).join();
+    }
+    if (message.defaultLeaseDuration !== undefined) {
+      Duration.encode(message.defaultLeaseDuration, writer.uint32(34).fork()).join();
+    }
+    if (message.holds !== 0) {
+      writer.uint32(40).uint32(message.holds);
+    }
+    if (message.waiters !== 0) {
+      writer.uint32(48).uint32(message.waiters);
+    }
+    if (message.streamsPerConnection !== 0) {
+      writer.uint32(56).uint32(message.streamsPerConnection);
+    }
+    if (message.permits !== 0) {
+      writer.uint32(320).uint32(message.permits);
+    }
+    if (message.checkpointBytes !== 0) {
+      writer.uint32(400).uint32(message.checkpointBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ServerLimits {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseServerLimits();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.wait = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.maxHold = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.defaultMaxHold = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.defaultLeaseDuration = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.holds = reader.uint32();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.waiters = reader.uint32();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.streamsPerConnection = reader.uint32();
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permits = reader.uint32();
+            continue;
+          }
+          case 50: {
+            if (tag !== 400) {
+              break;
+            }
+
+            message.checkpointBytes = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ServerLimits>, I>>(base?: I): ServerLimits {
+    return ServerLimits.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ServerLimits>, I>>(object: I): ServerLimits {
+    const message = createBaseServerLimits();
+    message.wait = (object.wait !== undefined && object.wait !== null) ? Duration.fromPartial(object.wait) : undefined;
+    message.maxHold = (object.maxHold !== undefined && object.maxHold !== null)
+      ? Duration.fromPartial(object.maxHold)
+      : undefined;
+    message.defaultMaxHold = (object.defaultMaxHold !== undefined && object.defaultMaxHold !== null)
+      ? Duration.fromPartial(object.defaultMaxHold)
+      : undefined;
+    message.defaultLeaseDuration = (object.defaultLeaseDuration !== undefined && object.defaultLeaseDuration !== null)
+      ? Duration.fromPartial(object.defaultLeaseDuration)
+      : undefined;
+    message.holds = object.holds ?? 0;
+    message.waiters = object.waiters ?? 0;
+    message.streamsPerConnection = object.streamsPerConnection ?? 0;
+    message.permits = object.permits ?? 0;
+    message.checkpointBytes = object.checkpointBytes ?? 0;
+    return message;
+  },
+};
+
 /**
  * Grants singleton locks backed by leases in a store.
  *
  * A lock alone does not prevent late writes of a holder that was paused: act only while the hold is valid (Validity),
  * and let protected resources check `Grant.fencing_token`.
  *
- * Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and one of these reasons. Decide by code and reason,
- * never by the message.
- *
- * - INVALID_ARGUMENT INVALID_FIELD: a field is missing or out of its range; google.rpc.BadRequest names each (S19).
- * - NOT_FOUND UNKNOWN_LEASE: this sidecar has no hold with this lease id, or it ended long ago and was forgotten.
- * - NOT_FOUND UNKNOWN_LOCK: the lock to break does not exist in the store.
- * - FAILED_PRECONDITION HOLD_LOST: the hold is over; metadata `loss_reason`: EXPIRED and so on (LossReason), RELEASED.
- * - FAILED_PRECONDITION BREAK_NOT_ENABLED: the operator has not set `admin.allow_break`.
- * - FAILED_PRECONDITION CONTAINER_MISSING: the container does not exist, and this sidecar may not create it (S18).
- * - PERMISSION_DENIED ACCESS_DENIED: no rule of `access` allows the call; the metadata says who asked for what.
- * - PERMISSION_DENIED OVERRIDE_FORBIDDEN: the operator does not allow `host_id` and `host_type` in requests.
- * - PERMISSION_DENIED STORE_DENIED: the store refuses the sidecar's credentials; the message names the needed role.
- * - PERMISSION_DENIED USER_NOT_ALLOWED: the caller's user id may not use the Unix socket.
- * - UNAUTHENTICATED UNAUTHENTICATED: the listener requires a bearer token, and the call had none or a wrong one.
- * - UNAVAILABLE STORE_UNAVAILABLE: the store was unreachable until the call timed out; with google.rpc.RetryInfo.
- * - UNAVAILABLE STORE_THROTTLED: the store throttles requests; with google.rpc.RetryInfo.
- * - UNAVAILABLE SHUTTING_DOWN: this sidecar is shutting down; with google.rpc.RetryInfo (S15).
- * - INTERNAL STORE_FAILED: the store is damaged, full or misconfigured; retrying does not help.
- * - DATA_LOSS TOKEN_NOT_GROWING: the store fell back to an older copy of the lock, so nothing is granted (S5).
- * - DATA_LOSS TOKEN_UNREADABLE: the lock's stored token exists but cannot be read, so nothing is granted (S5).
- * - RESOURCE_EXHAUSTED TOO_MANY_HOLDS, TOO_MANY_WAITERS: over the configured limit; with google.rpc.RetryInfo.
- * - ABORTED SUPERSEDED: a newer stream has resumed this stream's hold.
- * - ABORTED STREAM_BEHIND: the stream was ended because the client did not read it; the hold can be resumed.
+ * Errors carry google.rpc.ErrorInfo with domain `leasehold.dev` and, as reason, the name of an ErrorReason without its
+ * prefix, such as HOLD_LOST. Decide by code and reason, never by the message.
  */
 export type LeaseServiceService = typeof LeaseServiceService;
 export const LeaseServiceService = {
@@ -2241,6 +3663,9 @@ export const LeaseServiceService = {
    * Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
    * stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
    * that is already lost is not an error. NOT_FOUND for an unknown lease id.
+   *
+   * With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+   * says both (S26).
    */
   releaseLease: {
     path: "/leasehold.v1.LeaseService/ReleaseLease" as const,
@@ -2269,7 +3694,7 @@ export const LeaseServiceService = {
    * Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
    *
    * Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-   * Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+   * Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
    * with Granted (same lease id, lock path and token, greater generation) or Lost.
    *
    * To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -2335,10 +3760,22 @@ export const LeaseServiceService = {
     responseDeserialize: (value: Buffer): WatchLockResponse => WatchLockResponse.decode(value),
   },
   /**
-   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-   * client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-   * duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-   * unknown lease id.
+   * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+   * many callers follow. UNAVAILABLE as for WatchLock.
+   */
+  watchLocks: {
+    path: "/leasehold.v1.LeaseService/WatchLocks" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchLocksRequest): Buffer => Buffer.from(WatchLocksRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchLocksRequest => WatchLocksRequest.decode(value),
+    responseSerialize: (value: WatchLocksResponse): Buffer => Buffer.from(WatchLocksResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchLocksResponse => WatchLocksResponse.decode(value),
+  },
+  /**
+   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+   * FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
    */
   reportProgress: {
     path: "/leasehold.v1.LeaseService/ReportProgress" as const,
@@ -2350,6 +3787,37 @@ export const LeaseServiceService = {
     responseSerialize: (value: ReportProgressResponse): Buffer =>
       Buffer.from(ReportProgressResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ReportProgressResponse => ReportProgressResponse.decode(value),
+  },
+  /**
+   * Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+   * sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+   * the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+   */
+  getHold: {
+    path: "/leasehold.v1.LeaseService/GetHold" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetHoldRequest): Buffer => Buffer.from(GetHoldRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetHoldRequest => GetHoldRequest.decode(value),
+    responseSerialize: (value: GetHoldResponse): Buffer => Buffer.from(GetHoldResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetHoldResponse => GetHoldResponse.decode(value),
+  },
+  /**
+   * Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+   * most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+   * answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+   * lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+   */
+  saveCheckpoint: {
+    path: "/leasehold.v1.LeaseService/SaveCheckpoint" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SaveCheckpointRequest): Buffer =>
+      Buffer.from(SaveCheckpointRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): SaveCheckpointRequest => SaveCheckpointRequest.decode(value),
+    responseSerialize: (value: SaveCheckpointResponse): Buffer =>
+      Buffer.from(SaveCheckpointResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): SaveCheckpointResponse => SaveCheckpointResponse.decode(value),
   },
   /**
    * Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
@@ -2387,6 +3855,20 @@ export const LeaseServiceService = {
     responseSerialize: (value: ResolvePathResponse): Buffer => Buffer.from(ResolvePathResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ResolvePathResponse => ResolvePathResponse.decode(value),
   },
+  /**
+   * Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+   * share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+   */
+  getServerInfo: {
+    path: "/leasehold.v1.LeaseService/GetServerInfo" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetServerInfoRequest): Buffer => Buffer.from(GetServerInfoRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetServerInfoRequest => GetServerInfoRequest.decode(value),
+    responseSerialize: (value: GetServerInfoResponse): Buffer =>
+      Buffer.from(GetServerInfoResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetServerInfoResponse => GetServerInfoResponse.decode(value),
+  },
 } as const;
 
 export interface LeaseServiceServer extends UntypedServiceImplementation {
@@ -2400,6 +3882,9 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    * Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
    * stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
    * that is already lost is not an error. NOT_FOUND for an unknown lease id.
+   *
+   * With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+   * says both (S26).
    */
   releaseLease: handleUnaryCall<ReleaseLeaseRequest, ReleaseLeaseResponse>;
   /**
@@ -2411,7 +3896,7 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    * Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
    *
    * Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-   * Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+   * Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
    * with Granted (same lease id, lock path and token, greater generation) or Lost.
    *
    * To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -2445,12 +3930,29 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    */
   watchLock: handleServerStreamingCall<WatchLockRequest, WatchLockResponse>;
   /**
-   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-   * client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-   * duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-   * unknown lease id.
+   * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+   * many callers follow. UNAVAILABLE as for WatchLock.
+   */
+  watchLocks: handleServerStreamingCall<WatchLocksRequest, WatchLocksResponse>;
+  /**
+   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+   * FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
    */
   reportProgress: handleUnaryCall<ReportProgressRequest, ReportProgressResponse>;
+  /**
+   * Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+   * sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+   * the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+   */
+  getHold: handleUnaryCall<GetHoldRequest, GetHoldResponse>;
+  /**
+   * Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+   * most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+   * answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+   * lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+   */
+  saveCheckpoint: handleUnaryCall<SaveCheckpointRequest, SaveCheckpointResponse>;
   /**
    * Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
    * that stores the greatest token it has seen is safer, and needs no call.
@@ -2463,6 +3965,11 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
   breakLock: handleUnaryCall<BreakLockRequest, BreakLockResponse>;
   /** Returns the lock path of a key, and how it was made. Acquires nothing, and sends no request to the store. */
   resolvePath: handleUnaryCall<ResolvePathRequest, ResolvePathResponse>;
+  /**
+   * Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+   * share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+   */
+  getServerInfo: handleUnaryCall<GetServerInfoRequest, GetServerInfoResponse>;
 }
 
 export interface LeaseServiceClient extends Client {
@@ -2490,6 +3997,9 @@ export interface LeaseServiceClient extends Client {
    * Releases a lock. Answers when the store has released it, or when the lease can no longer be valid. The caller must
    * stop acting on the lock BEFORE it sends this. May be repeated; never affects a later hold (S13). Releasing a hold
    * that is already lost is not an error. NOT_FOUND for an unknown lease id.
+   *
+   * With a checkpoint, that is saved first. If it cannot be saved, the lock is released all the same, and the result
+   * says both (S26).
    */
   releaseLease(
     request: ReleaseLeaseRequest,
@@ -2529,7 +4039,7 @@ export interface LeaseServiceClient extends Client {
    * Acquires the lock, and holds it as long as the stream is open (S14). Call it without a deadline.
    *
    * Events: first any number of Waiting, then Busy or Granted. After Granted any of Renewed, AtRisk, Recovered,
-   * Draining; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
+   * Draining, Revoked; finally Lost or Released. After Busy, Lost or Released the stream ends with OK. A resumed stream begins
    * with Granted (same lease id, lock path and token, greater generation) or Lost.
    *
    * To end the hold, stop acting first, then call ReleaseLease, and read the stream until Released. Cancelling the
@@ -2601,10 +4111,19 @@ export interface LeaseServiceClient extends Client {
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchLockResponse>;
   /**
-   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity. A
-   * client on another kernel than the sidecar's must call it from time to time, at least every third of the lease
-   * duration, to know that it still holds the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an
-   * unknown lease id.
+   * Follows all locks under a host id or a prefix in one stream: their records, then each change, until the caller
+   * cancels. For people and dashboards; it excludes nobody. The sidecar lists the store once per poll cap, however
+   * many callers follow. UNAVAILABLE as for WatchLock.
+   */
+  watchLocks(request: WatchLocksRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchLocksResponse>;
+  watchLocks(
+    request: WatchLocksRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchLocksResponse>;
+  /**
+   * Reports that the holder makes progress, which restarts `progress_timeout` (S11), and returns the validity.
+   * FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
    */
   reportProgress(
     request: ReportProgressRequest,
@@ -2620,6 +4139,47 @@ export interface LeaseServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ReportProgressResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Returns the validity, the limits and the state of a hold, and changes nothing. A client on another kernel than the
+   * sidecar's must call it from time to time, at least every third of the lease duration, to know that it still holds
+   * the lock (S21). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown lease id.
+   */
+  getHold(
+    request: GetHoldRequest,
+    callback: (error: ServiceError | null, response: GetHoldResponse) => void,
+  ): ClientUnaryCall;
+  getHold(
+    request: GetHoldRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetHoldResponse) => void,
+  ): ClientUnaryCall;
+  getHold(
+    request: GetHoldRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetHoldResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
+   * most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
+   * answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
+   * lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+   */
+  saveCheckpoint(
+    request: SaveCheckpointRequest,
+    callback: (error: ServiceError | null, response: SaveCheckpointResponse) => void,
+  ): ClientUnaryCall;
+  saveCheckpoint(
+    request: SaveCheckpointRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SaveCheckpointResponse) => void,
+  ): ClientUnaryCall;
+  saveCheckpoint(
+    request: SaveCheckpointRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SaveCheckpointResponse) => void,
   ): ClientUnaryCall;
   /**
    * Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
@@ -2674,6 +4234,25 @@ export interface LeaseServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ResolvePathResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Returns what this sidecar is: its version, its limits and what it can do. Behind an address that several sidecars
+   * share, another one may answer the next call, so clients rely on what each answer says was understood (Understood).
+   */
+  getServerInfo(
+    request: GetServerInfoRequest,
+    callback: (error: ServiceError | null, response: GetServerInfoResponse) => void,
+  ): ClientUnaryCall;
+  getServerInfo(
+    request: GetServerInfoRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetServerInfoResponse) => void,
+  ): ClientUnaryCall;
+  getServerInfo(
+    request: GetServerInfoRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetServerInfoResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Duration } from "../../google/protobuf/duration.js";
 import { Timestamp } from "../../google/protobuf/timestamp.js";
 
 /**
@@ -120,6 +121,55 @@ export function lockStateToNumber(object: LockState): number {
   }
 }
 
+/** How a break ends a lease. */
+export enum BreakMode {
+  /** UNSPECIFIED - In a request: treated as RUN_OUT. */
+  UNSPECIFIED = "BREAK_MODE_UNSPECIFIED",
+  /**
+   * RUN_OUT - The lease is not renewed any more, and nobody is granted the lock before it has expired or was released. Safe. The
+   * holder is told (Revoked), and can finish, save its checkpoint and release until then.
+   */
+  RUN_OUT = "BREAK_MODE_RUN_OUT",
+  /**
+   * NOW - The lease ends at once. TWO HOLDERS ARE POSSIBLE until the old one notices, for up to one lease duration. Only for
+   * a holder that is known to be dead, or where every protected resource checks fencing tokens.
+   */
+  NOW = "BREAK_MODE_NOW",
+  UNRECOGNIZED = "UNRECOGNIZED",
+}
+
+export function breakModeFromJSON(object: any): BreakMode {
+  switch (object) {
+    case 0:
+    case "BREAK_MODE_UNSPECIFIED":
+      return BreakMode.UNSPECIFIED;
+    case 1:
+    case "BREAK_MODE_RUN_OUT":
+      return BreakMode.RUN_OUT;
+    case 2:
+    case "BREAK_MODE_NOW":
+      return BreakMode.NOW;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return BreakMode.UNRECOGNIZED;
+  }
+}
+
+export function breakModeToNumber(object: BreakMode): number {
+  switch (object) {
+    case BreakMode.UNSPECIFIED:
+      return 0;
+    case BreakMode.RUN_OUT:
+      return 1;
+    case BreakMode.NOW:
+      return 2;
+    case BreakMode.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /**
  * The name of a lock. Together with the host id it determines the lock path. Two callers exclude each other if, and
  * only if, their lock paths are equal.
@@ -167,6 +217,11 @@ export interface LockSelector {
     /** The lock's path, as in a Grant or a LockRecord: container, slash, name in the container. */
     { $case: "lockPath"; value: string }
     | undefined;
+  /**
+   * Which permit of the lock, where its holders ask for several (LeaseSpec.permits): 0 to 31. Only with `key`; a path
+   * names its permit. Default: 0, which is the lock's own path.
+   */
+  permit: number;
 }
 
 /**
@@ -224,11 +279,56 @@ export interface LockRecord {
    * record may hold the lock now. Only in the layout `webjobs`, where other software shares the lock.
    */
   holderIsLastRecorded: boolean;
+  /**
+   * The duration of the lease that the holder asked for (LeaseSpec.lease_duration). Only if the lock is held through
+   * this sidecar; absent otherwise.
+   */
+  leaseDuration:
+    | Duration
+    | undefined;
+  /**
+   * When the lease was renewed last, by the store's clock. Only if the lock is held through this sidecar. Together with
+   * `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
+   */
+  renewedAt:
+    | Date
+    | undefined;
+  /** How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say. */
+  permits: number;
+  /** Which permit this is: 0 for the lock's own path. */
+  permit: number;
+  /** The lock's checkpoint. Only in answers to GetLock with `with_checkpoint`; absent if there is none. */
+  checkpoint:
+    | Checkpoint
+    | undefined;
+  /** The version of the lock's checkpoint. Absent if there is none. */
+  checkpointVersion?:
+    | number
+    | undefined;
+  /** The size of the checkpoint's value in bytes. Absent if there is none. */
+  checkpointSize?: number | undefined;
 }
 
 export interface LockRecord_LabelsEntry {
   key: string;
   value: string;
+}
+
+/**
+ * A small value stored with a lock: where the next holder goes on from. Rules S23 to S27.
+ *
+ * It survives holders, breaks and sidecars. Only the current holder changes it, and the store refuses the write of a
+ * holder that is not the current one any more. Anybody who may read locks can read it: not for secrets.
+ */
+export interface Checkpoint {
+  /** The value, at most 2,048 bytes; opaque. */
+  value: Buffer;
+  /** Grows with each save of the lock's checkpoint, also when the lock was deleted and made again: 1 to 2^53 - 1. */
+  version: number;
+  /** The fencing token of the holder that saved it. */
+  fencingToken: number;
+  /** When it was saved, by the store's clock. */
+  savedAt: Date | undefined;
 }
 
 /** Why, by whom and when a lock was broken (BreakLock). */
@@ -242,7 +342,11 @@ export interface BreakNote {
     | Date
     | undefined;
   /** The token of the hold that was broken. Absent if it was not known. */
-  fencingToken?: number | undefined;
+  fencingToken?:
+    | number
+    | undefined;
+  /** How the lease was broken. UNSPECIFIED if the note does not say. */
+  mode: BreakMode;
 }
 
 function createBaseLockKey(): LockKey {
@@ -349,7 +453,7 @@ export const LockKey: MessageFns<LockKey> = {
 };
 
 function createBaseLockSelector(): LockSelector {
-  return { lock: undefined };
+  return { lock: undefined, permit: 0 };
 }
 
 export const LockSelector: MessageFns<LockSelector> = {
@@ -361,6 +465,9 @@ export const LockSelector: MessageFns<LockSelector> = {
       case "lockPath":
         writer.uint32(18).string(message.lock.value);
         break;
+    }
+    if (message.permit !== 0) {
+      writer.uint32(320).uint32(message.permit);
     }
     return writer;
   },
@@ -394,6 +501,14 @@ export const LockSelector: MessageFns<LockSelector> = {
             message.lock = { $case: "lockPath", value: reader.string() };
             continue;
           }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permit = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -425,6 +540,7 @@ export const LockSelector: MessageFns<LockSelector> = {
         break;
       }
     }
+    message.permit = object.permit ?? 0;
     return message;
   },
 };
@@ -446,6 +562,13 @@ function createBaseLockRecord(): LockRecord {
     heldHere: false,
     breakNote: undefined,
     holderIsLastRecorded: false,
+    leaseDuration: undefined,
+    renewedAt: undefined,
+    permits: 0,
+    permit: 0,
+    checkpoint: undefined,
+    checkpointVersion: undefined,
+    checkpointSize: undefined,
   };
 }
 
@@ -495,6 +618,27 @@ export const LockRecord: MessageFns<LockRecord> = {
     }
     if (message.holderIsLastRecorded !== false) {
       writer.uint32(120).bool(message.holderIsLastRecorded);
+    }
+    if (message.leaseDuration !== undefined) {
+      Duration.encode(message.leaseDuration, writer.uint32(130).fork()).join();
+    }
+    if (message.renewedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.renewedAt), writer.uint32(138).fork()).join();
+    }
+    if (message.permits !== 0) {
+      writer.uint32(320).uint32(message.permits);
+    }
+    if (message.permit !== 0) {
+      writer.uint32(328).uint32(message.permit);
+    }
+    if (message.checkpoint !== undefined) {
+      Checkpoint.encode(message.checkpoint, writer.uint32(402).fork()).join();
+    }
+    if (message.checkpointVersion !== undefined) {
+      writer.uint32(408).uint64(message.checkpointVersion);
+    }
+    if (message.checkpointSize !== undefined) {
+      writer.uint32(416).uint32(message.checkpointSize);
     }
     return writer;
   },
@@ -635,6 +779,62 @@ export const LockRecord: MessageFns<LockRecord> = {
             message.holderIsLastRecorded = reader.bool();
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.leaseDuration = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.renewedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 40: {
+            if (tag !== 320) {
+              break;
+            }
+
+            message.permits = reader.uint32();
+            continue;
+          }
+          case 41: {
+            if (tag !== 328) {
+              break;
+            }
+
+            message.permit = reader.uint32();
+            continue;
+          }
+          case 50: {
+            if (tag !== 402) {
+              break;
+            }
+
+            message.checkpoint = Checkpoint.decode(reader, reader.uint32());
+            continue;
+          }
+          case 51: {
+            if (tag !== 408) {
+              break;
+            }
+
+            message.checkpointVersion = longToNumber(reader.uint64());
+            continue;
+          }
+          case 52: {
+            if (tag !== 416) {
+              break;
+            }
+
+            message.checkpointSize = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -677,6 +877,17 @@ export const LockRecord: MessageFns<LockRecord> = {
       ? BreakNote.fromPartial(object.breakNote)
       : undefined;
     message.holderIsLastRecorded = object.holderIsLastRecorded ?? false;
+    message.leaseDuration = (object.leaseDuration !== undefined && object.leaseDuration !== null)
+      ? Duration.fromPartial(object.leaseDuration)
+      : undefined;
+    message.renewedAt = object.renewedAt ?? undefined;
+    message.permits = object.permits ?? 0;
+    message.permit = object.permit ?? 0;
+    message.checkpoint = (object.checkpoint !== undefined && object.checkpoint !== null)
+      ? Checkpoint.fromPartial(object.checkpoint)
+      : undefined;
+    message.checkpointVersion = object.checkpointVersion ?? undefined;
+    message.checkpointSize = object.checkpointSize ?? undefined;
     return message;
   },
 };
@@ -748,8 +959,99 @@ export const LockRecord_LabelsEntry: MessageFns<LockRecord_LabelsEntry> = {
   },
 };
 
+function createBaseCheckpoint(): Checkpoint {
+  return { value: Buffer.alloc(0), version: 0, fencingToken: 0, savedAt: undefined };
+}
+
+export const Checkpoint: MessageFns<Checkpoint> = {
+  encode(message: Checkpoint, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.value.length !== 0) {
+      writer.uint32(10).bytes(message.value);
+    }
+    if (message.version !== 0) {
+      writer.uint32(16).uint64(message.version);
+    }
+    if (message.fencingToken !== 0) {
+      writer.uint32(24).uint64(message.fencingToken);
+    }
+    if (message.savedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.savedAt), writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Checkpoint {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCheckpoint();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.value = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.version = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.fencingToken = longToNumber(reader.uint64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.savedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Checkpoint>, I>>(base?: I): Checkpoint {
+    return Checkpoint.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Checkpoint>, I>>(object: I): Checkpoint {
+    const message = createBaseCheckpoint();
+    message.value = object.value ?? Buffer.alloc(0);
+    message.version = object.version ?? 0;
+    message.fencingToken = object.fencingToken ?? 0;
+    message.savedAt = object.savedAt ?? undefined;
+    return message;
+  },
+};
+
 function createBaseBreakNote(): BreakNote {
-  return { reason: "", brokenBy: "", brokenAt: undefined, fencingToken: undefined };
+  return { reason: "", brokenBy: "", brokenAt: undefined, fencingToken: undefined, mode: BreakMode.UNSPECIFIED };
 }
 
 export const BreakNote: MessageFns<BreakNote> = {
@@ -765,6 +1067,9 @@ export const BreakNote: MessageFns<BreakNote> = {
     }
     if (message.fencingToken !== undefined) {
       writer.uint32(32).uint64(message.fencingToken);
+    }
+    if (message.mode !== BreakMode.UNSPECIFIED) {
+      writer.uint32(40).int32(breakModeToNumber(message.mode));
     }
     return writer;
   },
@@ -814,6 +1119,14 @@ export const BreakNote: MessageFns<BreakNote> = {
             message.fencingToken = longToNumber(reader.uint64());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.mode = breakModeFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -835,6 +1148,7 @@ export const BreakNote: MessageFns<BreakNote> = {
     message.brokenBy = object.brokenBy ?? "";
     message.brokenAt = object.brokenAt ?? undefined;
     message.fencingToken = object.fencingToken ?? undefined;
+    message.mode = object.mode ?? BreakMode.UNSPECIFIED;
     return message;
   },
 };

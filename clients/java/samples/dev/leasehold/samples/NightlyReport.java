@@ -1,5 +1,6 @@
 package dev.leasehold.samples;
 
+import dev.leasehold.client.Checkpoint;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
 import dev.leasehold.client.LeaseRequest;
@@ -53,6 +54,38 @@ public final class NightlyReport {
         hold.reportProgress();
       }
     }
+  }
+
+  /**
+   * Goes on from the checkpoint of the last holder, and stops at a notice.
+   *
+   * @param client the client
+   * @throws InterruptedException when the lock is lost
+   */
+  public static void continuing(LeaseholdClient client) throws InterruptedException {
+    LeaseRequest request = LeaseRequest.of("nightly-report").waitWithoutEnd();
+    try (Hold hold = client.hold(request)) {
+      int part = hold.checkpoint().map(Checkpoint::text).map(Integer::parseInt).orElse(0);
+      while (part < 10 && hold.notice().isEmpty()) {
+        writeReport(hold.fencingToken());
+        part++;
+        hold.save(Integer.toString(part));
+      }
+    }
+  }
+
+  /**
+   * Runs for as long as this process leads.
+   *
+   * @param client the client
+   * @throws InterruptedException when the thread is interrupted, other than for a loss
+   */
+  public static void leading(LeaseholdClient client) throws InterruptedException {
+    client.lead(LeaseRequest.of("scheduler"), term -> schedule(term.fencingToken()));
+  }
+
+  private static int schedule(long fencingToken) throws InterruptedException {
+    return writeReport(fencingToken);
   }
 
   private static void hear(HoldEvent event) {

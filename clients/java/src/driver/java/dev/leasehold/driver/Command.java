@@ -25,6 +25,11 @@ record Command(JsonObject json) {
     return value(field).map(JsonElement::getAsString).orElse("");
   }
 
+  /** The text of a field, if it is there. */
+  Optional<String> optionalText(String field) {
+    return value(field).map(JsonElement::getAsString);
+  }
+
   long number(String field) {
     return value(field).map(JsonElement::getAsLong).orElse(0L);
   }
@@ -46,6 +51,12 @@ record Command(JsonObject json) {
     Optional<Duration> wait = millis("wait_ms");
     if (wait.isPresent()) {
       request = wait.get().isNegative() ? request.waitWithoutEnd() : request.waitUpTo(wait.get());
+    }
+    if (flag("wait_forever")) {
+      request = request.waitWithoutEnd();
+    }
+    if (number("permits") > 0) {
+      request = request.permits((int) number("permits"));
     }
     request = millis("lease_ms").map(request::leaseDuration).orElse(request);
     request = millis("max_hold_ms").map(request::maxHold).orElse(request);

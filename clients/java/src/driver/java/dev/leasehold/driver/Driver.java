@@ -8,12 +8,16 @@ import dev.leasehold.client.LeaseRequest;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.LockWatch;
 import dev.leasehold.client.Locks;
+import dev.leasehold.client.LocksEvent;
+import dev.leasehold.client.LocksWatch;
 import dev.leasehold.client.RefusedException;
 import dev.leasehold.samples.Contend;
 import dev.leasehold.v1.BreakLockRequest;
 import dev.leasehold.v1.BreakMode;
+import dev.leasehold.v1.GetServerInfoResponse;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LockSelector;
+import dev.leasehold.v1.WatchLocksRequest;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -38,7 +42,11 @@ public final class Driver {
 
   private final Output output = new Output();
   private final Map<String, HoldCommand> holds = new ConcurrentHashMap<>();
-  private final Map<String, LockWatch> watches = new ConcurrentHashMap<>();
+  private final Map<String, LeadCommand> leaders = new ConcurrentHashMap<>();
+
+  /** How to close what is watched. */
+  private final Map<String, Runnable> watches = new ConcurrentHashMap<>();
+
   private LeaseholdClient client;
 
   private Driver() {}
@@ -90,8 +98,12 @@ public final class Driver {
     HoldCommand hold = holds.get(id);
     switch (command.what()) {
       case "hold" -> hold(command);
-      case "release" -> hold.leave(false);
-      case "fail" -> hold.leave(true);
+      case "release" -> hold.release(command.optionalText("checkpoint"));
+      case "fail" -> hold.fail();
+      case "save" -> background(id, () -> hold.save(command.text("value")));
+      case "info" -> background(id, hold::info);
+      case "lead" -> lead(command);
+      case "stop_leading" -> leaders.get(id).stop();
       case "cancel" -> cancel(id);
       case "interrupt" -> hold.interrupt();
       case "progress" -> background(id, () -> progress(id, hold));
@@ -138,8 +150,14 @@ public final class Driver {
     background(command.id(), () -> hold.run(client()));
   }
 
+  private void lead(Command command) {
+    LeadCommand leader = new LeadCommand(command, output);
+    leaders.put(command.id(), leader);
+    background(command.id(), () -> leader.run(client()));
+  }
+
   private void cancel(String id) {
-    Optional.ofNullable(watches.remove(id)).ifPresent(LockWatch::close);
+    Optional.ofNullable(watches.remove(id)).ifPresent(Runnable::run);
     Optional.ofNullable(holds.get(id)).ifPresent(HoldCommand::cancel);
   }
 
@@ -191,6 +209,14 @@ public final class Driver {
       }
       case "break" -> breakLock(command, lock);
       case "watch" -> watch(id, lock);
+      case "watch_locks" -> watchLocks(id, command.optionalText("prefix"));
+      case "server_info" -> {
+        GetServerInfoResponse info = client().serverInfo();
+        output.event(
+            id,
+            "server_info",
+            Map.of("version", info.getVersion(), "features", List.copyOf(info.getFeaturesList())));
+      }
       case "quick" -> quick(command);
       case "measure" ->
           output.event(
@@ -226,7 +252,7 @@ public final class Driver {
 
   private void watch(String id, LockSelector lock) throws InterruptedException {
     try (LockWatch watch = client().watchLock(lock)) {
-      watches.put(id, watch);
+      watches.put(id, watch::close);
       for (Optional<LockRecord> next = watch.next(); next.isPresent(); next = watch.next()) {
         tellRecord(id, next.get());
       }
@@ -234,6 +260,33 @@ public final class Driver {
       if (watches.containsKey(id)) {
         throw ended;
       }
+    }
+  }
+
+  private void watchLocks(String id, Optional<String> prefix) throws InterruptedException {
+    WatchLocksRequest.Builder request = WatchLocksRequest.newBuilder();
+    prefix.ifPresent(request::setPrefix);
+    try (LocksWatch watch = client().watchLocks(request.build())) {
+      watches.put(id, watch::close);
+      for (Optional<LocksEvent> next = watch.next(); next.isPresent(); next = watch.next()) {
+        tell(id, next.get());
+      }
+    } catch (RefusedException ended) {
+      if (watches.containsKey(id)) {
+        throw ended;
+      }
+    }
+  }
+
+  private void tell(String id, LocksEvent event) {
+    if (event instanceof LocksEvent.Changed changed) {
+      String state = withoutPrefix("LOCK_STATE_", changed.record().getState().name());
+      String path = changed.record().getLockPath();
+      output.event(id, "lock_changed", Map.of("path", path, "state", state));
+    } else if (event instanceof LocksEvent.Gone gone) {
+      output.event(id, "lock_gone", Map.of("path", gone.lockPath()));
+    } else if (event instanceof LocksEvent.Listed listed) {
+      output.event(id, "listed", Map.of("locks", listed.locks()));
     }
   }
 

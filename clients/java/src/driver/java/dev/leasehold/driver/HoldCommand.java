@@ -1,10 +1,18 @@
 package dev.leasehold.driver;
 
+import dev.leasehold.client.Checkpoint;
+import dev.leasehold.client.CheckpointUnknownException;
 import dev.leasehold.client.Hold;
 import dev.leasehold.client.HoldEvent;
 import dev.leasehold.client.HoldLostException;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.NotReleasedException;
+import dev.leasehold.client.Reason;
+import dev.leasehold.client.RefusedException;
+import dev.leasehold.v1.CheckpointOutcome;
+import dev.leasehold.v1.GetHoldResponse;
+import java.util.HashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
@@ -25,6 +33,11 @@ final class HoldCommand {
   private final CountDownLatch told = new CountDownLatch(1);
   private volatile boolean fails;
   private volatile Hold held;
+
+  /** What to release with. */
+  private volatile Optional<String> checkpoint = Optional.empty();
+
+  private volatile Optional<CheckpointOutcome> outcome = Optional.empty();
   private Thread waiting;
   private boolean cancelled;
   private volatile boolean interrupted;
@@ -43,7 +56,7 @@ final class HoldCommand {
       } else {
         client.withHold(command.request(), this::tell, this::stay);
       }
-      output.event(id, "released");
+      output.event(id, "released", checkpointOutcome());
     } catch (Boom boom) {
       output.event(id, "failed", Map.of("error", boom.getMessage()));
     } catch (HoldLostException lost) {
@@ -67,13 +80,13 @@ final class HoldCommand {
   private Void stay(Hold hold) throws Boom, InterruptedException {
     String id = command.id();
     held = hold;
-    output.event(
-        id,
-        "granted",
-        Map.of(
-            "token", hold.fencingToken(),
-            "lease_id", hold.leaseId(),
-            "lock_path", hold.lockPath()));
+    Map<String, Object> granted = new HashMap<>();
+    granted.put("token", hold.fencingToken());
+    granted.put("lease_id", hold.leaseId());
+    granted.put("lock_path", hold.lockPath());
+    granted.put("permit", hold.permit());
+    granted.put("checkpoint", hold.checkpoint().map(Checkpoint::text).orElse(null));
+    output.event(id, "granted", granted);
     try {
       told.await();
     } catch (InterruptedException stopped) {
@@ -85,7 +98,44 @@ final class HoldCommand {
     if (fails) {
       throw new Boom();
     }
+    checkpoint.ifPresent(last -> outcome = Optional.of(hold.release(last).getCheckpointOutcome()));
     return null;
+  }
+
+  /** What became of the checkpoint that the release carried, if it did. */
+  private Map<String, String> checkpointOutcome() {
+    return outcome
+        .map(CheckpointOutcome::name)
+        .map(name -> name.substring("CHECKPOINT_OUTCOME_".length()).toLowerCase(Locale.ROOT))
+        .map(name -> Map.of("checkpoint", name))
+        .orElse(Map.of());
+  }
+
+  /** Saves a checkpoint, and tells what became of it. */
+  void save(String value) throws InterruptedException {
+    String id = command.id();
+    try {
+      long version = held.save(value);
+      output.event(id, "saved", Map.of("version", version));
+    } catch (HoldLostException lost) {
+      saveFailed(Reason.HOLD_LOST.name());
+    } catch (CheckpointUnknownException unknown) {
+      saveFailed(Reason.CHECKPOINT_UNKNOWN.name());
+    } catch (RefusedException refusal) {
+      saveFailed(refusal.reasonName().orElse(refusal.code().name()));
+    }
+  }
+
+  private void saveFailed(String reason) {
+    output.event(command.id(), "save_failed", Map.of("reason", reason));
+  }
+
+  /** What the sidecar knows of the hold. */
+  void info() throws InterruptedException {
+    GetHoldResponse info = held.info();
+    String state = info.getState().name().substring("HOLD_STATE_".length());
+    long token = info.getFencingToken();
+    output.event(command.id(), "info", Map.of("state", state, "token", token));
   }
 
   private void tell(HoldEvent event) {
@@ -98,6 +148,8 @@ final class HoldCommand {
       output.event(id, "recovered");
     } else if (event instanceof HoldEvent.Draining) {
       output.event(id, "draining");
+    } else if (event instanceof HoldEvent.Revoked revoked) {
+      output.event(id, "revoked", Map.of("reason", revoked.notice().reason()));
     } else if (event instanceof HoldEvent.Interrupted) {
       output.event(id, "interrupted");
     } else if (event instanceof HoldEvent.Resumed) {
@@ -105,9 +157,15 @@ final class HoldCommand {
     }
   }
 
-  /** Leaves the block, normally or by an exception. */
-  void leave(boolean failing) {
-    fails = failing;
+  /** Leaves the block normally; releases with {@code last} first if it is there. */
+  void release(Optional<String> last) {
+    checkpoint = last;
+    told.countDown();
+  }
+
+  /** Leaves the block by an exception. */
+  void fail() {
+    fails = true;
     told.countDown();
   }
 

@@ -1,6 +1,7 @@
 package dev.leasehold.driver;
 
 import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
 import com.google.gson.JsonObject;
 import dev.leasehold.client.FieldViolation;
 import dev.leasehold.client.LeaseholdException;
@@ -14,7 +15,7 @@ import java.util.Map;
 
 /** Writes events to the standard output, a line each. */
 final class Output {
-  private final Gson gson = new Gson();
+  private final Gson gson = new GsonBuilder().serializeNulls().create();
   private final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
 
   /** Writes one event of a command. */

@@ -15,6 +15,14 @@ interface BootClock {
   /** The present moment or a little earlier: for counting a duration from. */
   BootInstant earliest();
 
+  /** A reading: the present lies between the two. */
+  record Present(BootInstant earliest, BootInstant latest) {}
+
+  /** A reading, for uses of both kinds. */
+  default Present present() {
+    return new Present(earliest(), latest());
+  }
+
   /** Whose boot it counts from; empty if that is not known. */
   String bootId();
 

@@ -4,16 +4,22 @@ import com.google.common.util.concurrent.FutureCallback;
 import com.google.common.util.concurrent.Futures;
 import com.google.common.util.concurrent.ListenableFuture;
 import com.google.common.util.concurrent.MoreExecutors;
+import com.google.protobuf.ByteString;
 import dev.leasehold.v1.ExtendLeaseRequest;
 import dev.leasehold.v1.ExtendLeaseResponse;
+import dev.leasehold.v1.GetHoldRequest;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
 import dev.leasehold.v1.ReleaseLeaseRequest;
 import dev.leasehold.v1.ReleaseLeaseResponse;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ReportProgressRequest;
+import dev.leasehold.v1.SaveCheckpointRequest;
+import dev.leasehold.v1.SaveCheckpointResponse;
 import dev.leasehold.v1.Validity;
 import io.grpc.Context;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -59,10 +65,13 @@ final class Calls {
   static final long UNKNOWN_GENERATION = 0;
 
   /** {@code generation} is the newest of the hold that was answered (S16). */
-  CompletableFuture<ReleaseResult> release(String leaseId, long generation, Duration patience) {
-    ReleaseLeaseRequest request =
-        ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
-    return call(patience, stub -> stub.releaseLease(request)).thenApply(Calls::resultOf);
+  CompletableFuture<ReleaseResult> release(
+      String leaseId, long generation, Optional<ByteString> checkpoint, Duration patience) {
+    ReleaseLeaseRequest.Builder request =
+        ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation);
+    checkpoint.ifPresent(request::setCheckpoint);
+    ReleaseLeaseRequest message = request.build();
+    return call(patience, stub -> stub.releaseLease(message)).thenApply(Calls::resultOf);
   }
 
   private static ReleaseResult resultOf(ReleaseLeaseResponse answer) {
@@ -72,16 +81,33 @@ final class Calls {
     return answer.getResult();
   }
 
-  CompletableFuture<Validity> reportProgress(
-      String leaseId, long generation, boolean validityOnly, Duration patience) {
+  CompletableFuture<Validity> reportProgress(String leaseId, long generation) {
     ReportProgressRequest request =
-        ReportProgressRequest.newBuilder()
+        ReportProgressRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
+    return call(PATIENCE, stub -> stub.reportProgress(request))
+        .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
+  }
+
+  CompletableFuture<GetHoldResponse> getHold(String leaseId, long generation, Duration patience) {
+    GetHoldRequest request =
+        GetHoldRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation).build();
+    return call(patience, stub -> stub.getHold(request))
+        .thenApply(
+            answer -> {
+              told(answer.hasValidity(), answer.getValidity());
+              return answer;
+            });
+  }
+
+  CompletableFuture<SaveCheckpointResponse> saveCheckpoint(
+      String leaseId, long generation, ByteString value, Duration patience) {
+    SaveCheckpointRequest request =
+        SaveCheckpointRequest.newBuilder()
             .setLeaseId(leaseId)
             .setGeneration(generation)
-            .setValidityOnly(validityOnly)
+            .setValue(value)
             .build();
-    return call(patience, stub -> stub.reportProgress(request))
-        .thenApply(answer -> told(answer.hasValidity(), answer.getValidity()));
+    return call(patience, stub -> stub.saveCheckpoint(request));
   }
 
   CompletableFuture<ExtendLeaseResponse> extend(String leaseId, long generation, Duration maxHold) {

@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -46,7 +47,6 @@ final class ClientContext implements AutoCloseable {
   /** What is to be told that the client was closed. */
   private final Set<Runnable> waiting = new HashSet<>();
 
-  private Duration longestWait = LeaseRequest.LONGEST_WAIT;
   private boolean closed;
 
   ClientContext(
@@ -116,15 +116,17 @@ final class ClientContext implements AutoCloseable {
     }
   }
 
-  /** The longest wait that the sidecar is known to allow, or may. */
-  synchronized Duration longestWait() {
-    return longestWait;
-  }
-
-  /** The sidecar does not allow a wait of {@code refused}. */
-  synchronized void halveLongestWait(Duration refused) {
-    if (longestWait.equals(refused)) {
-      longestWait = refused.dividedBy(2);
+  /** Waits for so long; fails when the client is closed meanwhile. */
+  void rest(Duration pause) throws InterruptedException {
+    CountDownLatch end = new CountDownLatch(1);
+    Runnable closing = end::countDown;
+    whenClosed(closing);
+    try {
+      if (end.await(pause.toNanos(), TimeUnit.NANOSECONDS)) {
+        throw RefusedException.of(Connection.closed());
+      }
+    } finally {
+      answered(closing);
     }
   }
 

@@ -7,7 +7,10 @@ import dev.leasehold.v1.BreakLockRequest;
 import dev.leasehold.v1.BreakLockResponse;
 import dev.leasehold.v1.CheckTokenRequest;
 import dev.leasehold.v1.CheckTokenResponse;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.GetLockRequest;
+import dev.leasehold.v1.GetServerInfoRequest;
+import dev.leasehold.v1.GetServerInfoResponse;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
 import dev.leasehold.v1.ListLocksRequest;
 import dev.leasehold.v1.ListLocksResponse;
@@ -18,12 +21,14 @@ import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ResolvePathRequest;
 import dev.leasehold.v1.ResolvePathResponse;
 import dev.leasehold.v1.WatchLockRequest;
+import dev.leasehold.v1.WatchLocksRequest;
 import io.grpc.StatusRuntimeException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Function;
 
 /** A client by gRPC. */
@@ -79,28 +84,52 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
   private <T, E extends Exception> T withHold(
       LeaseRequest request, Optional<HoldListener> listener, HoldBody<T, E> body)
       throws E, InterruptedException {
-    try (StreamHold hold = hold(request, listener)) {
-      try {
-        return body.run(hold);
-      } catch (Exception thrown) {
-        hold.rethrowIfLost(thrown);
-        throw thrown;
-      }
-    }
+    return hold(request, listener).run(body);
+  }
+
+  @Override
+  public <T, E extends Exception> T lead(LeaseRequest request, HoldBody<T, E> term)
+      throws E, InterruptedException {
+    return leader(request, Optional.empty()).lead(term);
+  }
+
+  @Override
+  public <T, E extends Exception> T lead(
+      LeaseRequest request, HoldListener listener, HoldBody<T, E> term)
+      throws E, InterruptedException {
+    return leader(request, Optional.of(listener)).lead(term);
+  }
+
+  private Leader leader(LeaseRequest request, Optional<HoldListener> listener) {
+    LeaseRequest endless = request.waitWithoutEnd();
+    return new Leader(
+        () -> hold(endless, listener),
+        context::rest,
+        () -> ThreadLocalRandom.current().nextDouble());
   }
 
   @Override
   public LeaseGrant acquire(LeaseRequest request) throws InterruptedException {
-    AcquireLeaseRequest message =
-        AcquireLeaseRequest.newBuilder().setSpec(request.toSpec()).build();
-    Duration patience =
-        Durations.sum(Durations.fromWire(request.toSpec().getWait()), Calls.PATIENCE);
+    LeaseRequest asked = request.forCall();
+    AcquireLeaseRequest message = AcquireLeaseRequest.newBuilder().setSpec(asked.toSpec()).build();
+    Duration patience = Durations.sum(Durations.fromWire(asked.toSpec().getWait()), Calls.PATIENCE);
     BootInstant sent = context.clock().earliest();
     AcquireLeaseResponse answer =
         Calls.await(lasting(patience, stub -> stub.acquireLease(message)));
     return switch (answer.getOutcomeCase()) {
-      case GRANTED -> LeaseGrant.of(answer.getGranted(), sent, context.clock());
-      case BUSY -> throw new LockBusyException(answer.getBusy());
+      case GRANTED -> {
+        Optional<RefusedException> missed = asked.missedBy(answer.getGranted().getUnderstood());
+        if (missed.isPresent()) {
+          release(answer.getGranted().getLeaseId());
+          throw missed.get();
+        }
+        yield LeaseGrant.of(answer.getGranted(), sent, context.clock());
+      }
+      case BUSY ->
+          throw asked
+              .missedBy(answer.getBusy().getUnderstood())
+              .<LeaseholdException>map(missed -> missed)
+              .orElseGet(() -> new LockBusyException(answer.getBusy()));
       case OUTCOME_NOT_SET ->
           throw new ProtocolException("an acquire was answered without an outcome");
     };
@@ -109,7 +138,8 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
   @Override
   public ReleaseResult release(String leaseId) throws InterruptedException {
     Duration timeout = context.limits().release();
-    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, timeout));
+    return Calls.await(
+        context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, Optional.empty(), timeout));
   }
 
   @Override
@@ -126,10 +156,7 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
   public BootInstant reportProgress(String leaseId) throws InterruptedException {
     BootInstant sent = context.clock().earliest();
     return LeaseGrant.until(
-        Calls.await(
-            context
-                .calls()
-                .reportProgress(leaseId, Calls.UNKNOWN_GENERATION, false, Calls.PATIENCE)),
+        Calls.await(context.calls().reportProgress(leaseId, Calls.UNKNOWN_GENERATION)),
         sent,
         context.clock());
   }
@@ -166,6 +193,22 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
   public LockWatch watchLock(LockSelector lock) {
     WatchLockRequest request = WatchLockRequest.newBuilder().setLock(lock).build();
     return StreamLockWatch.open(context, request);
+  }
+
+  @Override
+  public LocksWatch watchLocks(WatchLocksRequest request) {
+    return StreamLocksWatch.open(context, request);
+  }
+
+  @Override
+  public GetServerInfoResponse serverInfo() throws InterruptedException {
+    GetServerInfoRequest request = GetServerInfoRequest.getDefaultInstance();
+    return call(stub -> stub.getServerInfo(request));
+  }
+
+  @Override
+  public GetHoldResponse getHold(String leaseId) throws InterruptedException {
+    return Calls.await(context.calls().getHold(leaseId, Calls.UNKNOWN_GENERATION, Calls.PATIENCE));
   }
 
   @Override

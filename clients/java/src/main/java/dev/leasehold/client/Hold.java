@@ -1,7 +1,10 @@
 package dev.leasehold.client;
 
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.ReleaseResult;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -69,6 +72,89 @@ public interface Hold extends AutoCloseable {
   CompletableFuture<Loss> lost();
 
   /**
+   * Completes when the lock was broken while its lease runs out (S22): the hold stays valid until
+   * the notice's deadline. Finish, save, and release. No thread is interrupted by it. Never, if the
+   * hold ends otherwise. What is done with the future does nothing to the hold.
+   *
+   * @return the notice to come
+   */
+  CompletableFuture<Notice> revoked();
+
+  /**
+   * The notice that {@link #revoked()} completes with, for a look between two steps.
+   *
+   * @return the notice; empty if the lock was not broken
+   */
+  Optional<Notice> notice();
+
+  /**
+   * When {@code maxHold} ends, on this machine's boot clock: the hold is lost then unless it was
+   * extended before.
+   *
+   * @return the moment; empty if there is no limit
+   */
+  Optional<BootInstant> maxHoldEnds();
+
+  /**
+   * Which permit of the lock is held ({@link LeaseRequest#permits}).
+   *
+   * @return 0 to 31; 0 for the lock's own path
+   */
+  int permit();
+
+  /**
+   * The lock's checkpoint: as the last holder left it, or as this one has saved it since.
+   *
+   * @return the checkpoint; empty if there is none
+   */
+  Optional<Checkpoint> checkpoint();
+
+  /**
+   * Saves a checkpoint for the next holder, and waits until the store has it (S24). While the hold
+   * is being resumed, it waits for that. Of several saves at once the last counts.
+   *
+   * @param value at most 2,048 bytes; may be empty. Not for secrets
+   * @return the version that the store has now: of this value, or of a later one that took its
+   *     place
+   * @throws HoldLostException when the hold is lost: nothing was saved
+   * @throws CheckpointUnknownException when it is not known whether the store has it
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#INVALID_FIELD} for a
+   *     value that is too long, with {@link Reason#HOLD_RELEASED} after a release
+   * @throws InterruptedException when the thread is interrupted, as it is when the hold is lost;
+   *     the value may have been saved
+   */
+  long save(byte[] value) throws InterruptedException;
+
+  /**
+   * Saves text in UTF-8, such as JSON, as {@link #save(byte[])} does.
+   *
+   * @param text at most 2,048 bytes in UTF-8
+   * @return the version that the store has now
+   * @throws InterruptedException when the thread is interrupted
+   */
+  default long save(String text) throws InterruptedException {
+    return save(text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /**
+   * As {@link #save(byte[])}, without waiting here.
+   *
+   * @param value at most 2,048 bytes
+   * @return the version to come, or what {@link #save(byte[])} throws
+   */
+  CompletableFuture<Long> saveAsync(byte[] value);
+
+  /**
+   * The state, the bounds and the validity of this hold as the sidecar knows them; changes nothing.
+   *
+   * @return what it knows
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the hold is
+   *     lost, too
+   * @throws InterruptedException when the thread is interrupted, as it is when the hold is lost
+   */
+  GetHoldResponse info() throws InterruptedException;
+
+  /**
    * Reports progress, which restarts the progress timeout.
    *
    * @throws RefusedException when the sidecar refuses; with {@link Reason#HOLD_LOST} the hold is
@@ -111,6 +197,41 @@ public interface Hold extends AutoCloseable {
    *     ClientBuilder#releaseTimeout}: the lock is available when its lease runs out
    */
   ReleaseResult release();
+
+  /**
+   * Saves a checkpoint, then releases the lock, as {@link #release()} does; the lock is released
+   * also where the checkpoint cannot be saved, and the result says what became of both (S26). The
+   * first release decides: with a later one nothing is saved.
+   *
+   * @param checkpoint at most 2,048 bytes
+   * @return the outcome, with that of the checkpoint
+   * @throws HoldLostException when the hold was lost before; {@link
+   *     HoldLostException#checkpointOutcome} says what became of the checkpoint
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#INVALID_FIELD} for a
+   *     value that is too long, and nothing is released then; with {@link Reason#UNSUPPORTED} where
+   *     the sidecar has released the lock and does not know checkpoints
+   * @throws NotReleasedException when no sidecar has confirmed it in time: either checkpoint may
+   *     stand
+   */
+  ReleaseResult release(byte[] checkpoint);
+
+  /**
+   * Saves text in UTF-8, then releases the lock, as {@link #release(byte[])} does.
+   *
+   * @param checkpoint at most 2,048 bytes in UTF-8
+   * @return the outcome, with that of the checkpoint
+   */
+  default ReleaseResult release(String checkpoint) {
+    return release(checkpoint.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /**
+   * As {@link #release(byte[])}, without waiting here.
+   *
+   * @param checkpoint at most 2,048 bytes
+   * @return the outcome to come, or what {@link #release(byte[])} throws
+   */
+  CompletableFuture<ReleaseResult> releaseAsync(byte[] checkpoint);
 
   /**
    * Releases the lock as {@link #release()} does.

@@ -2,6 +2,7 @@ package dev.leasehold.client;
 
 import dev.leasehold.v1.LockRecord;
 import java.time.Duration;
+import java.util.Optional;
 
 /** What happens to a hold. */
 public sealed interface HoldEvent {
@@ -33,10 +34,12 @@ public sealed interface HoldEvent {
    * Renewals fail: stop what cannot be interrupted later.
    *
    * @param validUntil the end of validity, which is the deadline
-   * @param cause what fails, as a reason of the API, such as {@code STORE_UNAVAILABLE}
+   * @param cause what fails, such as {@code STORE_UNAVAILABLE}; empty for a cause that this client
+   *     does not know
    * @param detail the same for people
    */
-  record AtRisk(BootInstant validUntil, String cause, String detail) implements HoldEvent {}
+  record AtRisk(BootInstant validUntil, Optional<Reason> cause, String detail)
+      implements HoldEvent {}
 
   /**
    * Renewals succeed again.
@@ -51,6 +54,13 @@ public sealed interface HoldEvent {
    * @param timeLeft how long it still waits
    */
   record Draining(Duration timeLeft) implements HoldEvent {}
+
+  /**
+   * The lock was broken, and its lease runs out: finish, save and release before the deadline.
+   *
+   * @param notice who broke it and why, and until when it is held
+   */
+  record Revoked(Notice notice) implements HoldEvent {}
 
   /**
    * The stream to the sidecar broke; the hold goes on until its validity ends, and is being

@@ -6,6 +6,7 @@ import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Resume;
+import dev.leasehold.v1.Revoked;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
@@ -23,18 +24,16 @@ final class HoldKeeper {
   /** The pause after the first failed try to resume; doubled up to {@link #NAP}. */
   private static final Duration FIRST_PAUSE = Duration.ofMillis(50);
 
-  /** How long an answer about the validity is waited for before it is asked again. */
-  private static final Duration ANSWER_PATIENCE = Duration.ofSeconds(5);
-
-  private static final Duration BETWEEN_QUESTIONS = Duration.ofMillis(200);
-
   private final ClientContext context;
   private final HoldState state;
   private final Grant grant;
   private final HoldEvents events;
   private final HoldLine line;
   private final LossInterrupt interrupt;
+  private final HoldQuestions questions;
+  private final HoldCheckpoint checkpoint;
   private final CompletableFuture<Loss> lost = new CompletableFuture<>();
+  private final CompletableFuture<Notice> revoked = new CompletableFuture<>();
 
   private HoldStream stream;
 
@@ -45,7 +44,6 @@ final class HoldKeeper {
   private Optional<HoldStream> silent = Optional.empty();
 
   private Future<?> timer = CompletableFuture.completedFuture(null);
-  private boolean asking;
   private boolean stopped;
 
   HoldKeeper(
@@ -56,6 +54,8 @@ final class HoldKeeper {
     this.stream = stream;
     this.events = events;
     this.line = new HoldLine(grant);
+    this.questions = new HoldQuestions(context, state, line, this::watch);
+    this.checkpoint = new HoldCheckpoint(context, state, line, grant);
     this.interrupt = new LossInterrupt(task -> context.after(LossInterrupt.LOOK, task));
   }
 
@@ -74,6 +74,15 @@ final class HoldKeeper {
   /** Completed with the loss, on a thread that may be blocked. */
   CompletableFuture<Loss> lost() {
     return lost;
+  }
+
+  /** Completed with the notice, on a thread that may be blocked. */
+  CompletableFuture<Notice> revoked() {
+    return revoked;
+  }
+
+  HoldCheckpoint checkpoint() {
+    return checkpoint;
   }
 
   ClientContext context() {
@@ -211,6 +220,7 @@ final class HoldKeeper {
   }
 
   private void broke(String detail) {
+    line.interrupted();
     events.tell(new HoldEvent.Interrupted(detail));
     // The same for every try, so that one whose answer was lost can be repeated.
     resume(UUID.randomUUID().toString(), FIRST_PAUSE);
@@ -221,6 +231,9 @@ final class HoldKeeper {
     switch (response.getEventCase()) {
       case RENEWED -> {
         line.replaceResumeToken(response.getRenewed().getResumeToken());
+        if (response.getRenewed().hasMaxHoldEnds()) {
+          state.takeInEnd(response.getRenewed().getMaxHoldEnds(), Optional.empty());
+        }
         if (heard(response.getRenewed().hasValidity(), response.getRenewed().getValidity())) {
           events.tell(new HoldEvent.Renewed(state.validUntil()));
         }
@@ -229,7 +242,8 @@ final class HoldKeeper {
         dev.leasehold.v1.AtRisk atRisk = response.getAtRisk();
         if (heard(atRisk.hasValidity(), atRisk.getValidity())) {
           events.tell(
-              new HoldEvent.AtRisk(state.validUntil(), atRisk.getCause(), atRisk.getDetail()));
+              new HoldEvent.AtRisk(
+                  state.validUntil(), Reason.of(atRisk.getCause()), atRisk.getDetail()));
         }
       }
       case RECOVERED -> {
@@ -240,13 +254,13 @@ final class HoldKeeper {
       case DRAINING ->
           events.tell(
               new HoldEvent.Draining(Durations.fromWire(response.getDraining().getTimeLeft())));
+      case REVOKED -> revoked(response.getRevoked());
       case LOST -> {
         return Optional.of(Loss.of(response.getLost()));
       }
       case RELEASED -> {
-        String detail = "it was released by its lease id";
         return Loss.foundBy(response.getReleased().getResult())
-            .or(() -> Optional.of(new Loss(LossReason.LOSS_REASON_UNSPECIFIED, detail)));
+            .or(() -> Optional.of(Loss.released()));
       }
       // Said before a grant only, or newer than this client.
       case WAITING, GRANTED, BUSY, EVENT_NOT_SET -> {}
@@ -254,9 +268,22 @@ final class HoldKeeper {
     return Optional.empty();
   }
 
+  /** S22: the hold goes on until its deadline, and the holder is told. */
+  private void revoked(Revoked said) {
+    if (state.notice().isEmpty() && heard(said.hasValidity(), said.getValidity())) {
+      Notice notice = state.revoke(said.getBreakNote());
+      events.tell(new HoldEvent.Revoked(notice));
+      context.workers().execute(() -> revoked.complete(notice));
+    }
+  }
+
   /** Takes in a validity that answers no request of ours. Says whether the hold goes on. */
   private boolean heard(boolean present, Validity validity) {
-    return !present || state.takeIn(validity, Optional.empty());
+    boolean goesOn = !present || state.takeIn(validity, Optional.empty());
+    if (goesOn) {
+      watch();
+    }
+    return goesOn;
   }
 
   /**
@@ -298,7 +325,15 @@ final class HoldKeeper {
       switch (message.response().getEventCase()) {
         case GRANTED -> resumed(message.response().getGranted(), sent);
         case LOST -> refused(Loss.of(message.response().getLost()));
-        case WAITING, BUSY, RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
+        case WAITING,
+            BUSY,
+            RENEWED,
+            AT_RISK,
+            RECOVERED,
+            DRAINING,
+            REVOKED,
+            RELEASED,
+            EVENT_NOT_SET -> {}
       }
     } else if (signal instanceof Signal.End end) {
       Optional<Loss> refusal = Loss.ifFinal(end.why());
@@ -318,6 +353,10 @@ final class HoldKeeper {
     }
     line.resumed(again);
     cancelSilent();
+    checkpoint.resumed(again);
+    if (again.hasMaxHoldEnds()) {
+      state.takeInEnd(again.getMaxHoldEnds(), Optional.of(sent));
+    }
     if (!state.takeIn(again.getValidity(), Optional.of(sent))) {
       return;
     }
@@ -339,47 +378,16 @@ final class HoldKeeper {
       return;
     }
     Duration pause = left.isZero() ? NAP : Durations.shorter(left, NAP);
-    Optional<Duration> due = state.untilNextQuestion();
-    if (due.isPresent() && !asking() && !left.isZero()) {
-      if (due.get().isZero()) {
-        ask();
-      } else {
-        pause = Durations.shorter(due.get(), pause);
-      }
+    if (!left.isZero()) {
+      pause = questions.askIfDue(pause);
     }
     Future<?> next = context.after(pause, this::watch);
     synchronized (this) {
+      timer.cancel(false);
       timer = next;
       if (stopped) {
         next.cancel(false);
       }
     }
-  }
-
-  private synchronized boolean asking() {
-    return asking;
-  }
-
-  private synchronized void asking(boolean now) {
-    asking = now;
-  }
-
-  private void ask() {
-    asking(true);
-    BootInstant sent = context.clock().earliest();
-    context
-        .calls()
-        .reportProgress(grant.getLeaseId(), line.generation(), true, ANSWER_PATIENCE)
-        .whenComplete((validity, error) -> answered(validity, error, sent));
-  }
-
-  private void answered(Validity validity, Throwable error, BootInstant sent) {
-    if (error == null) {
-      state.takeIn(validity, Optional.of(sent));
-    } else {
-      // Anything but word of the loss is asked again, until the validity ends.
-      Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
-    }
-    context.after(BETWEEN_QUESTIONS, () -> asking(false));
   }
 }

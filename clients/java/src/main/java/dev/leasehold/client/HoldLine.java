@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Supplier;
 
 /**
  * What a hold goes on with: its newest generation and resume token, and a resume under way (S16).
@@ -13,6 +14,7 @@ final class HoldLine {
   /** How often a release looks whether a resume was answered. */
   private static final Duration ANSWER_POLL = Duration.ofMillis(20);
 
+  private final String leaseId;
   private String resumeToken;
 
   /** The newest that was answered. */
@@ -25,12 +27,22 @@ final class HoldLine {
   private boolean releasing;
 
   HoldLine(Grant grant) {
+    leaseId = grant.getLeaseId();
     resumeToken = grant.getResumeToken();
     generation = grant.getGeneration();
   }
 
+  String leaseId() {
+    return leaseId;
+  }
+
   synchronized long generation() {
     return generation;
+  }
+
+  /** The stream broke: calls wait for the answer to a resume from now on. */
+  synchronized void interrupted() {
+    resuming = !releasing;
   }
 
   /** The token for a resume that is sent now. None once a release was sent: it is not undone. */
@@ -71,9 +83,29 @@ final class HoldLine {
    * while another takes the hold up. Fails with the reason that forbids a release.
    */
   CompletableFuture<Long> releasable(ClientContext context, BootInstant until, String lockPath) {
+    return whenKnown(
+        context,
+        new Question(this::toRelease, until, () -> NotReleasedException.resuming(lockPath)));
+  }
+
+  /**
+   * The generation for a call that changes the hold and does not end it. While a resume is
+   * unanswered that is the one of the answer, if it comes until {@code until}; fails with {@code
+   * late} if not.
+   */
+  CompletableFuture<Long> usable(
+      ClientContext context, BootInstant until, Supplier<LeaseholdException> late) {
+    return whenKnown(context, new Question(this::settled, until, late));
+  }
+
+  /** Asks {@code known} until it is, and fails with {@code late} at {@code until}. */
+  private record Question(
+      Supplier<OptionalLong> known, BootInstant until, Supplier<LeaseholdException> late) {}
+
+  private CompletableFuture<Long> whenKnown(ClientContext context, Question question) {
     CompletableFuture<Long> answer = new CompletableFuture<>();
-    Runnable closed = () -> answer.completeExceptionally(NotReleasedException.resuming(lockPath));
-    look(context, until, lockPath, answer);
+    Runnable closed = () -> answer.completeExceptionally(question.late.get());
+    look(context, question, answer);
     if (!answer.isDone()) {
       context.whenClosed(closed);
       answer.whenComplete((generation, error) -> context.answered(closed));
@@ -81,18 +113,17 @@ final class HoldLine {
     return answer;
   }
 
-  private void look(
-      ClientContext context, BootInstant until, String lockPath, CompletableFuture<Long> answer) {
+  private void look(ClientContext context, Question question, CompletableFuture<Long> answer) {
     Optional<Loss> hopeless = refused();
-    OptionalLong known = toRelease();
+    OptionalLong known = question.known.get();
     if (hopeless.isPresent()) {
       answer.completeExceptionally(new HoldLostException(hopeless.get()));
     } else if (known.isPresent()) {
       answer.complete(known.getAsLong());
-    } else if (until.since(context.clock().latest()).isZero()) {
-      answer.completeExceptionally(NotReleasedException.resuming(lockPath));
+    } else if (question.until.since(context.clock().latest()).isZero()) {
+      answer.completeExceptionally(question.late.get());
     } else {
-      context.after(ANSWER_POLL, () -> look(context, until, lockPath, answer));
+      context.after(ANSWER_POLL, () -> look(context, question, answer));
     }
   }
 
@@ -106,5 +137,9 @@ final class HoldLine {
     }
     releasing = true;
     return OptionalLong.of(generation);
+  }
+
+  private synchronized OptionalLong settled() {
+    return resuming ? OptionalLong.empty() : OptionalLong.of(generation);
   }
 }

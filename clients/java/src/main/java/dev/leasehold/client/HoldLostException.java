@@ -1,5 +1,7 @@
 package dev.leasehold.client;
 
+import dev.leasehold.v1.CheckpointOutcome;
+
 /**
  * The hold was lost before its holder ended it, as a loss or only its release told: two holders may
  * have acted since.
@@ -8,6 +10,9 @@ public final class HoldLostException extends LeaseholdException {
   private static final long serialVersionUID = 1L;
 
   private final transient Loss loss;
+
+  /** What became of the checkpoint that the release carried. */
+  private final CheckpointOutcome checkpoint;
 
   /**
    * For tests of code that uses a client.
@@ -19,8 +24,14 @@ public final class HoldLostException extends LeaseholdException {
   }
 
   HoldLostException(Loss loss, Throwable cause) {
+    this(loss, cause, CheckpointOutcome.CHECKPOINT_OUTCOME_UNSPECIFIED);
+  }
+
+  /** A loss that a release found, with what became of the checkpoint that it carried (S26). */
+  HoldLostException(Loss loss, Throwable cause, CheckpointOutcome checkpoint) {
     super("the hold was lost: " + loss, cause);
     this.loss = loss;
+    this.checkpoint = checkpoint;
   }
 
   /**
@@ -30,5 +41,14 @@ public final class HoldLostException extends LeaseholdException {
    */
   public Loss loss() {
     return loss;
+  }
+
+  /**
+   * What became of the checkpoint that the release carried.
+   *
+   * @return UNSPECIFIED if it carried none, or was not sent
+   */
+  public CheckpointOutcome checkpointOutcome() {
+    return checkpoint;
   }
 }

@@ -2,15 +2,14 @@ package dev.leasehold.client;
 
 import dev.leasehold.client.HoldStream.Signal;
 import dev.leasehold.v1.Busy;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LossReason;
-import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.Waiting;
 import java.time.Duration;
-import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -101,7 +100,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
       stream = asked;
     }
     Silence silence = context.silence().start(() -> silent(asked));
-    Round round = new Round(asked, silence, sent, Durations.fromWire(spec.getWait()));
+    Round round = new Round(asked, silence, sent);
     asked.read(signal -> onSignal(round, signal));
     if (isCancelled()) {
       asked.cancel();
@@ -109,13 +108,11 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   /** One asking. */
-  private record Round(HoldStream stream, Silence silence, BootInstant sent, Duration patience) {}
+  private record Round(HoldStream stream, Silence silence, BootInstant sent) {}
 
   private LeaseSpec spec() {
-    if (request.waitsWithoutEnd()) {
-      return request.waitUpTo(context.longestWait()).toSpec();
-    }
-    return waited ? request.waitUpTo(waitLeft()).toSpec() : request.toSpec();
+    boolean again = waited && !request.waitsWithoutEnd();
+    return again ? request.waitUpTo(waitLeft()).toSpec() : request.toSpec();
   }
 
   /** What is left of the wait asked for. */
@@ -147,7 +144,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     round.silence.heard();
     if (signal instanceof Signal.End end) {
       round.silence.stop();
-      ended(end.why(), round.patience);
+      ended(end.why());
     } else if (signal instanceof Signal.Message message) {
       HoldLeaseResponse response = message.response();
       switch (response.getEventCase()) {
@@ -168,30 +165,18 @@ final class HoldOpening extends CompletableFuture<Hold> {
           round.stream.cancel();
           fail(new HoldLostException(Loss.of(response.getLost())));
         }
-        case RENEWED, AT_RISK, RECOVERED, DRAINING, RELEASED, EVENT_NOT_SET -> {}
+        case RENEWED, AT_RISK, RECOVERED, DRAINING, REVOKED, RELEASED, EVENT_NOT_SET -> {}
       }
     }
   }
 
-  private void ended(RefusedException why, Duration wait) {
-    if (request.waitsWithoutEnd() && waitTooLong(why)) {
-      // The operator has set a lower ceiling, which is not told in a form for programs.
-      context.halveLongestWait(wait);
-      ask();
-    } else if (waited && goesOn() && why.isBreak()) {
+  private void ended(RefusedException why) {
+    if (waited && goesOn() && why.isBreak()) {
       context.after(pause, this::ask);
       pause = Durations.shorter(pause.multipliedBy(2), LONGEST_PAUSE);
     } else {
       fail(why);
     }
-  }
-
-  private static boolean waitTooLong(RefusedException refusal) {
-    return refusal.is(Reason.INVALID_FIELD)
-        && refusal.violations().stream()
-            .map(FieldViolation::field)
-            .toList()
-            .equals(List.of("spec.wait"));
   }
 
   private void tell(Waiting waiting) {
@@ -201,7 +186,10 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   private void busy(Busy busy) {
-    if (request.waitsWithoutEnd()) {
+    Optional<RefusedException> missed = request.missedBy(busy.getUnderstood());
+    if (missed.isPresent()) {
+      fail(missed.get());
+    } else if (request.waitsWithoutEnd()) {
       Duration rest = Durations.shorter(Durations.fromWire(busy.getRetryAfter()), LONGEST_PAUSE);
       context.after(rest, this::ask);
     } else {
@@ -214,7 +202,15 @@ final class HoldOpening extends CompletableFuture<Hold> {
    * request, and a wait may have used it up. Then the validity is asked for anew.
    */
   private void granted(Grant grant, BootInstant sent) {
+    Optional<RefusedException> missed = request.missedBy(grant.getUnderstood());
+    if (missed.isPresent()) {
+      returnUnused(grant, missed.get());
+      return;
+    }
     HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);
+    if (grant.hasMaxHoldEnds()) {
+      state.takeInEnd(grant.getMaxHoldEnds(), Optional.of(sent));
+    }
     if (!state.untilNextQuestion().map(Duration::isZero).orElse(false)) {
       hand(state, grant);
       return;
@@ -222,13 +218,28 @@ final class HoldOpening extends CompletableFuture<Hold> {
     BootInstant asked = context.clock().earliest();
     context
         .calls()
-        .reportProgress(grant.getLeaseId(), grant.getGeneration(), true, Calls.PATIENCE)
-        .whenComplete((validity, error) -> answered(grant, asked, validity, error));
+        .getHold(grant.getLeaseId(), grant.getGeneration(), Calls.PATIENCE)
+        .whenComplete((answer, error) -> answered(grant, asked, answer, error));
   }
 
-  private void answered(Grant grant, BootInstant asked, Validity validity, Throwable error) {
+  /** S37: nobody has used it, and it is not what was asked for. */
+  private void returnUnused(Grant grant, RefusedException why) {
+    context
+        .calls()
+        .release(
+            grant.getLeaseId(), grant.getGeneration(), Optional.empty(), context.limits().release())
+        .whenComplete(
+            (result, error) -> {
+              current().cancel();
+              fail(why);
+            });
+  }
+
+  private void answered(Grant grant, BootInstant asked, GetHoldResponse answer, Throwable error) {
     if (error == null) {
-      hand(new HoldState(context.clock(), validity, asked), grant);
+      HoldState state = new HoldState(context.clock(), answer.getValidity(), asked);
+      state.takeIn(answer, asked);
+      hand(state, grant);
     } else {
       current().cancel();
       fail(Calls.cause(error));

@@ -1,6 +1,9 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.BootTime;
+import dev.leasehold.v1.BreakNote;
+import dev.leasehold.v1.Deadline;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
@@ -12,6 +15,13 @@ final class HoldState {
   private final BootClock clock;
   private final KnownValidity validity = new KnownValidity();
   private Consumer<Loss> whenLost = loss -> {};
+  private BootInstant maxHoldEnds;
+  private Notice notice;
+
+  /** Why the hold is lost if nothing but the end of its validity ends it. */
+  private Loss atTheEnd =
+      new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal");
+
   private boolean over;
   private Loss loss;
   private boolean lossTold;
@@ -19,7 +29,7 @@ final class HoldState {
   /** A hold that was granted by {@code validity}, in answer to a request sent at {@code sent}. */
   HoldState(BootClock clock, Validity validity, BootInstant sent) {
     this.clock = clock;
-    this.validity.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    this.validity.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
   }
 
   /** Calls {@code listener} when the hold is lost, at once if it is; once, and under no lock. */
@@ -57,12 +67,48 @@ final class HoldState {
     boolean goesOn = false;
     synchronized (this) {
       if (!left().isZero()) {
-        this.validity.takeIn(validity, sent, clock.latest(), clock.bootId());
+        this.validity.takeIn(validity, sent, clock.present(), clock.bootId());
         goesOn = !left().isZero();
       }
     }
     tellLoss();
     return goesOn;
+  }
+
+  /** Takes in the answer to a question about the hold. */
+  void takeIn(GetHoldResponse answer, BootInstant sent) {
+    takeIn(answer.getValidity(), Optional.of(sent));
+    if (answer.hasMaxHoldEnds()) {
+      takeInEnd(answer.getMaxHoldEnds(), Optional.of(sent));
+    }
+  }
+
+  /**
+   * Takes in when {@code max_hold} ends, in an answer to a request sent at {@code sent}, if there
+   * was one.
+   */
+  synchronized void takeInEnd(Deadline deadline, Optional<BootInstant> sent) {
+    KnownValidity.momentOf(deadline, sent, clock.latest(), clock.bootId())
+        .ifPresent(moment -> maxHoldEnds = moment);
+  }
+
+  synchronized Optional<BootInstant> maxHoldEnds() {
+    return Optional.ofNullable(maxHoldEnds);
+  }
+
+  /** The lock was broken, and the validity is the last (S22). */
+  synchronized Notice revoke(BreakNote note) {
+    notice = Notice.of(validity.until(), note);
+    atTheEnd =
+        new Loss(
+            LossReason.LOSS_REASON_BROKEN,
+            "it was broken and its lease ran out",
+            Optional.of(note));
+    return notice;
+  }
+
+  synchronized Optional<Notice> notice() {
+    return Optional.ofNullable(notice);
   }
 
   /** The latest grant's or renewal's end, in the sidecar's words (S16). */
@@ -71,15 +117,11 @@ final class HoldState {
   }
 
   /**
-   * The time until the sidecar should be asked for the validity, when a third of it is over; empty
-   * where its words are enough (S21).
+   * The time until the sidecar should be asked for the validity; empty where its words are enough
+   * (S21).
    */
   synchronized Optional<Duration> untilNextQuestion() {
-    if (!validity.mustAsk()) {
-      return Optional.empty();
-    }
-    Duration third = validity.until().since(validity.asOf()).dividedBy(3);
-    return Optional.of(validity.asOf().plus(third).since(clock.latest()));
+    return validity.nextQuestion().map(due -> due.since(clock.latest()));
   }
 
   /** The hold is lost, unless it is over already. */
@@ -115,7 +157,7 @@ final class HoldState {
     }
     Duration left = validity.until().since(clock.latest());
     if (left.isZero()) {
-      end(new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal"));
+      end(atTheEnd);
     }
     return left;
   }

@@ -1,6 +1,7 @@
 package dev.leasehold.client;
 
 import dev.leasehold.v1.BootTime;
+import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
@@ -10,6 +11,9 @@ import java.util.Optional;
  * threads.
  */
 final class KnownValidity {
+  /** How much of a promised validity is worth a question: a tenth. */
+  private static final int WORTH_ASKING = 10;
+
   private BootInstant until = BootInstant.BOOT;
 
   /**
@@ -23,6 +27,12 @@ final class KnownValidity {
 
   private boolean sameKernel;
 
+  /**
+   * When the sidecar last told of a validity that is noticeably longer, and cannot be counted
+   * before it is asked; null if it did not.
+   */
+  private BootInstant longerHeard;
+
   /** A validity on our clock. */
   private record Reading(BootInstant until, BootInstant asOf, boolean sameKernel) {}
 
@@ -31,31 +41,35 @@ final class KnownValidity {
     return until;
   }
 
-  /** When the newest message was made, or the request sent that it answers. */
-  BootInstant asOf() {
-    return asOf;
-  }
-
   /** The latest validity told, in the sidecar's words. */
   Optional<BootTime> told() {
     return Optional.ofNullable(told);
   }
 
-  /** Whether the sidecar must be asked from time to time, because its boot clock is not ours. */
-  boolean mustAsk() {
-    return !sameKernel;
+  /**
+   * When the sidecar should be asked next for the validity: at once when it has told of one that
+   * cannot be counted here, which it does at each renewal, and else when half of this one is over.
+   * Empty where its words are enough, because its boot clock is ours.
+   */
+  Optional<BootInstant> nextQuestion() {
+    if (sameKernel) {
+      return Optional.empty();
+    }
+    return Optional.ofNullable(longerHeard)
+        .or(() -> Optional.of(asOf.plus(until.since(asOf).dividedBy(2))));
   }
 
   /**
    * Takes in a validity that was read at {@code now}, in an answer to a request sent at {@code
    * sent}, if there was one. Whether the old one still counts is for the caller to check before.
    */
-  void takeIn(Validity validity, Optional<BootInstant> sent, BootInstant now, String bootId) {
+  void takeIn(Validity validity, Optional<BootInstant> sent, BootClock.Present now, String bootId) {
     BootTime words = validity.hasValidUntil() ? validity.getValidUntil() : null;
-    Optional<Reading> read = read(validity, sent, now, bootId);
+    Optional<Reading> read = read(validity, sent, now.latest(), bootId);
     if (read.isEmpty()) {
       // Said, though it cannot be counted here: the sidecar keeps to it.
       told = words;
+      hearOf(Durations.fromWire(validity.getValidFor()), now.earliest());
       return;
     }
     Reading reading = read.get();
@@ -64,7 +78,31 @@ final class KnownValidity {
       asOf = reading.asOf;
       sameKernel = reading.sameKernel;
       told = words;
+      // An answer to a question from before says nothing of what was told since.
+      if (sameKernel || (longerHeard != null && !asOf.isBefore(longerHeard))) {
+        longerHeard = null;
+      }
     }
+  }
+
+  private void hearOf(Duration validFor, BootInstant now) {
+    if (until.plus(validFor.dividedBy(WORTH_ASKING)).isBefore(now.plus(validFor))) {
+      longerHeard = now;
+    }
+  }
+
+  /**
+   * The moment that {@code deadline} means on our clock, by the same rules as a validity's; empty
+   * if it cannot be counted.
+   */
+  static Optional<BootInstant> momentOf(
+      Deadline deadline, Optional<BootInstant> sent, BootInstant now, String bootId) {
+    Validity alike =
+        Validity.newBuilder()
+            .setValidUntil(deadline.getAt())
+            .setValidFor(deadline.getAfter())
+            .build();
+    return read(alike, sent, now, bootId).map(Reading::until);
   }
 
   /** What {@code validity} means on our clock; empty if nothing can be counted from it. */

@@ -13,9 +13,20 @@ import java.util.Optional;
  * @param leaseId names this hold in other calls; who knows it can end the hold, so do not log it
  * @param validUntil until when the holder may act, unless renewed: ask {@code reportProgress} from
  *     time to time
+ * @param maxHoldEnds when {@code maxHold} ends, and the hold with it unless it is extended before;
+ *     empty if that was not told
+ * @param permit which permit of the lock is held: 0 for the lock's own path
+ * @param checkpoint the lock's checkpoint as the last holder left it; empty if there is none
  */
 public record LeaseGrant(
-    String lockPath, String hostId, long fencingToken, String leaseId, BootInstant validUntil) {
+    String lockPath,
+    String hostId,
+    long fencingToken,
+    String leaseId,
+    BootInstant validUntil,
+    Optional<BootInstant> maxHoldEnds,
+    int permit,
+    Optional<Checkpoint> checkpoint) {
 
   static LeaseGrant of(Grant grant, BootInstant sent, BootClock clock) {
     return new LeaseGrant(
@@ -23,13 +34,23 @@ public record LeaseGrant(
         grant.getHostId(),
         grant.getFencingToken(),
         grant.getLeaseId(),
-        until(grant.getValidity(), sent, clock));
+        until(grant.getValidity(), sent, clock),
+        maxHoldEnds(grant, sent, clock),
+        grant.getPermit(),
+        Checkpoint.of(grant));
+  }
+
+  private static Optional<BootInstant> maxHoldEnds(Grant grant, BootInstant sent, BootClock clock) {
+    return grant.hasMaxHoldEnds()
+        ? KnownValidity.momentOf(
+            grant.getMaxHoldEnds(), Optional.of(sent), clock.latest(), clock.bootId())
+        : Optional.empty();
   }
 
   /** The end of a validity that answers a request sent at {@code sent}. */
   static BootInstant until(Validity validity, BootInstant sent, BootClock clock) {
     KnownValidity known = new KnownValidity();
-    known.takeIn(validity, Optional.of(sent), clock.latest(), clock.bootId());
+    known.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
     return known.until();
   }
 

@@ -2,8 +2,10 @@ package dev.leasehold.client;
 
 import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LockKey;
+import dev.leasehold.v1.Understood;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
@@ -13,15 +15,13 @@ import java.util.function.Consumer;
  * <p>Ranges are checked by the sidecar, which refuses with {@link Reason#INVALID_FIELD}.
  */
 public final class LeaseRequest {
-  /** The longest wait that the API knows. */
-  static final Duration LONGEST_WAIT = Duration.ofHours(24);
+  /** The longest wait that the API knows, other than one without end. */
+  private static final Duration LONGEST_WAIT = Duration.ofHours(24);
 
   private final LeaseSpec spec;
-  private final boolean endless;
 
-  private LeaseRequest(LeaseSpec spec, boolean endless) {
+  private LeaseRequest(LeaseSpec spec) {
     this.spec = spec;
-    this.endless = endless;
   }
 
   /**
@@ -52,16 +52,27 @@ public final class LeaseRequest {
    * @return the request
    */
   public static LeaseRequest of(LockKey key) {
-    return new LeaseRequest(LeaseSpec.newBuilder().setKey(key).build(), false);
+    return new LeaseRequest(LeaseSpec.newBuilder().setKey(key).build());
   }
 
   /**
-   * Waits until the lock is acquired, however long that takes.
+   * Waits until the lock is acquired, however long that takes, also while the sidecar restarts.
    *
    * @return a request like this one, so changed
    */
   public LeaseRequest waitWithoutEnd() {
-    return new LeaseRequest(waitUpTo(LONGEST_WAIT).spec, true);
+    return with(spec -> spec.clearWait().setWaitWithoutEnd(true));
+  }
+
+  /**
+   * Shares the lock among so many callers: each gets one permit, which is a lock of its own with a
+   * fencing token and a checkpoint of its own. Give the same number everywhere.
+   *
+   * @param permits 1 to 32; default 1
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest permits(int permits) {
+    return with(spec -> spec.setPermits(permits));
   }
 
   /**
@@ -110,8 +121,7 @@ public final class LeaseRequest {
    * @return a request like this one, so changed
    */
   public LeaseRequest waitUpTo(Duration wait) {
-    LeaseSpec waiting = spec.toBuilder().setWait(Durations.toWire(wait)).build();
-    return new LeaseRequest(waiting, false);
+    return with(spec -> spec.clearWaitWithoutEnd().setWait(Durations.toWire(wait)));
   }
 
   /**
@@ -199,13 +209,31 @@ public final class LeaseRequest {
   }
 
   boolean waitsWithoutEnd() {
-    return endless;
+    return spec.getWaitWithoutEnd();
+  }
+
+  /** For a unary call, which does not wait without end. */
+  LeaseRequest forCall() {
+    return waitsWithoutEnd() ? waitUpTo(LONGEST_WAIT) : this;
+  }
+
+  /** S37: what to fail with where the sidecar that has answered has not understood all of this. */
+  Optional<RefusedException> missedBy(Understood understood) {
+    if (spec.getPermits() > 1 && understood.getPermits() != spec.getPermits()) {
+      String consequence = "it would grant the lock to one caller at a time only";
+      return Optional.of(RefusedException.unsupported("permits", consequence));
+    }
+    if (spec.getWaitWithoutEnd() && !understood.getWaitWithoutEnd()) {
+      String consequence = "it does not wait for the lock";
+      return Optional.of(RefusedException.unsupported("wait_without_end", consequence));
+    }
+    return Optional.empty();
   }
 
   private LeaseRequest with(Consumer<LeaseSpec.Builder> change) {
     LeaseSpec.Builder changed = spec.toBuilder();
     change.accept(changed);
-    return new LeaseRequest(changed.build(), endless);
+    return new LeaseRequest(changed.build());
   }
 
   @Override

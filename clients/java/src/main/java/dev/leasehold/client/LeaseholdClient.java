@@ -3,6 +3,8 @@ package dev.leasehold.client;
 import dev.leasehold.v1.BreakLockRequest;
 import dev.leasehold.v1.BreakLockResponse;
 import dev.leasehold.v1.CheckTokenResponse;
+import dev.leasehold.v1.GetHoldResponse;
+import dev.leasehold.v1.GetServerInfoResponse;
 import dev.leasehold.v1.ListLocksRequest;
 import dev.leasehold.v1.ListLocksResponse;
 import dev.leasehold.v1.LockKey;
@@ -10,6 +12,7 @@ import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ResolvePathResponse;
+import dev.leasehold.v1.WatchLocksRequest;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -161,6 +164,45 @@ public interface LeaseholdClient extends AutoCloseable {
       throws E, InterruptedException;
 
   /**
+   * Runs something for as long as this process leads: takes the lock, however long that takes, and
+   * runs {@code term} under it, on this thread. When the term is lost, the thread is interrupted,
+   * and when {@code term} has ended, the lock is taken again after a pause of 0.1 to 1 s; also
+   * while no sidecar answers, with pauses of up to 10 s. Ends when {@code term} returns or throws
+   * in a term that was not lost, and when this thread is interrupted or the client closed.
+   *
+   * @param request what is asked for; waits without end, whatever it says
+   * @param term what to run under the lock
+   * @param <T> what it returns
+   * @param <E> what it throws
+   * @return what {@code term} returns
+   * @throws E when {@code term} fails under the lock; the lock is released by then
+   * @throws NotReleasedException when {@code term} has returned, and no sidecar has confirmed the
+   *     release in time
+   * @throws RefusedException when the sidecar refuses for a cause that does not pass, or the client
+   *     is closed
+   * @throws InterruptedException when the thread is interrupted, other than for a loss
+   */
+  <T, E extends Exception> T lead(LeaseRequest request, HoldBody<T, E> term)
+      throws E, InterruptedException;
+
+  /**
+   * As {@link #lead(LeaseRequest, HoldBody)}, and tells what happens.
+   *
+   * @param request what is asked for; waits without end, whatever it says
+   * @param listener hears of all that happens in each term, from waiting on
+   * @param term what to run under the lock
+   * @param <T> what it returns
+   * @param <E> what it throws
+   * @return what {@code term} returns
+   * @throws E when {@code term} fails under the lock; the lock is released by then
+   * @throws RefusedException when the sidecar refuses for a cause that does not pass, or the client
+   *     is closed
+   * @throws InterruptedException when the thread is interrupted, other than for a loss
+   */
+  <T, E extends Exception> T lead(LeaseRequest request, HoldListener listener, HoldBody<T, E> term)
+      throws E, InterruptedException;
+
+  /**
    * Takes a lock by a unary call: the sidecar renews it until {@link #release}, its {@code maxHold}
    * or shutdown, whether or not this process lives. Prefer {@link #hold(LeaseRequest)}.
    *
@@ -221,7 +263,7 @@ public interface LeaseholdClient extends AutoCloseable {
   /**
    * The records of some locks: all pages, from the one that the request names on.
    *
-   * @param request which locks
+   * @param request which locks: under which host id or prefix, in which states, with which labels
    * @return the records, in the order of their paths
    * @throws InterruptedException when the thread is interrupted
    */
@@ -244,6 +286,35 @@ public interface LeaseholdClient extends AutoCloseable {
    * @return the records to come
    */
   LockWatch watchLock(LockSelector lock);
+
+  /**
+   * Many locks and their changes, until it is closed. Opened again by itself when the connection
+   * breaks, and tells then only what has changed meanwhile.
+   *
+   * @param request which locks: under which host id or prefix, with which labels
+   * @return the events to come
+   */
+  LocksWatch watchLocks(WatchLocksRequest request);
+
+  /**
+   * What the sidecar is: its version, its limits and what it can do. Behind an address that several
+   * sidecars share, another one may answer the next call.
+   *
+   * @return what it says
+   * @throws InterruptedException when the thread is interrupted
+   */
+  GetServerInfoResponse serverInfo() throws InterruptedException;
+
+  /**
+   * The state, the bounds and the validity of what {@link #acquire} took; changes nothing.
+   *
+   * @param leaseId from the grant
+   * @return what the sidecar knows of the hold
+   * @throws RefusedException when the sidecar refuses, with {@link Reason#HOLD_LOST} or {@link
+   *     Reason#HOLD_RELEASED} when the hold is over
+   * @throws InterruptedException when the thread is interrupted
+   */
+  GetHoldResponse getHold(String leaseId) throws InterruptedException;
 
   /**
    * Compares a fencing token with the newest of its lock: for a protected resource that keeps none

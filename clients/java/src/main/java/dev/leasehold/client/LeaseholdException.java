@@ -4,7 +4,8 @@ package dev.leasehold.client;
  * Why a call came to nothing. Decide by the class, and by code and reason, never by the message.
  */
 public abstract sealed class LeaseholdException extends RuntimeException
-    permits EndpointException,
+    permits CheckpointUnknownException,
+        EndpointException,
         HoldLostException,
         LockBusyException,
         NotReleasedException,

@@ -70,6 +70,15 @@ public final class LockBusyException extends LeaseholdException {
   }
 
   /**
+   * How many of the lock's permits were found held ({@link LeaseRequest#permits}).
+   *
+   * @return the number, as far as the sidecar knows
+   */
+  public int heldPermits() {
+    return busy.getHeldPermits();
+  }
+
+  /**
    * When to ask again.
    *
    * @return the time from now

@@ -48,9 +48,20 @@ public record Loss(LossReason reason, String detail, Optional<BreakNote> breakNo
         : Optional.empty();
   }
 
+  /** Somebody else has ended the hold. */
+  static Loss released() {
+    return new Loss(LossReason.LOSS_REASON_UNSPECIFIED, "it was released by its lease id");
+  }
+
   /** The loss that an answer tells of, if it does. */
   static Optional<Loss> toldBy(Throwable error) {
-    if (!(error instanceof RefusedException refusal) || !refusal.is(Reason.HOLD_LOST)) {
+    if (!(error instanceof RefusedException refusal)) {
+      return Optional.empty();
+    }
+    if (refusal.is(Reason.HOLD_RELEASED)) {
+      return Optional.of(released());
+    }
+    if (!refusal.is(Reason.HOLD_LOST)) {
       return Optional.empty();
     }
     String name = PREFIX + refusal.lossReason().orElse("UNSPECIFIED");

@@ -1,8 +1,9 @@
 package dev.leasehold.client;
 
+import dev.leasehold.v1.ErrorReason;
 import java.util.Optional;
 
-/** Why the sidecar refused: stable names, listed at LeaseService in the API. */
+/** Why a call fails: the names of the API's {@code ErrorReason}, without its prefix. */
 public enum Reason {
   /** A field is missing or out of its range: see {@link RefusedException#violations()}. */
   INVALID_FIELD,
@@ -10,8 +11,10 @@ public enum Reason {
   UNKNOWN_LEASE,
   /** The lock to be broken does not exist in the store. */
   UNKNOWN_LOCK,
-  /** The hold is over: see {@link RefusedException#lossReason()}. */
+  /** The hold is lost: see {@link RefusedException#lossReason()}. */
   HOLD_LOST,
+  /** The hold was released. */
+  HOLD_RELEASED,
   /** The operator has not enabled breaking. */
   BREAK_NOT_ENABLED,
   /** The container does not exist and the sidecar may not make it. */
@@ -45,7 +48,22 @@ public enum Reason {
   /** Another stream has resumed the hold. */
   SUPERSEDED,
   /** This client did not read its events in time; the hold may be resumed. */
-  STREAM_BEHIND;
+  STREAM_BEHIND,
+  /**
+   * Made by this client: the sidecar that answered is older than the request, and does not know a
+   * field of it (S37).
+   */
+  UNSUPPORTED,
+  /** The validity ended before the store answered a save (S27). */
+  CHECKPOINT_UNKNOWN;
+
+  private static final String PREFIX = "ERROR_REASON_";
+
+  /** The reason of that number; empty for one that this version of the client does not know. */
+  static Optional<Reason> of(ErrorReason reason) {
+    String name = reason.name();
+    return name.startsWith(PREFIX) ? parse(name.substring(PREFIX.length())) : Optional.empty();
+  }
 
   /** The reason of that name; empty for one that this version of the client does not know. */
   static Optional<Reason> parse(String name) {

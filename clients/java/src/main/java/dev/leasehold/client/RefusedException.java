@@ -85,6 +85,47 @@ public final class RefusedException extends LeaseholdException {
     return new RefusedException(error, status.getCode(), said, details, violations);
   }
 
+  /** A request that the sidecar would refuse because of this field, and that is not sent. */
+  static RefusedException invalid(String field, String problem) {
+    BadRequest details =
+        BadRequest.newBuilder()
+            .addFieldViolations(
+                BadRequest.FieldViolation.newBuilder().setField(field).setDescription(problem))
+            .build();
+    String said = field + " " + problem;
+    return made(Status.Code.INVALID_ARGUMENT, said, Reason.INVALID_FIELD, Any.pack(details));
+  }
+
+  /** The hold that a call is about was released by its holder, so the call is not sent. */
+  static RefusedException released(String lockPath) {
+    String said = "the hold of the lock " + lockPath + " was released";
+    return made(Status.Code.FAILED_PRECONDITION, said, Reason.HOLD_RELEASED);
+  }
+
+  /** The sidecar that has answered does not know this field of the request (S37). */
+  static RefusedException unsupported(String field, String consequence) {
+    String said =
+        "the sidecar is older than this request, and does not know `"
+            + field
+            + "`: "
+            + consequence
+            + "; use a newer sidecar, or leave the field out";
+    return made(Status.Code.UNIMPLEMENTED, said, Reason.UNSUPPORTED);
+  }
+
+  private static RefusedException made(
+      Status.Code code, String said, Reason reason, Any... details) {
+    ErrorInfo info = ErrorInfo.newBuilder().setDomain(DOMAIN).setReason(reason.name()).build();
+    com.google.rpc.Status status =
+        com.google.rpc.Status.newBuilder()
+            .setCode(code.value())
+            .setMessage(said)
+            .addDetails(Any.pack(info))
+            .addAllDetails(List.of(details))
+            .build();
+    return of(StatusProto.toStatusRuntimeException(status));
+  }
+
   /** What to do, where the sidecar ended the connection because of our certificate. */
   private static String wantsCertificate(Throwable cause) {
     for (Throwable one = cause; one != null; one = one.getCause()) {
@@ -203,7 +244,7 @@ public final class RefusedException extends LeaseholdException {
   /**
    * Why the hold is over, with {@link Reason#HOLD_LOST}.
    *
-   * @return {@code EXPIRED} and so on, or {@code RELEASED}
+   * @return the name of a loss reason, {@code EXPIRED} and so on
    */
   public Optional<String> lossReason() {
     return Optional.ofNullable(lossReason);

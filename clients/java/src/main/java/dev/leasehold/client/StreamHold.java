@@ -1,18 +1,27 @@
 package dev.leasehold.client;
 
+import com.google.protobuf.ByteString;
+import dev.leasehold.v1.CheckpointOutcome;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
-import dev.leasehold.v1.Validity;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
 
 /** A hold that a stream to the sidecar keeps. */
 final class StreamHold implements Hold {
   private final HoldKeeper keeper;
   private final HoldState state;
   private CompletableFuture<ReleaseResult> released;
+
+  /** The release carries a checkpoint. */
+  private boolean withCheckpoint;
+
+  /** The loss that only the release has found. */
+  private volatile Optional<Loss> found = Optional.empty();
 
   /** What {@link #release()} threw last. */
   private volatile LeaseholdException told;
@@ -58,10 +67,60 @@ final class StreamHold implements Hold {
   }
 
   @Override
+  public CompletableFuture<Notice> revoked() {
+    return keeper.revoked().copy();
+  }
+
+  @Override
+  public Optional<Notice> notice() {
+    return state.notice();
+  }
+
+  @Override
+  public Optional<BootInstant> maxHoldEnds() {
+    return state.maxHoldEnds();
+  }
+
+  @Override
+  public int permit() {
+    return keeper.grant().getPermit();
+  }
+
+  @Override
+  public Optional<Checkpoint> checkpoint() {
+    return keeper.checkpoint().newest();
+  }
+
+  @Override
+  public long save(byte[] value) throws InterruptedException {
+    return Calls.await(keeper.checkpoint().save(Checkpoint.checked("value", value)));
+  }
+
+  @Override
+  public CompletableFuture<Long> saveAsync(byte[] value) {
+    ByteString checked = Checkpoint.checked("value", value);
+    return keeper
+        .checkpoint()
+        .save(checked)
+        .thenApplyAsync(version -> version, keeper.context().workers());
+  }
+
+  @Override
+  public GetHoldResponse info() throws InterruptedException {
+    BootInstant sent = keeper.context().clock().earliest();
+    Calls calls = keeper.context().calls();
+    long generation = keeper.line().generation();
+    return heard(
+        calls.getHold(leaseId(), generation, Calls.PATIENCE), answer -> state.takeIn(answer, sent));
+  }
+
+  @Override
   public void reportProgress() throws InterruptedException {
     BootInstant sent = keeper.context().clock().earliest();
     Calls calls = keeper.context().calls();
-    heard(calls.reportProgress(leaseId(), keeper.line().generation(), false, Calls.PATIENCE), sent);
+    heard(
+        calls.reportProgress(leaseId(), keeper.line().generation()),
+        validity -> state.takeIn(validity, Optional.of(sent)));
   }
 
   @Override
@@ -69,20 +128,24 @@ final class StreamHold implements Hold {
     BootInstant sent = keeper.context().clock().earliest();
     Calls calls = keeper.context().calls();
     heard(
-        calls
-            .extend(leaseId(), keeper.line().generation(), maxHold)
-            .thenApply(
-                answer -> {
-                  keeper.line().replaceResumeToken(answer.getResumeToken());
-                  return answer.getValidity();
-                }),
-        sent);
+        calls.extend(leaseId(), keeper.line().generation(), maxHold),
+        answer -> {
+          keeper.line().replaceResumeToken(answer.getResumeToken());
+          if (answer.hasMaxHoldEnds()) {
+            state.takeInEnd(answer.getMaxHoldEnds(), Optional.of(sent));
+          }
+          state.takeIn(answer.getValidity(), Optional.of(sent));
+        });
   }
 
-  private void heard(CompletableFuture<Validity> answer, BootInstant sent)
-      throws InterruptedException {
+  private <T> T heard(CompletableFuture<T> call, Consumer<T> takeIn) throws InterruptedException {
     try {
-      state.takeIn(Calls.await(answer), Optional.of(sent));
+      return Calls.await(
+          call.thenApply(
+              answer -> {
+                takeIn.accept(answer);
+                return answer;
+              }));
     } catch (RefusedException refusal) {
       Loss.toldBy(refusal).ifPresent(state::lose);
       throw refusal;
@@ -91,13 +154,21 @@ final class StreamHold implements Hold {
 
   @Override
   public CompletableFuture<ReleaseResult> releaseAsync() {
-    return releasing().thenApplyAsync(this::unlessLost, keeper.context().workers());
+    return releasing(Optional.empty()).thenApplyAsync(this::unlessLost, keeper.context().workers());
   }
 
-  private synchronized CompletableFuture<ReleaseResult> releasing() {
+  @Override
+  public CompletableFuture<ReleaseResult> releaseAsync(byte[] checkpoint) {
+    return releasing(Optional.of(Checkpoint.checked("checkpoint", checkpoint)))
+        .thenApplyAsync(this::unlessLost, keeper.context().workers());
+  }
+
+  /** The first call decides what is released with; later ones have its outcome. */
+  private synchronized CompletableFuture<ReleaseResult> releasing(Optional<ByteString> checkpoint) {
     if (released == null) {
       state.end();
-      released = state.loss().isPresent() ? lostBefore() : sendRelease();
+      withCheckpoint = checkpoint.isPresent();
+      released = state.loss().isPresent() ? lostBefore() : sendRelease(checkpoint);
     }
     return released;
   }
@@ -107,7 +178,7 @@ final class StreamHold implements Hold {
         ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST).build());
   }
 
-  private CompletableFuture<ReleaseResult> sendRelease() {
+  private CompletableFuture<ReleaseResult> sendRelease(Optional<ByteString> checkpoint) {
     ClientContext context = keeper.context();
     Duration timeout = context.limits().release();
     BootInstant deadline = context.clock().latest().plus(timeout);
@@ -116,7 +187,7 @@ final class StreamHold implements Hold {
         .thenCompose(
             generation -> {
               Duration left = deadline.since(context.clock().latest());
-              return context.calls().release(leaseId(), generation, left);
+              return context.calls().release(leaseId(), generation, checkpoint, left);
             })
         .exceptionallyCompose(error -> CompletableFuture.failedFuture(unconfirmed(error, timeout)))
         .whenComplete(
@@ -139,25 +210,46 @@ final class StreamHold implements Hold {
 
   /** A new exception each time: it may be suppressed by the one before it. */
   private ReleaseResult unlessLost(ReleaseResult result) {
-    Optional<Loss> loss = state.loss().or(() -> Loss.foundBy(result));
+    found = Loss.foundBy(result);
+    Optional<Loss> loss = state.loss().or(() -> found);
     if (loss.isPresent()) {
-      throw new HoldLostException(loss.get());
+      throw new HoldLostException(loss.get(), null, result.getCheckpointOutcome());
+    }
+    if (isCheckpointIgnored(result)) {
+      String consequence = "the lock was released, and its checkpoint was not saved";
+      throw RefusedException.unsupported("checkpoint", consequence);
     }
     return result;
   }
 
+  /** S37: the sidecar says what became of a checkpoint, if it knows of them. */
+  private synchronized boolean isCheckpointIgnored(ReleaseResult result) {
+    return withCheckpoint
+        && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_RELEASED
+        && result.getCheckpointOutcome() == CheckpointOutcome.CHECKPOINT_OUTCOME_UNSPECIFIED;
+  }
+
   @Override
   public ReleaseResult release() {
+    return release(Optional.empty());
+  }
+
+  @Override
+  public ReleaseResult release(byte[] checkpoint) {
+    return release(Optional.of(Checkpoint.checked("checkpoint", checkpoint)));
+  }
+
+  private ReleaseResult release(Optional<ByteString> checkpoint) {
     try {
-      return awaitRelease();
+      return awaitRelease(checkpoint);
     } catch (LeaseholdException error) {
       told = error;
       throw error;
     }
   }
 
-  private ReleaseResult awaitRelease() {
-    CompletableFuture<ReleaseResult> result = releasing();
+  private ReleaseResult awaitRelease(Optional<ByteString> checkpoint) {
+    CompletableFuture<ReleaseResult> result = releasing(checkpoint);
     keeper.interrupt().leave();
     return unlessLost(Calls.awaitUninterruptibly(result));
   }
@@ -165,7 +257,7 @@ final class StreamHold implements Hold {
   @Override
   public void close() {
     try {
-      awaitRelease();
+      awaitRelease(Optional.empty());
     } catch (LeaseholdException error) {
       // One that the block was told already cannot be suppressed by itself.
       if (error != told) {
@@ -184,13 +276,30 @@ final class StreamHold implements Hold {
       keeper.interrupt().noticed();
     }
     try {
-      awaitRelease();
+      awaitRelease(Optional.empty());
     } catch (LeaseholdException told) {
       Optional<Loss> loss = state.loss();
       if (loss.isPresent()) {
         throw new HoldLostException(loss.get(), thrown);
       }
     }
+  }
+
+  /** Runs {@code body} under the lock, and releases it, whatever {@code body} does. */
+  <T, E extends Exception> T run(HoldBody<T, E> body) throws E, InterruptedException {
+    try (StreamHold held = this) {
+      try {
+        return body.run(held);
+      } catch (Exception thrown) {
+        rethrowIfLost(thrown);
+        throw thrown;
+      }
+    }
+  }
+
+  /** Whether {@code told} tells of the loss of this hold, and not of another's. */
+  boolean isLostBy(HoldLostException told) {
+    return state.loss().or(() -> found).filter(loss -> loss.equals(told.loss())).isPresent();
   }
 
   /** Releases the lock without waiting: nobody has used it. */

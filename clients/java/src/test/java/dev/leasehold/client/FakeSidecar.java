@@ -2,8 +2,13 @@ package dev.leasehold.client;
 
 import dev.leasehold.v1.AcquireLeaseRequest;
 import dev.leasehold.v1.AcquireLeaseResponse;
+import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.ExtendLeaseRequest;
 import dev.leasehold.v1.ExtendLeaseResponse;
+import dev.leasehold.v1.GetHoldRequest;
+import dev.leasehold.v1.GetHoldResponse;
+import dev.leasehold.v1.GetServerInfoRequest;
+import dev.leasehold.v1.GetServerInfoResponse;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceImplBase;
@@ -15,9 +20,13 @@ import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ReportProgressRequest;
 import dev.leasehold.v1.ReportProgressResponse;
+import dev.leasehold.v1.SaveCheckpointRequest;
+import dev.leasehold.v1.SaveCheckpointResponse;
 import dev.leasehold.v1.Validity;
 import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLockResponse;
+import dev.leasehold.v1.WatchLocksRequest;
+import dev.leasehold.v1.WatchLocksResponse;
 import io.grpc.Attributes;
 import io.grpc.Server;
 import io.grpc.ServerTransportFilter;
@@ -90,6 +99,16 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
         throw new AssertionError("the test does not say what to answer to " + request);
       };
 
+  volatile Function<GetHoldRequest, GetHoldResponse> holdInfo =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+
+  volatile Function<SaveCheckpointRequest, SaveCheckpointResponse> save =
+      request -> {
+        throw new AssertionError("the test does not say what to answer to " + request);
+      };
+
   volatile Function<AcquireLeaseRequest, AcquireLeaseResponse> acquire =
       request -> {
         throw new AssertionError("the test does not say what to answer to " + request);
@@ -103,6 +122,9 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   /** The WatchLock calls, of which each was sent {@link #records}. */
   final BlockingQueue<StreamObserver<WatchLockResponse>> watches = new LinkedBlockingQueue<>();
+
+  private final BlockingQueue<StreamObserver<WatchLocksResponse>> locksWatches =
+      new LinkedBlockingQueue<>();
 
   volatile ReleaseResult released =
       ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
@@ -170,6 +192,15 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     return call;
   }
 
+  /** The next WatchLocks call. */
+  StreamObserver<WatchLocksResponse> locksWatch() throws InterruptedException {
+    StreamObserver<WatchLocksResponse> call = locksWatches.poll(PATIENCE_SECONDS, TimeUnit.SECONDS);
+    if (call == null) {
+      throw new AssertionError("no WatchLocks call comes");
+    }
+    return call;
+  }
+
   /** Whether there is a HoldLease call that the test has not seen. */
   boolean isAskedToHold() {
     return !holds.isEmpty();
@@ -201,7 +232,8 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   @Override
   public void releaseLease(
       ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
-    note("release " + request.getLeaseId() + " of generation " + request.getGeneration());
+    String with = request.hasCheckpoint() ? " with " + request.getCheckpoint().toStringUtf8() : "";
+    note("release " + request.getLeaseId() + " of generation " + request.getGeneration() + with);
     onRelease.run();
     answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(released).build());
   }
@@ -209,14 +241,32 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   @Override
   public void reportProgress(
       ReportProgressRequest request, StreamObserver<ReportProgressResponse> answer) {
-    note(
-        "report validity_only="
-            + request.getValidityOnly()
-            + " of generation "
-            + request.getGeneration());
+    note("report of generation " + request.getGeneration());
     answer(
         answer,
         () -> ReportProgressResponse.newBuilder().setValidity(report.apply(request)).build());
+  }
+
+  @Override
+  public void getHold(GetHoldRequest request, StreamObserver<GetHoldResponse> answer) {
+    note("get hold of generation " + request.getGeneration());
+    answer(answer, () -> holdInfo.apply(request));
+  }
+
+  @Override
+  public void saveCheckpoint(
+      SaveCheckpointRequest request, StreamObserver<SaveCheckpointResponse> answer) {
+    String text = request.getValue().toStringUtf8();
+    note("save " + text + " of generation " + request.getGeneration());
+    answer(answer, () -> save.apply(request));
+  }
+
+  @Override
+  public void getServerInfo(
+      GetServerInfoRequest request, StreamObserver<GetServerInfoResponse> answer) {
+    GetServerInfoResponse info =
+        GetServerInfoResponse.newBuilder().setVersion("0.2.0").addFeatures("permits").build();
+    answer(answer, () -> info);
   }
 
   @Override
@@ -233,6 +283,10 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
             ExtendLeaseResponse.newBuilder()
                 .setValidity(validity)
                 .setResumeToken("resume-extended")
+                .setMaxHoldEnds(
+                    Deadline.newBuilder()
+                        .setAt(validity.getValidUntil())
+                        .setAfter(validity.getValidFor()))
                 .build());
   }
 
@@ -254,6 +308,11 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
       answer.onCompleted();
     }
     watches.add(answer);
+  }
+
+  @Override
+  public void watchLocks(WatchLocksRequest request, StreamObserver<WatchLocksResponse> answer) {
+    locksWatches.add(answer);
   }
 
   private static <T> void answer(

@@ -16,6 +16,7 @@ import dev.leasehold.client.Bench.Held;
 import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.AtRisk;
 import dev.leasehold.v1.Draining;
+import dev.leasehold.v1.ErrorReason;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Lost;
@@ -73,7 +74,7 @@ class HoldTest {
     AtRisk atRisk =
         AtRisk.newBuilder()
             .setValidity(validity(OURS, 1_059, 57))
-            .setCause("STORE_UNAVAILABLE")
+            .setCause(ErrorReason.ERROR_REASON_STORE_UNAVAILABLE)
             .setDetail("no route")
             .build();
     held.call().tell(HoldLeaseResponse.newBuilder().setAtRisk(atRisk).build());
@@ -85,7 +86,8 @@ class HoldTest {
     Lost lost =
         Lost.newBuilder().setReason(LossReason.LOSS_REASON_SHUTDOWN).setDetail("drained").build();
     held.call().tell(HoldLeaseResponse.newBuilder().setLost(lost).build());
-    assertEquals("STORE_UNAVAILABLE", bench.next(HoldEvent.AtRisk.class).cause());
+    assertEquals(
+        Reason.STORE_UNAVAILABLE, bench.next(HoldEvent.AtRisk.class).cause().orElseThrow());
     assertEquals(at(1_060), bench.next(HoldEvent.Recovered.class).validUntil());
     assertEquals(Duration.ofSeconds(20), bench.next(HoldEvent.Draining.class).timeLeft());
     assertEquals("SHUTDOWN: drained", bench.next(HoldEvent.Lost.class).loss().toString());
@@ -196,22 +198,38 @@ class HoldTest {
   }
 
   @Test
+  void s21ElsewhereTheSidecarIsAskedOnceAboutEachRenewal() throws Exception {
+    Held held = bench.held(Messages.grant(validity(ELSEWHERE, 70, 58)));
+    bench.sidecar.holdInfo = request -> Messages.info(validity(ELSEWHERE, 90, 58));
+    Duration expected = Duration.ofSeconds(58);
+    int count = 0;
+    // The last is the one with which a sidecar hands over (S15).
+    for (int passed : List.of(20, 20, 20, 7)) {
+      bench.clock.advance(passed);
+      held.call().tell(Messages.renewed(validity(ELSEWHERE, 90, 58)));
+      eventually("the answer counts", () -> held.hold().remaining().equals(expected));
+      count++;
+      assertEquals(count, bench.sidecar.asked().size());
+    }
+  }
+
+  @Test
   void s21ElsewhereTheSidecarIsAskedAndItsWordsUnaskedForExtendNothing() throws Exception {
     Held held = bench.held(Messages.grant(validity(ELSEWHERE, 70, 58)));
     held.call().tell(Messages.renewed(validity(ELSEWHERE, 90, 58)));
     bench.next(HoldEvent.Renewed.class);
     assertEquals(Duration.ofSeconds(58), held.hold().remaining());
-    bench.sidecar.report = request -> validity(ELSEWHERE, 95, 50);
-    bench.clock.advance(20);
+    bench.sidecar.holdInfo = request -> Messages.info(validity(ELSEWHERE, 95, 50));
+    bench.clock.advance(30);
     Duration expected = Duration.ofSeconds(50);
     eventually(
         "the answer counts from the question", () -> held.hold().remaining().equals(expected));
-    assertEquals(List.of("report validity_only=true of generation 1"), bench.sidecar.asked());
+    assertEquals(List.of("get hold of generation 1"), bench.sidecar.asked());
   }
 
   @Test
   void s21ElsewhereAGrantAfterALongWaitIsAskedAboutFirst() throws Exception {
-    bench.sidecar.report = request -> validity(ELSEWHERE, 95, 57);
+    bench.sidecar.holdInfo = request -> Messages.info(validity(ELSEWHERE, 95, 57));
     CompletableFuture<Hold> asked = bench.ask();
     HoldCall call = bench.sidecar.hold();
     bench.clock.advance(500);
@@ -238,8 +256,7 @@ class HoldTest {
     hold.extend(Duration.ofSeconds(90));
     assertEquals(Duration.ofSeconds(90), hold.remaining());
     assertEquals(
-        List.of("report validity_only=false of generation 1", "extend 90 of generation 1"),
-        bench.sidecar.asked());
+        List.of("report of generation 1", "extend 90 of generation 1"), bench.sidecar.asked());
   }
 
   @Test

@@ -6,12 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.leasehold.v1.AcquireLeaseResponse;
 import dev.leasehold.v1.Busy;
+import dev.leasehold.v1.GetServerInfoResponse;
+import dev.leasehold.v1.ListLocksRequest;
 import dev.leasehold.v1.ListLocksResponse;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LockState;
 import dev.leasehold.v1.WatchLockResponse;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CopyOnWriteArrayList;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -51,6 +54,39 @@ class LeaseholdClientTest {
             };
     List<String> paths = bench.client.listLocks().stream().map(LockRecord::getLockPath).toList();
     assertEquals(List.of("a", "b"), paths);
+  }
+
+  @Test
+  void aFilterIsSentWithEachPage() throws Exception {
+    ListLocksRequest filter =
+        ListLocksRequest.newBuilder()
+            .addStates(LockState.LOCK_STATE_BREAKING)
+            .putLabels("team", "red")
+            .build();
+    List<ListLocksRequest> sent = new CopyOnWriteArrayList<>();
+    bench.sidecar.list =
+        request -> {
+          sent.add(request);
+          String next = request.getPageToken().isEmpty() ? "2" : "";
+          return ListLocksResponse.newBuilder().setNextPageToken(next).build();
+        };
+    bench.client.listLocks(filter);
+    assertEquals(List.of(filter, filter.toBuilder().setPageToken("2").build()), sent);
+  }
+
+  @Test
+  void theSidecarTellsWhatItIs() throws Exception {
+    GetServerInfoResponse info = bench.client.serverInfo();
+    assertEquals("0.2.0", info.getVersion());
+    assertEquals(List.of("permits"), info.getFeaturesList());
+  }
+
+  @Test
+  void aHoldIsAskedAboutByItsLeaseId() throws Exception {
+    bench.sidecar.holdInfo =
+        request -> Messages.info(Messages.validity(ManualClock.OURS, 1_058, 58));
+    assertEquals(58, bench.client.getHold("lease-1").getValidity().getValidFor().getSeconds());
+    assertEquals(List.of("get hold of generation 0"), bench.sidecar.asked());
   }
 
   @Test

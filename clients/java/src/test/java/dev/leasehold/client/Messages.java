@@ -5,6 +5,7 @@ import com.google.protobuf.Message;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.Status;
 import dev.leasehold.v1.BootTime;
+import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.Renewed;
@@ -44,6 +45,10 @@ final class Messages {
         .setGeneration(1)
         .setValidity(validity)
         .build();
+  }
+
+  static GetHoldResponse info(Validity validity) {
+    return GetHoldResponse.newBuilder().setValidity(validity).build();
   }
 
   static HoldLeaseResponse granted(Grant grant) {

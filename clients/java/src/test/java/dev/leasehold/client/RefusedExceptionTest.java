@@ -6,14 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.rpc.BadRequest;
 import com.google.rpc.RetryInfo;
 import io.grpc.Status;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class RefusedExceptionTest {
@@ -73,22 +69,5 @@ class RefusedExceptionTest {
                 .asRuntimeException());
     assertEquals(Optional.empty(), refusal.reasonName());
     assertTrue(refusal.getMessage().contains("Connection refused"), refusal.getMessage());
-  }
-
-  @Test
-  void everyDocumentedReasonIsKnownAndNoOther() throws Exception {
-    Set<String> documented = new HashSet<>();
-    for (String line :
-        Files.readAllLines(Path.of("../../proto/leasehold/v1/lease_service.proto"))) {
-      if (line.startsWith("// - ")) {
-        String head = line.substring("// - ".length(), line.indexOf(": "));
-        documented.addAll(List.of(head.substring(head.indexOf(' ') + 1).split(", ")));
-      }
-    }
-    Set<String> known = new HashSet<>();
-    for (Reason reason : Reason.values()) {
-      known.add(reason.name());
-    }
-    assertEquals(documented, known);
   }
 }

@@ -47,7 +47,7 @@ class ResumeTest {
     Held held = bench.held();
     bench.sidecar.kill();
     bench.next(HoldEvent.Interrupted.class);
-    assertTrue(held.hold().isValid(), "the belief runs on");
+    assertTrue(held.hold().isValid(), "the validity runs on");
     bench.sidecar.start();
     HoldCall call = bench.sidecar.hold();
     Resume resume = call.request.getResume();
@@ -212,7 +212,7 @@ class ResumeTest {
   }
 
   @Test
-  void s14ATryToResumeIsNotCutShortWhileTheHoldIsBelievedIn() throws Exception {
+  void s14ATryToResumeIsNotCutShortWhileTheHoldIsValid() throws Exception {
     Held held = bench.held();
     held.call().fail(Messages.unavailable());
     HoldCall call = bench.sidecar.hold();

@@ -1,7 +1,5 @@
 package dev.leasehold.client;
 
-import static dev.leasehold.client.ManualClock.OURS;
-import static dev.leasehold.client.Messages.validity;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -9,19 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.rpc.BadRequest;
 import dev.leasehold.client.FakeSidecar.HoldCall;
 import dev.leasehold.v1.Busy;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Waiting;
-import io.grpc.Status;
 import java.io.IOException;
-import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -233,36 +226,5 @@ class WithHoldTest {
     HoldCall call = bench.sidecar.hold();
     asked.cancel(true);
     call.awaitEnd();
-  }
-
-  @Test
-  void aWaitWithoutEndAsksAgainAndStaysUnderTheCeiling() throws Exception {
-    Future<Long> result =
-        threads.submit(
-            () -> bench.client.withHold(LeaseRequest.of("f").waitWithoutEnd(), Hold::fencingToken));
-    List<Long> hours = new ArrayList<>();
-    BadRequest badWait =
-        BadRequest.newBuilder()
-            .addFieldViolations(
-                BadRequest.FieldViolation.newBuilder()
-                    .setField("spec.wait")
-                    .setDescription("0s to 10h is allowed"))
-            .build();
-    for (int refused = 0; refused < 2; refused++) {
-      HoldCall call = bench.sidecar.hold();
-      hours.add(Durations.fromWire(call.request.getSpec().getWait()).toHours());
-      call.fail(
-          Messages.error(
-              Status.Code.INVALID_ARGUMENT, "spec.wait", "INVALID_FIELD", Map.of(), badWait));
-    }
-    HoldCall call = bench.sidecar.hold();
-    hours.add(Durations.fromWire(call.request.getSpec().getWait()).toHours());
-    Busy busy = Busy.newBuilder().setRetryAfter(Durations.toWire(Duration.ofMillis(1))).build();
-    call.tell(HoldLeaseResponse.newBuilder().setBusy(busy).build());
-    call = bench.sidecar.hold();
-    hours.add(Durations.fromWire(call.request.getSpec().getWait()).toHours());
-    call.tell(Messages.granted(Messages.grant(validity(OURS, 1_058, 58))));
-    assertEquals(65_536, soon(result));
-    assertEquals(List.of(24L, 12L, 6L, 6L), hours);
   }
 }

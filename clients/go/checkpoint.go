@@ -1,0 +1,282 @@
+package leasehold
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// maxCheckpoint is the greatest size of a checkpoint in bytes (S23).
+const maxCheckpoint = 2_048
+
+// Checkpoint is a small value stored with a lock: where the next holder goes on from. Only the current holder changes
+// it. Anybody who may read locks can read it: not for secrets.
+type Checkpoint struct {
+	// Value is the value, at most 2,048 bytes.
+	Value []byte
+	// Version grows with each save of the lock's checkpoint: 1 to 2^53 - 1.
+	Version uint64
+	// FencingToken is the token of the holder that saved it.
+	FencingToken uint64
+	// SavedAt is when it was saved, by the store's clock; zero for what this hold has saved itself.
+	SavedAt time.Time
+}
+
+// JSON reads a value that [Hold.SaveJSON] saved.
+func (c *Checkpoint) JSON(into any) error {
+	if err := json.Unmarshal(c.Value, into); err != nil {
+		return fmt.Errorf("the checkpoint of version %d is not the JSON that is expected: %w", c.Version, err)
+	}
+	return nil
+}
+
+func checkpointFrom(wire *leaseholdv1.Checkpoint) *Checkpoint {
+	if wire == nil {
+		return nil
+	}
+	return &Checkpoint{
+		Value: bytes.Clone(wire.GetValue()), Version: wire.GetVersion(), FencingToken: wire.GetFencingToken(),
+		SavedAt: moment(wire.GetSavedAt()),
+	}
+}
+
+// CheckpointOutcome is what became of a checkpoint that was to be saved.
+type CheckpointOutcome string
+
+// The outcomes.
+const (
+	// CheckpointOutcomeUnspecified says that there was none to save.
+	CheckpointOutcomeUnspecified CheckpointOutcome = "UNSPECIFIED"
+	// CheckpointOutcomeSaved says that the store has it.
+	CheckpointOutcomeSaved CheckpointOutcome = "SAVED"
+	// CheckpointOutcomeNotSaved says that the store does not have it: the earlier checkpoint stands.
+	CheckpointOutcomeNotSaved CheckpointOutcome = "NOT_SAVED"
+	// CheckpointOutcomeUnknown says that either this checkpoint stands or the earlier one (S27).
+	CheckpointOutcomeUnknown CheckpointOutcome = "UNKNOWN"
+)
+
+// CheckpointError says that a checkpoint was not saved, or that nobody knows whether it was.
+type CheckpointError struct {
+	// Outcome is [CheckpointOutcomeNotSaved] or [CheckpointOutcomeUnknown].
+	Outcome CheckpointOutcome
+	// Detail is why, for people.
+	Detail string
+	// Err is the error of the call; nil where it came with the result of a release.
+	Err error
+}
+
+func (e *CheckpointError) Error() string {
+	if e.Outcome == CheckpointOutcomeUnknown {
+		return "it is not known whether the checkpoint was saved; read it before you save another one: " + e.Detail
+	}
+	return "the checkpoint was not saved, and the earlier one stands: " + e.Detail
+}
+
+// Unwrap gives the error of the call.
+func (e *CheckpointError) Unwrap() error { return e.Err }
+
+// ReleaseOption is an option of [Hold.Release] and [Client.Release].
+type ReleaseOption func(*releasing)
+
+// releasing is what a release is to do besides.
+type releasing struct{ checkpoint []byte }
+
+// WithCheckpoint saves a checkpoint before the lock is released: at most 2,048 bytes. Where it cannot be saved, the lock is
+// released all the same, and the result says both (S26).
+func WithCheckpoint(value []byte) ReleaseOption {
+	// An empty value is not the same as none.
+	return func(r *releasing) { r.checkpoint = append([]byte{}, value...) }
+}
+
+// checkpointOf is the checkpoint to save with a release; nil if there is none.
+func checkpointOf(options []ReleaseOption) ([]byte, error) {
+	var release releasing
+	for _, option := range options {
+		option(&release)
+	}
+	return release.checkpoint, checkSize(release.checkpoint, "checkpoint")
+}
+
+// checkSize refuses a checkpoint that is too large, as the sidecar would.
+func checkSize(value []byte, field string) error {
+	if len(value) <= maxCheckpoint {
+		return nil
+	}
+	problem := fmt.Sprintf("it has %d bytes; a checkpoint has at most %d", len(value), maxCheckpoint)
+	message := field + ": " + problem
+	return &RefusedError{
+		Code: CodeInvalidArgument, Reason: ReasonInvalidField, Message: message,
+		Violations: []FieldViolation{{field, problem}}, err: status.Error(codes.InvalidArgument, message),
+	}
+}
+
+// Checkpoint is the lock's checkpoint: as the last holder left it, or as this hold has saved it since. It is nil if there
+// is none.
+func (h *Hold) Checkpoint() *Checkpoint { return h.state.newestCheckpoint() }
+
+// Save replaces the lock's checkpoint, and gives its version: at most 2,048 bytes, not for secrets. It returns when the
+// store has the value; a holder whose lease is gone cannot save (S24). At most one save a second reaches the store: one
+// that waits is replaced by a newer one, and has its outcome (S26). Saves at the same time have no order.
+//
+// While the hold is being resumed, this waits for that.
+//
+// Errors: [*LostError], or [ErrReleased], if the hold is over. [*CheckpointError] if the validity ended before the store
+// answered, so that the old value stands or the new one. [*RefusedError], with [ReasonInvalidField] for too large a
+// value; [*UnreachableError]; that of ctx. After any of these three but an invalid field, the store may have the value,
+// and the save can be repeated as long as the hold is valid.
+func (h *Hold) Save(ctx context.Context, value []byte) (uint64, error) {
+	if err := checkSize(value, "value"); err != nil {
+		return 0, err
+	}
+	generation, err := h.resumed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	order := h.state.beginSave()
+	sent := h.state.clock.now()
+	version, validity, err := h.client.save(ctx, h.LeaseID(), generation, value, h.Remaining()+callTimeout)
+	if err != nil {
+		if loss := toldLost(err); loss != nil {
+			h.state.lose(loss)
+			return 0, h.endError()
+		}
+		return 0, err
+	}
+	if validity != nil {
+		h.state.takeIn(validity, &sent)
+	}
+	h.savedAs(order, value, version)
+	return version, nil
+}
+
+// SaveJSON is [Hold.Save] of a value as JSON; [Checkpoint.JSON] reads it.
+//
+// Errors: that of json.Marshal, and as Save.
+func (h *Hold) SaveJSON(ctx context.Context, value any) (uint64, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return 0, fmt.Errorf("the checkpoint cannot be written as JSON: %w", err)
+	}
+	return h.Save(ctx, text)
+}
+
+func (h *Hold) savedAs(order uint64, value []byte, version uint64) {
+	h.state.saveDone(order, &Checkpoint{Value: bytes.Clone(value), Version: version, FencingToken: h.FencingToken()})
+}
+
+// SaveCheckpoint replaces the checkpoint of a lock that [Client.Acquire] took: see [Hold.Save].
+//
+// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*CheckpointError],
+// [*UnreachableError], that of ctx, as Save.
+func (c *Client) SaveCheckpoint(ctx context.Context, leaseID string, value []byte) (uint64, error) {
+	if err := checkSize(value, "value"); err != nil {
+		return 0, err
+	}
+	version, _, err := c.save(ctx, leaseID, 0, value, longestLease+callTimeout)
+	return version, err
+}
+
+func (c *Client) save(
+	ctx context.Context, leaseID string, generation uint64, value []byte, patience time.Duration,
+) (uint64, *leaseholdv1.Validity, error) {
+	request := &leaseholdv1.SaveCheckpointRequest{LeaseId: leaseID, Generation: generation, Value: value}
+	answer, err := call(ctx, c.pool, patience, rpc.SaveCheckpoint, request)
+	var refused *RefusedError
+	switch {
+	case errors.As(err, &refused) && refused.Reason == ReasonCheckpointUnknown:
+		return 0, nil, &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: refused.Message, Err: refused}
+	case err != nil:
+		return 0, nil, err
+	}
+	return answer.GetVersion(), answer.GetValidity(), nil
+}
+
+// GetCheckpoint reads the checkpoint of a lock from the store; nil if there is none.
+//
+// Errors: [*RefusedError], [*UnreachableError], that of ctx.
+func (c *Client) GetCheckpoint(ctx context.Context, lock Selector) (*Checkpoint, error) {
+	request := &leaseholdv1.GetLockRequest{Lock: lock.selector(), WithCheckpoint: true}
+	answer, err := call(ctx, c.pool, callTimeout, rpc.GetLock, request)
+	if err != nil {
+		return nil, err
+	}
+	return checkpointFrom(answer.GetRecord().GetCheckpoint()), nil
+}
+
+// resumed waits while the hold is being resumed, and gives the generation to send (S16).
+func (h *Hold) resumed(ctx context.Context) (uint64, error) {
+	for {
+		generation, settled := h.state.settled()
+		if !h.Valid() {
+			return 0, h.endError()
+		}
+		if settled {
+			return generation, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, gaveUp(ctx)
+		case <-time.After(answerPoll):
+		}
+	}
+}
+
+// endError is why the hold is over.
+func (h *Hold) endError() error {
+	if loss := h.Loss(); loss != nil {
+		return loss
+	}
+	return ErrReleased
+}
+
+// settled is the newest generation; false while a resume is unanswered.
+func (s *holdState) settled() (uint64, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.generation, !s.resuming
+}
+
+// beginSave gives a save its place in the order of all.
+func (s *holdState) beginSave() uint64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.saves++
+	return s.saves
+}
+
+// saveDone takes in what a save has stored, unless a later one was stored before.
+func (s *holdState) saveDone(order uint64, checkpoint *Checkpoint) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if order > s.saved {
+		s.saved, s.checkpoint = order, checkpoint
+	}
+}
+
+// newerCheckpoint takes in what the sidecar says that the store has, if it is newer: a save may have lost its answer.
+func (s *holdState) newerCheckpoint(checkpoint *Checkpoint) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if checkpoint != nil && (s.checkpoint == nil || checkpoint.Version > s.checkpoint.Version) {
+		s.checkpoint = checkpoint
+	}
+}
+
+func (s *holdState) newestCheckpoint() *Checkpoint {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.checkpoint == nil {
+		return nil
+	}
+	theirs := *s.checkpoint
+	theirs.Value = bytes.Clone(theirs.Value)
+	return &theirs
+}

@@ -1,0 +1,46 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// unsupported is an error if the sidecar did not understand a field that changes what the caller gets (S37).
+func unsupported(spec *leaseholdv1.LeaseSpec, understood *leaseholdv1.Understood) error {
+	var missed []string
+	if spec.GetWaitWithoutEnd() && !understood.GetWaitWithoutEnd() {
+		missed = append(missed, "wait_without_end")
+	}
+	if spec.GetPermits() > 1 && understood.GetPermits() != spec.GetPermits() {
+		missed = append(missed, "permits")
+	}
+	if missed == nil {
+		return nil
+	}
+	message := "the sidecar does not know what was asked for by " + strings.Join(missed, " and ") +
+		", because it is older than this request; update the sidecar, or do not ask for it"
+	return &RefusedError{
+		Code: CodeUnimplemented, Reason: ReasonUnsupported, Message: message,
+		err: status.Error(codes.Unimplemented, message),
+	}
+}
+
+// checkGrant releases what was granted by a sidecar that did not understand the request, and gives the error.
+func (c *Client) checkGrant(ctx context.Context, spec *leaseholdv1.LeaseSpec, grant *leaseholdv1.Grant) error {
+	err := unsupported(spec, grant.GetUnderstood())
+	if err == nil {
+		return nil
+	}
+	within, cancel := c.releaseContext(context.WithoutCancel(ctx))
+	defer cancel()
+	if _, failed := c.release(within, grant.GetLeaseId(), grant.GetGeneration(), nil); failed != nil {
+		return errors.Join(err, &ReleaseError{failed})
+	}
+	return err
+}

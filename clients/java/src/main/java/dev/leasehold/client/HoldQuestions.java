@@ -1,0 +1,74 @@
+package dev.leasehold.client;
+
+import dev.leasehold.v1.GetHoldResponse;
+import java.time.Duration;
+import java.util.Optional;
+
+/** Asks the sidecar about a hold where its own words cannot be counted (S21). */
+final class HoldQuestions {
+  /** How long an answer is waited for before it is asked again. */
+  private static final Duration ANSWER_PATIENCE = Duration.ofSeconds(5);
+
+  private static final Duration BETWEEN_QUESTIONS = Duration.ofMillis(200);
+
+  private final ClientContext context;
+  private final HoldState state;
+  private final HoldLine line;
+  private final Runnable onAnswer;
+  private boolean asking;
+
+  /** {@code onAnswer} is run after each answer, if the hold is valid. */
+  HoldQuestions(ClientContext context, HoldState state, HoldLine line, Runnable onAnswer) {
+    this.context = context;
+    this.state = state;
+    this.line = line;
+    this.onAnswer = onAnswer;
+  }
+
+  /** Asks if it is due; the time until it is, or {@code pause} if that is shorter. */
+  Duration askIfDue(Duration pause) {
+    Optional<Duration> due = state.untilNextQuestion();
+    if (due.isEmpty() || isAsking()) {
+      return pause;
+    }
+    if (!due.get().isZero()) {
+      return Durations.shorter(due.get(), pause);
+    }
+    ask();
+    return pause;
+  }
+
+  private synchronized boolean isAsking() {
+    return asking;
+  }
+
+  private synchronized void asking(boolean now) {
+    asking = now;
+  }
+
+  private void ask() {
+    asking(true);
+    BootInstant sent = context.clock().earliest();
+    context
+        .calls()
+        .getHold(line.leaseId(), line.generation(), ANSWER_PATIENCE)
+        .whenComplete((answer, error) -> answered(answer, error, sent));
+  }
+
+  private void answered(GetHoldResponse answer, Throwable error, BootInstant sent) {
+    if (error == null) {
+      state.takeIn(answer, sent);
+    } else {
+      // Anything but word of the loss is asked again, until the validity ends.
+      Loss.toldBy(Calls.cause(error)).ifPresent(state::lose);
+    }
+    context.after(
+        BETWEEN_QUESTIONS,
+        () -> {
+          asking(false);
+          if (state.isValid()) {
+            onAnswer.run();
+          }
+        });
+  }
+}

@@ -1,0 +1,66 @@
+"""How a hold that has ended here is released at the sidecar."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from leasehold._calls import Calls
+from leasehold._enums import LossReason
+from leasehold._errors import LeaseholdError, LostError, NotReleasedError, ReleaseUnconfirmedError
+from leasehold._grants import Loss, ReleaseResult
+from leasehold.v1 import hold_pb2
+
+if TYPE_CHECKING:
+    from leasehold._session import Session
+
+_ANSWER_POLL: Final = 0.02
+"""How often a release looks whether a resume was answered."""
+
+
+async def release(session: "Session", calls: Calls, checkpoint: bytes | None = None) -> ReleaseResult:
+    """Release the lock, with a last `checkpoint` if there is one, and wait until the store has it.
+
+    The hold has ended here before (S13).
+    """
+    limit = calls.release_timeout
+    try:
+        async with asyncio.timeout(limit):
+            await _resume_answered(session)
+            released = await calls.release(session.lease_id, session.generation, checkpoint)
+    except LostError:
+        raise
+    except TimeoutError:
+        late = TimeoutError(f"the sidecar did not answer within {limit:g} s")
+        raise ReleaseUnconfirmedError(session.lock_path, late) from late
+    except LeaseholdError as error:
+        raise ReleaseUnconfirmedError(session.lock_path, error) from error
+    finally:
+        session.close()
+    result = ReleaseResult._from_wire(released, checkpoint)
+    loss = already_lost(released)
+    if loss is not None:
+        lost = LostError(session.lock_path, loss)
+        if result.checkpoint is not None:
+            lost.add_note(f"its checkpoint: {result.checkpoint}")
+        raise lost
+    return result
+
+
+async def _resume_answered(session: "Session") -> None:
+    """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
+
+    A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
+    """
+    until = session.state.valid_until
+    while session.resuming:
+        if session.state.now() >= until or session.is_unkept:
+            raise NotReleasedError(session.lock_path)
+        await asyncio.sleep(_ANSWER_POLL)
+    if session.refused is not None:
+        raise LostError(session.lock_path, session.refused)
+
+
+def already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:
+    """Give the loss that a release tells of, if it does: the lease was another's, or gone, before (S13)."""
+    if result.outcome != hold_pb2.RELEASE_OUTCOME_ALREADY_LOST:
+        return None
+    return Loss(LossReason(result.loss_reason), "found when it was released")

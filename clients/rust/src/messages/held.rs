@@ -1,0 +1,76 @@
+//! A hold by its lease id.
+
+use super::{Deadline, Validity};
+use crate::proto;
+
+/// A hold that is not over, as the sidecar knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldLock {
+    /// Until when the holder may act, unless renewed.
+    pub validity: Validity,
+    /// What the hold is doing.
+    pub state: HoldState,
+    /// When `max_hold` ends. `None` if there is no limit.
+    pub max_hold_ends: Option<Deadline>,
+    /// When the hold is lost unless progress is reported before. `None` if that is not watched.
+    pub progress_due: Option<Deadline>,
+    /// The path of the lock.
+    pub lock_path: String,
+    /// The token of the hold.
+    pub fencing_token: u64,
+    /// Counts how often the hold was resumed, from 1.
+    pub generation: u64,
+}
+
+/// What a hold that is not over is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HoldState {
+    /// A state that this version of the client does not know: go by the validity.
+    #[default]
+    Unknown,
+    /// It is held and renewed.
+    Held,
+    /// Renewals fail.
+    AtRisk,
+    /// The lock was broken; the hold ends with its validity.
+    Revoked,
+    /// Its stream broke, and was not resumed yet.
+    Disconnected,
+}
+
+impl HoldState {
+    /// The state as the API writes it, such as `AT_RISK`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "UNKNOWN",
+            Self::Held => "HELD",
+            Self::AtRisk => "AT_RISK",
+            Self::Revoked => "REVOKED",
+            Self::Disconnected => "DISCONNECTED",
+        }
+    }
+}
+
+impl HeldLock {
+    pub(crate) fn from_wire(wire: proto::GetHoldResponse) -> Self {
+        let state = match wire.state() {
+            proto::HoldState::Unspecified => HoldState::Unknown,
+            proto::HoldState::Held => HoldState::Held,
+            proto::HoldState::AtRisk => HoldState::AtRisk,
+            proto::HoldState::Revoked => HoldState::Revoked,
+            proto::HoldState::Disconnected => HoldState::Disconnected,
+        };
+        Self {
+            validity: Validity::from_wire(&wire.validity.unwrap_or_default()),
+            state,
+            max_hold_ends: wire.max_hold_ends.map(Deadline::from_wire),
+            progress_due: wire.progress_due.map(Deadline::from_wire),
+            lock_path: wire.lock_path,
+            fencing_token: wire.fencing_token,
+            generation: wire.generation,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+// Saves the checkpoint of a hold (S23 to S27).
+
+import { status } from "@grpc/grpc-js";
+
+import { Checkpoint, CheckpointUnknownError } from "../checkpoint.js";
+import { HoldLostError, RefusedError } from "../errors.js";
+import { ErrorReason } from "../reason.js";
+import { isBreak, ownRefusal, toldLost } from "../refusal.js";
+import type { Kept, Keeper } from "./keeper.js";
+
+/** How much longer than the validity an answer is waited for: the sidecar answers when that ends. */
+const GRACE_MS = 2_000;
+/** The pause after the connection broke; doubled up to {@link LONGEST_PAUSE_MS}. */
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 1_000;
+
+/** A save that waits for the one before it. */
+interface Next {
+  value: Buffer;
+  saved: Promise<number>;
+}
+
+/** Saves the checkpoint of a hold: one value at a time, and of those that wait only the newest (S26). */
+export class Saver {
+  readonly #kept: Pick<Kept, "rpc" | "state" | "grant">;
+  readonly #keeper: Keeper;
+  #checkpoint: Checkpoint | undefined;
+  #running: Promise<number> | undefined;
+  #next: Next | undefined;
+
+  constructor(kept: Pick<Kept, "rpc" | "state" | "grant">, keeper: Keeper) {
+    this.#kept = kept;
+    this.#keeper = keeper;
+    this.#checkpoint = Checkpoint.from(kept.grant.checkpoint);
+  }
+
+  /** The checkpoint as the last holder left it, or as this one has saved it last. */
+  get checkpoint(): Checkpoint | undefined {
+    return this.#checkpoint;
+  }
+
+  /** Saves `value`, and gives the version. One that waits is replaced by a newer one, and answered with its outcome. */
+  save(value: Buffer): Promise<number> {
+    if (this.#next !== undefined) {
+      this.#next.value = value;
+      return this.#next.saved;
+    }
+    const next: Next = { value, saved: Promise.resolve(0) };
+    const run = (): Promise<number> => {
+      this.#next = undefined;
+      this.#running = this.#save(next.value).finally(() => {
+        this.#running = undefined;
+      });
+      return this.#running;
+    };
+    if (this.#running === undefined) return run();
+    next.saved = this.#running.then(run, run);
+    this.#next = next;
+    return next.saved;
+  }
+
+  /**
+   * Sends the value, also repeatedly where the connection breaks or the hold is being resumed, within the validity that
+   * the hold has now. The newest generation goes with each try (S16), and a repeated value changes nothing.
+   */
+  async #save(value: Buffer): Promise<number> {
+    const { state, grant } = this.#kept;
+    const deadline = state.validUntil;
+    let unknown: RefusedError | undefined;
+    let last: RefusedError | undefined;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      while (this.#keeper.isResuming && state.isValid()) await sleep(FIRST_PAUSE_MS);
+      const isOver = !state.isValid();
+      if (isOver || state.now().latest >= deadline) {
+        if (unknown !== undefined) throw new CheckpointUnknownError(grant.lockPath, { cause: unknown });
+        throw (isOver ? undefined : last) ?? this.#overError();
+      }
+      const outcome = await this.#trySave(value, deadline);
+      if (typeof outcome === "number") return outcome;
+      last = outcome;
+      // A refusal says that nothing was stored; a broken connection does not.
+      if (outcome.reason === undefined) unknown = outcome;
+      await sleep(pause);
+    }
+  }
+
+  /** The version; or what to try again after. */
+  async #trySave(value: Buffer, deadline: number): Promise<number | RefusedError> {
+    const { rpc, state, grant } = this.#kept;
+    const { id } = this.#keeper;
+    const sent = state.now();
+    try {
+      const answer = await rpc.saveCheckpoint(id, value, deadline - sent.latest + GRACE_MS);
+      if (answer.validity !== undefined) state.takeIn(answer.validity, sent);
+      this.#checkpoint = new Checkpoint(value, answer.version, grant.fencingToken, undefined);
+      return answer.version;
+    } catch (error) {
+      if (!(error instanceof RefusedError)) throw error;
+      if (error.reason === ErrorReason.CHECKPOINT_UNKNOWN) {
+        throw new CheckpointUnknownError(grant.lockPath, { cause: error });
+      }
+      const isLate = error.reason === undefined && error.code === status.DEADLINE_EXCEEDED;
+      // The hold has left the sidecar that refused, or is leaving it.
+      const hasMoved = this.#keeper.isResuming || this.#keeper.id.generation !== id.generation;
+      if (isBreak(error) || isLate || hasMoved) return error;
+      const loss = toldLost(error);
+      if (loss === undefined) throw error;
+      state.lose(loss);
+      throw new HoldLostError(loss, { cause: error });
+    }
+  }
+
+  #overError(): Error {
+    const { loss } = this.#kept.state;
+    if (loss !== undefined) return new HoldLostError(loss);
+    const reason = ErrorReason.HOLD_RELEASED;
+    return ownRefusal(status.FAILED_PRECONDITION, "the hold was released, so nothing was saved", { reason });
+  }
+}
+
+async function sleep(ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms));
+}

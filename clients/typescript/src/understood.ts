@@ -1,0 +1,23 @@
+// Whether the sidecar that answered knows what was asked for (S37).
+
+import { status } from "@grpc/grpc-js";
+
+import type { LeaseSpec, Understood } from "../gen/leasehold/v1/hold.js";
+import type { RefusedError } from "./errors.js";
+import { ErrorReason } from "./reason.js";
+import { ownRefusal } from "./refusal.js";
+
+/** The error of a caller that was not served as it asked; `undefined` if it was. */
+export function notUnderstood(spec: LeaseSpec, understood: Understood | undefined): RefusedError | undefined {
+  if (spec.waitWithoutEnd && understood?.waitWithoutEnd !== true) return unsupported("a wait without end");
+  if (spec.permits > 1 && understood?.permits !== spec.permits) {
+    return unsupported(`${String(spec.permits)} permits`);
+  }
+  return undefined;
+}
+
+/** The sidecar is older than what this client asks for. */
+export function unsupported(what: string, done = "nothing is held"): RefusedError {
+  const details = `the sidecar is older than this request and does not know ${what}: upgrade it; ${done}`;
+  return ownRefusal(status.UNIMPLEMENTED, details, { reason: ErrorReason.UNSUPPORTED });
+}

@@ -1,0 +1,103 @@
+//! `leasehold info`: what a sidecar is.
+
+use std::time::Duration;
+
+use leasehold_client::ServerInfo;
+use serde::Serialize;
+
+use super::connection::ConnectionArgs;
+use super::exit::Exit;
+use super::output::{self, OutputArgs};
+
+/// Shows what the sidecar is: its version, its host id, its limits and what it can do.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Serialize)]
+struct InfoView {
+    version: String,
+    features: Vec<String>,
+    host_id: String,
+    host_type: String,
+    layout: String,
+    store: String,
+    limits: LimitsView,
+}
+
+#[derive(Serialize)]
+struct LimitsView {
+    wait_seconds: f64,
+    max_hold_seconds: f64,
+    default_max_hold_seconds: f64,
+    default_lease_duration_seconds: f64,
+    holds: u32,
+    waiters: u32,
+    streams_per_connection: u32,
+    permits: u32,
+    checkpoint_bytes: u32,
+}
+
+impl From<ServerInfo> for InfoView {
+    fn from(info: ServerInfo) -> Self {
+        let limits = info.limits;
+        Self {
+            version: info.version,
+            features: info.features,
+            host_id: info.host_id,
+            host_type: info.host_type,
+            layout: info.layout,
+            store: info.store,
+            limits: LimitsView {
+                wait_seconds: limits.wait.as_secs_f64(),
+                max_hold_seconds: limits.max_hold.as_secs_f64(),
+                default_max_hold_seconds: limits.default_max_hold.as_secs_f64(),
+                default_lease_duration_seconds: limits.default_lease_duration.as_secs_f64(),
+                holds: limits.holds,
+                waiters: limits.waiters,
+                streams_per_connection: limits.streams_per_connection,
+                permits: limits.permits,
+                checkpoint_bytes: limits.checkpoint_bytes,
+            },
+        }
+    }
+}
+
+impl InfoView {
+    fn text(&self) -> String {
+        let limits = &self.limits;
+        let span = |seconds| {
+            let span = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            humantime::format_duration(span).to_string()
+        };
+        output::fields(&[
+            ("version", self.version.clone()),
+            ("features", self.features.join(", ")),
+            ("host id", self.host_id.clone()),
+            ("host type", self.host_type.clone()),
+            ("layout", self.layout.clone()),
+            ("store", self.store.clone()),
+            ("longest wait", span(limits.wait_seconds)),
+            ("longest max_hold", span(limits.max_hold_seconds)),
+            ("default max_hold", span(limits.default_max_hold_seconds)),
+            ("default lease duration", span(limits.default_lease_duration_seconds)),
+            ("holds", limits.holds.to_string()),
+            ("waiters", limits.waiters.to_string()),
+            ("permits of a lock", limits.permits.to_string()),
+            ("bytes of a checkpoint", limits.checkpoint_bytes.to_string()),
+        ])
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let link = args.connection.link().await?;
+    let info = InfoView::from(link.client.server_info().await?);
+    link.close().await;
+    output::result(args.output.output, || info.text(), &info)?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,97 @@
+//! Why the coordinator does not serve a call.
+
+use crate::hold::{LossReason, StoreFailure};
+use crate::lock::{LockPath, PathError};
+
+/// Why a call was not served.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CallError {
+    /// The store, or the sidecar's state, does not allow it.
+    #[error("{}", .0.message)]
+    StoreFailure(StoreFailure),
+    /// The key has no path in this layout.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The operator forbids overriding the host id.
+    #[error(
+        "this sidecar does not allow host_id and host_type in a request (host_id.allow_override is false)"
+    )]
+    OverrideForbidden,
+    /// The host type gives no host id.
+    #[error("{0}")]
+    HostType(String),
+    /// The path is not under this sidecar's container.
+    #[error("the lock path {path} is not in this sidecar's container {container}")]
+    ForeignPath {
+        /// The path.
+        path: String,
+        /// The container.
+        container: String,
+    },
+    /// The prefix is not under this sidecar's container.
+    #[error("must begin with {own}, where this sidecar's locks are")]
+    ForeignPrefix {
+        /// Container, slash, and the configured prefix.
+        own: String,
+    },
+    /// As many holds as configured.
+    #[error("this sidecar has {limit} holds, which is its limit (limits.holds)")]
+    TooManyHolds {
+        /// The limit.
+        limit: usize,
+    },
+    /// As many waiting callers as configured.
+    #[error("{limit} callers wait at this sidecar, which is its limit (limits.waiters)")]
+    TooManyWaiters {
+        /// The limit.
+        limit: usize,
+    },
+    /// The lease id is not of a hold of this sidecar.
+    #[error(
+        "no hold of this sidecar has this lease id; it may have ended long ago, or before a restart"
+    )]
+    UnknownLease,
+    /// The hold is over.
+    #[error("the hold is lost: {}", .reason.as_str())]
+    HoldLost {
+        /// Why.
+        reason: LossReason,
+    },
+    /// The hold was released.
+    #[error("the hold was released")]
+    HoldReleased,
+    /// The layout of paths is one whose locks have no checkpoints (S23).
+    #[error(
+        "the layout `webjobs` keeps no checkpoints, because other software that shares its locks drops them"
+    )]
+    NoCheckpoints {
+        /// The field that had one.
+        field: &'static str,
+    },
+    /// The hold was over before a save was answered (S27).
+    #[error(
+        "the hold was over before the store answered: the checkpoint from before stands, or this one"
+    )]
+    CheckpointUnknown,
+    /// Breaking locks is off.
+    #[error("breaking locks is not enabled at this sidecar (admin.allow_break is false)")]
+    BreakNotEnabled,
+    /// A repeated call took this one's place.
+    #[error("a later call with the same request_id, or a resume, has taken the place of this one")]
+    Superseded,
+    /// The resume token is not one of ours.
+    #[error("the resume token cannot be read; give it exactly as it was granted")]
+    ResumeToken,
+    /// The page token is not of this listing of this process.
+    #[error(
+        "the page token is not one that this sidecar gave for this listing: it may be from another sidecar, from before \
+         a restart, or of another host_id or prefix; list again from the first page, without a token"
+    )]
+    PageToken,
+    /// The lock does not exist.
+    #[error("the lock {path} does not exist")]
+    NoSuchLock {
+        /// Its path.
+        path: LockPath,
+    },
+}

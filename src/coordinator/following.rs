@@ -1,0 +1,343 @@
+//! Many locks as they change: one listing of the store each poll cap for all who follow the same locks, and changes made
+//! here at once.
+//!
+//! What is known is kept once for all followers. Each follower remembers how far it has read, so one that reads slowly
+//! holds up nobody, and finds the newest record of each lock when it comes back.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::error::CallError;
+use super::records::{PATIENCE, Under, store_error};
+use super::request::{LockRecord, LockState};
+use super::{Coordinator, Shared};
+use crate::lock::LockPath;
+use crate::store::List;
+use crate::time::{Instant, UnixMillis};
+
+/// Locks that are asked of the store at a time.
+const PAGE: usize = 1_000;
+/// Locks that one look of a follower takes along.
+const BATCH: usize = 64;
+/// Locks that are read one by one after they were lost here; when there are more, the next listing has them.
+const READS: usize = 16;
+/// A follower hears this often that everything was told: one that hears nothing takes its connection for dead, and a
+/// proxy may close it. A little under the 30 s that callers are promised.
+const REPEAT: Duration = Duration::from_secs(25);
+
+/// What happens to locks that are followed.
+#[derive(Clone, Debug)]
+pub enum LocksEvent {
+    /// A lock's record: the first one, or one that differs from that before.
+    Changed(Box<LockRecord>),
+    /// A lock was deleted, or is not among those that are followed any more.
+    Gone(LockPath),
+    /// All that is known has been told.
+    Listed {
+        /// How many locks are followed.
+        locks: usize,
+        /// When the store was listed.
+        at: UnixMillis,
+    },
+}
+
+/// What of the locks a follower is told.
+pub type Filter = Box<dyn Fn(&LockRecord) -> bool + Send + Sync>;
+
+impl Coordinator {
+    /// Follows all locks under `under` for which `filter` holds: their records now, then what changes. Changes made by
+    /// this sidecar show at once, those of others when the store is next listed, every poll cap.
+    ///
+    /// # Errors
+    /// When the prefix is not in this sidecar's namespace.
+    pub fn watch_locks(&self, under: &Under, filter: Filter) -> Result<LocksWatch, CallError> {
+        let prefix = self.shared.prefix(under)?;
+        let mut registry = self.shared.registry();
+        let (followed, is_new) = registry.follow(&prefix);
+        let ticks = followed.ticks.subscribe();
+        drop(registry);
+        if is_new {
+            let shared = Arc::clone(&self.shared);
+            tokio::spawn(keep(shared, prefix, Arc::clone(&followed)));
+        }
+        Ok(LocksWatch {
+            shared: Arc::clone(&self.shared),
+            followed,
+            ticks,
+            filter,
+            seen: 0,
+            told: BTreeSet::new(),
+            removals: 0,
+            ready: VecDeque::new(),
+            listed_at: None,
+        })
+    }
+}
+
+/// What all followers of the same locks share.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    state: Mutex<State>,
+    /// Moves with everything that there is to tell; its receivers are the followers.
+    ticks: watch::Sender<u64>,
+    /// Locks that have changed here, and whether they were released.
+    changed_here: Mutex<BTreeMap<LockPath, bool>>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    locks: BTreeMap<LockPath, Known>,
+    /// The locks in the order of their newest changes.
+    order: BTreeMap<u64, LockPath>,
+    /// The newest change.
+    version: u64,
+    /// How often locks were taken out.
+    removals: u64,
+    listings: u64,
+    /// When the newest listing was made.
+    listed_at: Option<UnixMillis>,
+    failure: Option<CallError>,
+}
+
+#[derive(Debug)]
+struct Known {
+    record: LockRecord,
+    version: u64,
+    /// The listing in which it was found last.
+    listing: u64,
+}
+
+impl Followed {
+    /// A lock has changed here.
+    pub(super) fn note(&self, path: &LockPath, released: bool) {
+        let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.insert(path.clone(), released);
+        drop(changed);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn has_followers(&self) -> bool {
+        self.ticks.receiver_count() > 0
+    }
+
+    fn take_changed(&self) -> BTreeMap<LockPath, bool> {
+        let mut changed = self.changed_here.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *changed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tick(&self) {
+        self.ticks.send_modify(|ticks| *ticks += 1);
+    }
+}
+
+impl State {
+    fn put(&mut self, record: LockRecord, listing: u64) {
+        if let Some(known) = self.locks.get_mut(&record.path) {
+            known.listing = listing;
+            if known.record.shows_the_same(&record) {
+                return;
+            }
+            self.order.remove(&known.version);
+        }
+        self.version += 1;
+        let (path, version) = (record.path.clone(), self.version);
+        self.order.insert(version, path.clone());
+        self.locks.insert(path, Known { record, version, listing });
+    }
+
+    /// Takes out what the newest listing has not found.
+    fn finish_listing(&mut self, listing: u64, at: UnixMillis) {
+        let before = self.locks.len();
+        let order = &mut self.order;
+        self.locks.retain(|_, known| {
+            let stays = known.listing == listing;
+            if !stays {
+                order.remove(&known.version);
+            }
+            stays
+        });
+        self.removals += u64::from(self.locks.len() < before);
+        (self.listings, self.listed_at) = (listing, Some(at));
+    }
+}
+
+/// Keeps what is known of the locks under `prefix` for as long as somebody follows them.
+async fn keep(shared: Arc<Shared>, prefix: String, followed: Arc<Followed>) {
+    let cap = shared.settings.hold.poll_cap;
+    loop {
+        let next = shared.clock.now() + cap;
+        // Everything from before the listing is in it.
+        followed.take_changed();
+        if let Err(error) = list(&shared, &prefix, &followed).await {
+            shared.registry().unfollow(&prefix);
+            followed.state().failure = Some(error);
+            return followed.tick();
+        }
+        followed.tick();
+        loop {
+            take_in_changes(&shared, &followed).await;
+            let left = next.saturating_since(shared.clock.now());
+            if left.is_zero() || tokio::time::timeout(left, followed.wake.notified()).await.is_err()
+            {
+                break;
+            }
+        }
+        if !shared.registry().keeps_following(&prefix) {
+            return;
+        }
+    }
+}
+
+async fn list(shared: &Shared, prefix: &str, followed: &Followed) -> Result<(), CallError> {
+    let listing = followed.state().listings + 1;
+    let at = shared.clock.wall();
+    let mut continuation = None;
+    loop {
+        let list = List {
+            container: shared.settings.host.namespace.container.clone(),
+            prefix: prefix.to_owned(),
+            continuation,
+            limit: PAGE,
+        };
+        let page = shared.asked(PATIENCE, shared.store.list(list)).await;
+        let page = page.map_err(|error| store_error(&error))?;
+        for (path, stored) in page.locks {
+            let view = shared.look(&path).await;
+            let record = shared.merged(&path, Some(stored), view.as_ref(), None);
+            followed.state().put(record, listing);
+        }
+        continuation = page.continuation;
+        if continuation.is_none() {
+            break;
+        }
+    }
+    followed.state().finish_listing(listing, at);
+    Ok(())
+}
+
+/// Takes in what has changed here. The store is asked only of locks that were lost or broken here, and of few of them.
+async fn take_in_changes(shared: &Shared, followed: &Followed) {
+    let mut reads = 0;
+    for (path, released) in followed.take_changed() {
+        let view = shared.look(&path).await;
+        let here = view.as_ref().is_some_and(|view| view.active || view.resting);
+        let record = if here {
+            Some(shared.merged(&path, None, view.as_ref(), None))
+        } else if released {
+            let state = followed.state();
+            state.locks.get(&path).map(|known| LockRecord {
+                state: LockState::Available,
+                held_here: false,
+                lease: None,
+                waiters_here: view.map_or(0, |view| view.waiters),
+                ..known.record.clone()
+            })
+        } else if reads < READS {
+            reads += 1;
+            // What cannot be read now is in the next listing.
+            shared.record(&path).await.ok()
+        } else {
+            None
+        };
+        if let Some(record) = record {
+            let mut state = followed.state();
+            let listing = state.listings;
+            state.put(record, listing);
+        }
+    }
+    followed.tick();
+}
+
+/// Locks that are followed.
+pub struct LocksWatch {
+    shared: Arc<Shared>,
+    followed: Arc<Followed>,
+    ticks: watch::Receiver<u64>,
+    filter: Filter,
+    /// The newest change that was taken along.
+    seen: u64,
+    /// The locks that were told of.
+    told: BTreeSet<LockPath>,
+    /// The removals that were looked for among them.
+    removals: u64,
+    ready: VecDeque<LocksEvent>,
+    /// When all was told last.
+    listed_at: Option<Instant>,
+}
+
+impl fmt::Debug for LocksWatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LocksWatch").field("told", &self.told.len()).finish_non_exhaustive()
+    }
+}
+
+impl LocksWatch {
+    /// The next event.
+    ///
+    /// # Errors
+    /// When the store cannot be listed. The watch is over then; watch again.
+    pub async fn next(&mut self) -> Result<LocksEvent, CallError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(event);
+            }
+            self.ticks.mark_unchanged();
+            self.take_along()?;
+            if !self.ready.is_empty() {
+                continue;
+            }
+            let now = self.shared.clock.now();
+            let left = self.listed_at.map_or(REPEAT, |at| (at + REPEAT).saturating_since(now));
+            // The sender lives as long as this; either way it is looked at again.
+            let _ = tokio::time::timeout(left, self.ticks.changed()).await;
+        }
+    }
+
+    /// Takes along some of what has changed since the last time; at the end of it, that it is all.
+    fn take_along(&mut self) -> Result<(), CallError> {
+        let state = self.followed.state();
+        for (version, path) in state.order.range(self.seen + 1..).take(BATCH) {
+            self.seen = *version;
+            let Some(known) = state.locks.get(path) else { continue };
+            if (self.filter)(&known.record) {
+                self.told.insert(path.clone());
+                self.ready.push_back(LocksEvent::Changed(Box::new(known.record.clone())));
+            } else if self.told.remove(path) {
+                self.ready.push_back(LocksEvent::Gone(path.clone()));
+            }
+        }
+        if self.seen < state.version && state.order.range(self.seen + 1..).next().is_some() {
+            return Ok(());
+        }
+        if self.removals != state.removals {
+            self.removals = state.removals;
+            let ready = &mut self.ready;
+            self.told.retain(|path| {
+                let stays = state.locks.contains_key(path);
+                if !stays {
+                    ready.push_back(LocksEvent::Gone(path.clone()));
+                }
+                stays
+            });
+        }
+        if let Some(failure) = state.failure.clone().filter(|_| self.ready.is_empty()) {
+            return Err(failure);
+        }
+        let now = self.shared.clock.now();
+        let due = self.listed_at.is_none_or(|at| now >= at + REPEAT);
+        if let Some(at) = state.listed_at.filter(|_| due) {
+            self.listed_at = Some(now);
+            self.ready.push_back(LocksEvent::Listed { locks: self.told.len(), at });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! What is known here without asking the store: of a lock, of its hold, and of this sidecar.
+
+use std::time::Duration;
+
+use super::Coordinator;
+use super::caller::Caller;
+use super::error::CallError;
+use super::request::{
+    Capacity, Deadline, HeldLock, HoldState, LeaseHere, LocalView, LockRecord, LockState,
+};
+use super::task::{Command, HoldCall, Task};
+use crate::hold::{Event, Holding};
+use crate::lock::{LeaseId, Record};
+use crate::store::BreakNote;
+
+impl Coordinator {
+    /// A hold that is not over, by its lease id; changes nothing of it.
+    ///
+    /// # Errors
+    /// When the hold is over, or never was.
+    pub async fn get_hold(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Result<HeldLock, CallError> {
+        let call = HoldCall { lease_id, generation };
+        self.ask(call, |reply| Command::GetHold(call, reply)).await
+    }
+
+    /// How many holds and waiting callers there may be.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        let settings = &self.shared.settings;
+        Capacity { holds: settings.max_holds, waiters: settings.max_waiters }
+    }
+
+    /// The lease duration for callers that give none.
+    #[must_use]
+    pub fn lease_duration(&self) -> Duration {
+        self.shared.settings.lease_duration
+    }
+
+    /// Whether locks may be broken through this sidecar (S17).
+    #[must_use]
+    pub fn allows_breaks(&self) -> bool {
+        self.shared.settings.allow_break
+    }
+}
+
+impl Task {
+    /// A hold that is not over. What time has ended is over, also for who only asks (S4).
+    pub(super) fn held(&mut self, call: HoldCall) -> Result<HeldLock, CallError> {
+        let generation = call.generation;
+        if let Some(caller) = self.holder(call.lease_id) {
+            self.feed(Event::ValidityAsked { caller, generation });
+        }
+        let caller = self.holder(call.lease_id);
+        let holding = self.hold.holding().filter(|holding| Some(holding.caller) == caller);
+        // S14: one that is gone without a word may believe what it was told last, and nothing beyond it.
+        let (validity, holding) = match holding {
+            Some(holding) if holding.disconnected => {
+                (self.shared.validity(holding.told_until), holding)
+            }
+            Some(holding) => (self.validity(call)?, holding),
+            None => return Err(self.validity(call).err().unwrap_or(CallError::UnknownLease)),
+        };
+        let at_risk = self.shared.registry().hold(call.lease_id).is_some_and(|hold| hold.at_risk);
+        let state = match (holding.disconnected, holding.revoked, at_risk) {
+            (true, _, _) => HoldState::Disconnected,
+            (false, true, _) => HoldState::Revoked,
+            (false, false, true) => HoldState::AtRisk,
+            (false, false, false) => HoldState::Held,
+        };
+        let break_note = self.note().filter(|_| holding.revoked);
+        Ok(HeldLock {
+            break_note,
+            validity,
+            state,
+            max_hold_ends: holding.max_hold_ends.map(|at| self.shared.deadline(at)),
+            progress_due: holding.progress_due.map(|at| self.shared.deadline(at)),
+            path: self.path.clone(),
+            token: holding.token,
+            generation: holding.generation,
+        })
+    }
+
+    /// The note of the break of the lease that is had here.
+    fn note(&self) -> Option<BreakNote> {
+        let token = self.hold.holding().map(|holding| holding.token);
+        self.break_note.clone().filter(|note| note.is_about(token))
+    }
+
+    /// When the hold of this caller ends at the latest, with what has extended it (S11).
+    pub(super) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
+        let told = caller.told.as_ref()?;
+        told.max_hold_ends.map(|at| self.shared.deadline(at))
+    }
+
+    /// The lock as it is here.
+    pub(super) fn view(&self) -> LocalView {
+        let holding = self.hold.holding();
+        LocalView {
+            active: holding.as_ref().is_some_and(|holding| holding.active),
+            resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
+            revoked: holding.as_ref().filter(|holding| holding.revoked).map(|_| self.note()),
+            lease: holding.as_ref().and_then(lease),
+            checkpoint: self.hold.known().and_then(crate::hold::Known::checkpoint),
+            waiters: self.hold.waiting(),
+            highest: self.hold.highest(),
+            record: holding.map(|holding| self.shared.record_of(&holding)),
+        }
+    }
+
+    /// The same as a record.
+    pub(super) fn record_here(&self) -> LockRecord {
+        let holding = self.hold.holding();
+        let record = match (&holding, self.hold.known()) {
+            (Some(holding), _) => self.shared.record_of(holding),
+            (None, Some(known)) => known.record(),
+            (None, None) => Record::default(),
+        };
+        let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
+        let elsewhere = holding.is_none();
+        LockRecord {
+            checkpoint: self.hold.known().and_then(crate::hold::Known::checkpoint),
+            path: self.path.clone(),
+            state: if resting { LockState::Resting } else { LockState::Held },
+            record,
+            written_at: None,
+            waiters_here: self.hold.waiting(),
+            lease: holding.as_ref().and_then(lease),
+            held_here: holding.is_some_and(|holding| holding.active),
+            break_note: None,
+            holder_is_last_recorded: elsewhere && self.shared.holder_is_last_recorded(false),
+        }
+    }
+}
+
+/// The lease of a lock that somebody holds here.
+fn lease(holding: &Holding) -> Option<LeaseHere> {
+    let Holding { lease_duration: duration, renewed_at, .. } = *holding;
+    holding.active.then_some(LeaseHere { duration, renewed_at })
+}

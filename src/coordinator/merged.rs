@@ -1,0 +1,74 @@
+//! A lock's record from what the store has, and what is known here.
+
+use super::request::{LocalView, LockRecord, LockState};
+use crate::lock::{Checkpoint, FencingToken, LockPath, Record};
+use crate::store::{BreakNote, LeaseState, StoredLock};
+
+/// One record from what the store has and what is known here.
+pub(super) fn merged(
+    path: &LockPath,
+    stored: Option<StoredLock>,
+    view: Option<&LocalView>,
+    note: Option<BreakNote>,
+) -> LockRecord {
+    let waiters_here = view.map_or(0, |view| view.waiters);
+    let here = view.filter(|view| view.active || view.resting);
+    let written_at = stored.as_ref().map(|stored| stored.written_at);
+    if let Some(view) = here
+        && let Some(record) = &view.record
+    {
+        return LockRecord {
+            path: path.clone(),
+            state: match (view.resting, &view.revoked) {
+                (true, _) => LockState::Resting,
+                (false, Some(_)) => LockState::Breaking,
+                (false, None) => LockState::Held,
+            },
+            record: record.clone(),
+            written_at,
+            waiters_here,
+            held_here: view.active,
+            break_note: view.revoked.clone().flatten(),
+            holder_is_last_recorded: false,
+            lease: view.lease,
+            checkpoint: view.checkpoint.clone(),
+        };
+    }
+    let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
+    let checkpoint = stored.as_ref().and_then(|stored| {
+        Checkpoint::from_lookup(|name| stored.fields.get(name).map(String::as_str))
+    });
+    let state = stored.as_ref().map_or(LockState::Available, |stored| {
+        let resting = record
+            .as_ref()
+            .and_then(|record| record.resting_until)
+            .is_some_and(|until| until > stored.time);
+        match stored.lease {
+            LeaseState::Leased => LockState::Held,
+            LeaseState::Breaking => LockState::Breaking,
+            LeaseState::Available | LeaseState::Broken | LeaseState::Expired if resting => {
+                LockState::Resting
+            }
+            LeaseState::Available | LeaseState::Broken | LeaseState::Expired => {
+                LockState::Available
+            }
+        }
+    });
+    let record = record.unwrap_or_default();
+    // A note about an earlier grant says nothing about this one.
+    let break_note = note.filter(|note| {
+        note.token.map(FencingToken::epoch) == record.token.map(FencingToken::epoch)
+    });
+    LockRecord {
+        path: path.clone(),
+        state,
+        record,
+        written_at,
+        waiters_here,
+        held_here: false,
+        break_note,
+        holder_is_last_recorded: false,
+        lease: None,
+        checkpoint,
+    }
+}

@@ -1,0 +1,245 @@
+//! Calls that save a checkpoint, and what they are answered (S23 to S27).
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use super::Coordinator;
+use super::error::CallError;
+use super::registry::Registry;
+use super::released_before;
+use super::request::{HoldEvent, Released, Validity};
+use super::task::{Command, HoldCall, Task};
+use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome};
+use crate::lock::{CheckpointValue, FencingToken, LeaseId};
+use crate::time::Instant;
+
+/// A checkpoint was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The version that the store has.
+    pub version: u64,
+    /// Until when the holder may act.
+    pub validity: Validity,
+}
+
+/// What became of a checkpoint that came with a release (S26).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointOutcome {
+    /// The store has it.
+    Saved {
+        /// Its version.
+        version: u64,
+    },
+    /// The store does not have it.
+    NotSaved {
+        /// Why, for people.
+        detail: String,
+    },
+    /// The old one stands or the new one (S27).
+    Unknown {
+        /// Why, for people.
+        detail: String,
+    },
+}
+
+/// A value to save, and where the outcome goes.
+pub(super) type SaveCall = (CheckpointValue, oneshot::Sender<SaveOutcome>);
+
+/// The calls of one lock that wait for the outcome of a save.
+#[derive(Debug, Default)]
+pub(super) struct Saves {
+    last: u64,
+    waiting: HashMap<SaveId, oneshot::Sender<SaveOutcome>>,
+}
+
+impl Saves {
+    fn add(&mut self, reply: oneshot::Sender<SaveOutcome>) -> SaveId {
+        self.last += 1;
+        let id = SaveId(self.last);
+        self.waiting.insert(id, reply);
+        id
+    }
+
+    fn answer(&mut self, id: SaveId, outcome: SaveOutcome) {
+        if let Some(reply) = self.waiting.remove(&id) {
+            // A call that was given up: its value is saved all the same.
+            let _ = reply.send(outcome);
+        }
+    }
+}
+
+impl Coordinator {
+    /// Releases a hold; answers when the store has it, or the lease can no longer be valid (S13). `generation` is the
+    /// newest that the caller was answered with, if it knows it (S16).
+    ///
+    /// # Errors
+    /// When this sidecar never had a hold with the lease id, or forgot it.
+    pub async fn release(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+    ) -> Result<Released, CallError> {
+        self.release_saving(lease_id, generation, None).await.map(|(released, _)| released)
+    }
+
+    /// As [`Coordinator::release`]; a checkpoint is saved before, and the hold is released whatever becomes of it (S26).
+    ///
+    /// # Errors
+    /// When this sidecar never had a hold with the lease id, or forgot it; when locks have no checkpoints here.
+    pub async fn release_saving(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        checkpoint: Option<CheckpointValue>,
+    ) -> Result<(Released, Option<CheckpointOutcome>), CallError> {
+        if checkpoint.is_some() {
+            self.check_checkpoints("checkpoint")?;
+        }
+        let before = |registry: &Registry| {
+            let ended = registry.ended(lease_id, generation);
+            ended.map(released_before).ok_or_else(|| registry.unknown_lease())
+        };
+        let (save, saved) = match checkpoint {
+            Some(value) => {
+                let (reply, saved) = oneshot::channel();
+                (Some((value, reply)), Some(saved))
+            }
+            None => (None, None),
+        };
+        let (reply, answer) = oneshot::channel();
+        {
+            let registry = self.shared.registry();
+            if let Some(entry) = registry.hold(lease_id) {
+                let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
+                if registry.send(&entry.path, command).is_err() {
+                    return Err(registry.unknown_lease());
+                }
+            } else {
+                drop((save, reply));
+            }
+        }
+        // No hold, or the task failed under it: its holds are lost.
+        let released = answer.await.or_else(|_| before(&self.shared.registry()))?;
+        let saved = match saved {
+            Some(saved) => Some(outcome(saved.await.ok(), &released)),
+            None => None,
+        };
+        Ok((released, saved))
+    }
+
+    /// Replaces the lock's checkpoint; answers when the store has it (S24).
+    ///
+    /// # Errors
+    /// When the hold is over or never was, the store refuses, or the outcome stays unknown (S27).
+    pub async fn save(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        value: CheckpointValue,
+    ) -> Result<Saved, CallError> {
+        self.check_checkpoints("value")?;
+        let call = HoldCall { lease_id, generation };
+        let (reply, outcome) = oneshot::channel();
+        self.ask(call, |answer| Command::Save(call, (value, reply), answer)).await?;
+        match outcome.await {
+            Ok(SaveOutcome::Saved { version }) => {
+                // The hold may have ended with its save: then nothing of its validity is left.
+                let validity = self.get_hold(lease_id, generation).await;
+                let ended = || self.shared.validity(self.clock().now());
+                let validity = validity.map_or_else(|_| ended(), |held| held.validity);
+                Ok(Saved { version, validity })
+            }
+            Ok(SaveOutcome::NotSaved(store_failure)) => Err(CallError::StoreFailure(store_failure)),
+            Ok(SaveOutcome::Unknown) => Err(CallError::CheckpointUnknown),
+            Ok(SaveOutcome::Ended) | Err(_) => {
+                Err(self.shared.registry().why_over(lease_id, generation))
+            }
+        }
+    }
+
+    /// S23: software that shares the layout `webjobs` drops the fields of others.
+    pub(super) fn check_checkpoints(&self, field: &'static str) -> Result<(), CallError> {
+        let layout = self.host().namespace.layout;
+        if layout.keeps_checkpoints() { Ok(()) } else { Err(CallError::NoCheckpoints { field }) }
+    }
+}
+
+impl Task {
+    /// Asks the machine to save; what the hold is answered tells whether it could ask at all.
+    pub(super) fn save(
+        &mut self,
+        call: HoldCall,
+        (value, reply): SaveCall,
+    ) -> Result<Validity, CallError> {
+        let validity =
+            self.ask(call, |caller| Event::ValidityAsked { caller, generation: call.generation })?;
+        if let Some(caller) = self.holder(call.lease_id) {
+            self.save_of(caller, call.generation, (value, reply));
+        }
+        Ok(validity)
+    }
+
+    pub(super) fn save_of(
+        &mut self,
+        caller: CallerId,
+        generation: Option<u64>,
+        (value, reply): SaveCall,
+    ) {
+        let id = self.saves.add(reply);
+        self.feed(Event::SaveAsked { caller, generation, save: SaveAsked { id, value } });
+    }
+
+    pub(super) fn tell_saved(&mut self, id: SaveId, outcome: SaveOutcome) {
+        match &outcome {
+            SaveOutcome::Saved { version } => {
+                tracing::debug!(lock = %self.path, version, "checkpoint saved");
+            }
+            SaveOutcome::NotSaved(store_failure) => {
+                tracing::warn!(lock = %self.path, detail = %store_failure.message, "checkpoint not saved");
+            }
+            SaveOutcome::Unknown => {
+                tracing::warn!(lock = %self.path, "it is not known whether a checkpoint was saved");
+            }
+            SaveOutcome::Ended => {
+                tracing::warn!(lock = %self.path, "checkpoint not saved: the hold is over");
+            }
+        }
+        self.saves.answer(id, outcome);
+        self.shared.registry().changed(&self.path);
+    }
+
+    /// The lease of a hold was broken and runs out (S22).
+    pub(super) fn tell_revoked(&mut self, id: CallerId, valid_until: Instant) {
+        let Some(caller) = self.callers.get(&id) else { return };
+        let token = caller.token;
+        let break_note = self.break_note.clone().filter(|note| note.is_about(token));
+        let reason = break_note.as_ref().map(super::calls::note_text).unwrap_or_default();
+        let token = token.map(FencingToken::value);
+        tracing::warn!(lock = %self.path, token, %reason, "revoked: the lease was broken and runs out");
+        self.note_validity(caller.lease_id, valid_until, None);
+        let validity = self.shared.validity(valid_until);
+        self.send_event(id, HoldEvent::Revoked { validity, break_note });
+        self.shared.registry().changed(&self.path);
+    }
+}
+
+/// What became of a checkpoint that came with a release.
+pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> CheckpointOutcome {
+    let detail = match saved {
+        Some(SaveOutcome::Saved { version }) => return CheckpointOutcome::Saved { version },
+        Some(SaveOutcome::NotSaved(store_failure)) => store_failure.message,
+        Some(SaveOutcome::Unknown) => {
+            let detail = "the hold was over before the store answered".to_owned();
+            return CheckpointOutcome::Unknown { detail };
+        }
+        // The release that was answered before may have carried the same checkpoint.
+        Some(SaveOutcome::Ended) | None if *released == Released::AlreadyReleased => {
+            let detail =
+                "the hold had been released before; what that call saved stands".to_owned();
+            return CheckpointOutcome::Unknown { detail };
+        }
+        Some(SaveOutcome::Ended) | None => "the hold was over before it could be saved".to_owned(),
+    };
+    CheckpointOutcome::NotSaved { detail }
+}

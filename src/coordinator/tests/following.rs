@@ -1,0 +1,170 @@
+//! Many locks in one watch: what it costs the store, and what a slow follower costs (WatchLocks).
+
+use std::time::Duration;
+
+use super::rig::{Account, SECOND, Sidecar, counts, pass, path, request, settle};
+use crate::coordinator::{BreakPeriod, BreakRequest, LockState, LocksEvent, LocksWatch, Under};
+use crate::lock::{LeaseId, LockPath};
+use crate::store::{Acquire, FaultPlan, LeaseStore as _, Operation};
+
+fn follow(sidecar: &Sidecar) -> LocksWatch {
+    sidecar.coordinator.watch_locks(&Under::OwnHostId, Box::new(|_| true)).unwrap()
+}
+
+/// The events that are there now, as short texts.
+async fn events(watch: &mut LocksWatch) -> Vec<String> {
+    let mut events = Vec::new();
+    while let Ok(event) = tokio::time::timeout(Duration::from_millis(1), watch.next()).await {
+        events.push(match event.unwrap() {
+            LocksEvent::Changed(lock) => format!("{} {:?}", lock.record.function, lock.state),
+            LocksEvent::Gone(path) => format!("gone {path}"),
+            LocksEvent::Listed { locks, .. } => format!("{locks} listed"),
+        });
+    }
+    events
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_followers_of_the_same_locks_share_one_listing_each_poll_cap() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    other.acquire(request("nightly")).await;
+    let mut watches = [follow(&sidecar), follow(&sidecar), follow(&sidecar)];
+    for watch in &mut watches {
+        assert_eq!(events(watch).await, ["nightly Held", "1 listed"]);
+    }
+    assert_eq!(sidecar.counts(), counts([(Operation::List, 1)]));
+    pass(20 * SECOND).await;
+    assert_eq!(sidecar.counts(), counts([(Operation::List, 4)]));
+    drop(watches);
+    pass(60 * SECOND).await;
+    assert_eq!(sidecar.counts().total(), 0, "nobody follows any more");
+    let mut again = follow(&sidecar);
+    assert_eq!(events(&mut again).await, ["nightly Held", "1 listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_here_shows_at_once_and_costs_nothing() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let weekly = sidecar.acquire(request("weekly")).await;
+    sidecar.release(&weekly).await;
+    let first = sidecar.acquire(request("nightly")).await;
+    let mut watch = follow(&sidecar);
+    assert_eq!(events(&mut watch).await, ["nightly Held", "weekly Available", "2 listed"]);
+    sidecar.release(&first).await;
+    settle().await;
+    assert_eq!(events(&mut watch).await, ["nightly Available"]);
+    sidecar.counts();
+    let second = sidecar.acquire(request("nightly")).await;
+    settle().await;
+    assert_eq!(events(&mut watch).await, ["nightly Held"]);
+    sidecar.acquire(request("weekly")).await;
+    settle().await;
+    assert_eq!(events(&mut watch).await, ["weekly Held"]);
+    sidecar.release(&second).await;
+    settle().await;
+    assert_eq!(events(&mut watch).await, ["nightly Available"]);
+    let asked = sidecar.counts();
+    assert_eq!((asked.of(Operation::List), asked.of(Operation::ReadRecord)), (0, 0), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_a_break_here_shows_at_once_as_breaking() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    sidecar.acquire(request("nightly")).await;
+    let mut watch = follow(&sidecar);
+    events(&mut watch).await;
+    let broken = BreakRequest {
+        lock: super::rig::by_key("nightly"),
+        period: BreakPeriod::RunOut,
+        reason: "test".to_owned(),
+        by: None,
+        caller: "test".to_owned(),
+    };
+    sidecar.coordinator.break_lock(broken).await.unwrap();
+    settle().await;
+    assert_eq!(events(&mut watch).await, ["nightly Breaking"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_change_shows_with_the_next_listing_and_a_deleted_lock_is_gone() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    let grant = other.acquire(request("nightly")).await;
+    other.acquire(request("weekly")).await;
+    let mut watch = follow(&sidecar);
+    assert_eq!(events(&mut watch).await, ["nightly Held", "weekly Held", "2 listed"]);
+    other.release(&grant).await;
+    pass(6 * SECOND).await;
+    assert_eq!(events(&mut watch).await, ["nightly Available"]);
+    let gone = path("nightly");
+    account.store.locks().delete_lock(&gone);
+    pass(6 * SECOND).await;
+    assert_eq!(events(&mut watch).await, [format!("gone {gone}")]);
+    pass(26 * SECOND).await;
+    assert_eq!(events(&mut watch).await, ["1 listed"], "repeated, though nothing changes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_does_not_read_holds_up_nobody_and_finds_the_newest_record() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let (mut slow, mut quick) = (follow(&sidecar), follow(&sidecar));
+    assert_eq!(events(&mut quick).await, ["0 listed"]);
+    for _ in 0..200 {
+        let grant = sidecar.acquire(request("nightly")).await;
+        sidecar.release(&grant).await;
+        settle().await;
+        assert!(!events(&mut quick).await.is_empty());
+    }
+    let told = events(&mut slow).await;
+    assert_eq!(told, ["nightly Available", "1 listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_of_several_pages_is_told_whole() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let host = super::rig::settings().host;
+    let prefix = format!("leasehold/{}", host.namespace.host_prefix(&host.host_id));
+    for number in 0..2_300_u32 {
+        let path: LockPath = format!("{prefix}job-{number}/~/FUNCTION").parse().unwrap();
+        let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(u128::from(number) + 1));
+        let acquire = Acquire { lease_id, duration: 60 * SECOND, if_match: None };
+        account.store.acquire(&path, acquire).await.unwrap();
+    }
+    let mut watch = follow(&sidecar);
+    let told = events(&mut watch).await;
+    assert_eq!(told.len(), 2_301);
+    assert_eq!(told.last().unwrap(), "2300 listed");
+    assert_eq!(sidecar.counts(), counts([(Operation::List, 3)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s18_a_store_that_cannot_be_listed_ends_the_watch_and_the_next_begins_anew() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut watch = follow(&sidecar);
+    assert_eq!(events(&mut watch).await, ["0 listed"]);
+    sidecar.faults().set_plan(FaultPlan { deny: 1_000, ..FaultPlan::default() });
+    assert!(watch.next().await.is_err());
+    sidecar.faults().set_plan(FaultPlan::default());
+    assert_eq!(events(&mut follow(&sidecar)).await, ["0 listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_not_among_the_followed_any_more_is_gone() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let held = |lock: &crate::coordinator::LockRecord| lock.state == LockState::Held;
+    let mut watch = sidecar.coordinator.watch_locks(&Under::OwnHostId, Box::new(held)).unwrap();
+    assert_eq!(events(&mut watch).await, ["0 listed"]);
+    let grant = sidecar.acquire(request("nightly")).await;
+    settle().await;
+    assert_eq!(events(&mut watch).await, ["nightly Held"]);
+    sidecar.release(&grant).await;
+    settle().await;
+    assert_eq!(events(&mut watch).await, [format!("gone {}", grant.path)]);
+}

@@ -1,0 +1,198 @@
+//! The checks of single fields, which name what is wrong with each (S19).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tonic::Status;
+
+use super::convert::Limits;
+use super::{proto, status};
+use crate::coordinator::{KeyRequest, LockSelector, LockState, Under, WAIT_WITHOUT_END};
+use crate::lock::{HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath};
+
+const MAX_PREFIX: usize = 1_088;
+
+/// What is wrong with a request, field by field.
+#[derive(Debug, Default)]
+pub(super) struct Violations(Vec<(String, String)>);
+
+impl Violations {
+    pub(super) fn add(&mut self, field: &str, problem: impl Into<String>) {
+        self.0.push((field.to_owned(), problem.into()));
+    }
+
+    /// Keeps the value, or the field's problem.
+    pub(super) fn take<T>(&mut self, field: &str, value: Result<T, impl ToString>) -> Option<T> {
+        value.map_err(|problem| self.add(field, problem.to_string())).ok()
+    }
+
+    pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Status> {
+        match value {
+            Some(value) if self.0.is_empty() => Ok(value),
+            Some(_) | None => Err(status::of_violations(&self.0)),
+        }
+    }
+
+    pub(super) fn text(&mut self, field: &str, text: &str, limit: usize) {
+        if text.len() > limit {
+            self.add(field, format!("has {} bytes; at most {limit} are allowed", text.len()));
+        }
+        if text.chars().any(char::is_control) {
+            self.add(field, "has a control character; printable text is allowed");
+        }
+    }
+
+    /// A duration within `range`; none if it was not given.
+    pub(super) fn duration(
+        &mut self,
+        field: &str,
+        duration: Option<prost_types::Duration>,
+        range: (Duration, Duration),
+    ) -> Option<Duration> {
+        let duration = duration?;
+        let (least, most) = range;
+        let shown = |duration| humantime::format_duration(duration);
+        match Duration::try_from(duration) {
+            Ok(duration) if duration >= least && duration <= most => Some(duration),
+            Ok(duration) => {
+                let problem = format!(
+                    "is {}; {} to {} is allowed",
+                    shown(duration),
+                    shown(least),
+                    shown(most)
+                );
+                self.add(field, problem);
+                None
+            }
+            Err(_) => {
+                let problem = "is negative or not a valid duration";
+                self.add(
+                    field,
+                    format!("{problem}; {} to {} is allowed", shown(least), shown(most)),
+                );
+                None
+            }
+        }
+    }
+
+    pub(super) fn key(&mut self, field: &str, key: Option<proto::LockKey>) -> Option<KeyRequest> {
+        let Some(key) = key else {
+            self.add(field, "is required");
+            return None;
+        };
+        let host_id = key.host_id.as_deref().map(HostId::parse).transpose();
+        let host_id = self.take(&format!("{field}.host_id"), host_id);
+        let host_type = key.host_type.as_deref().map(HostType::parse).transpose();
+        let host_type = self.take(&format!("{field}.host_type"), host_type);
+        let mode = match proto::LockMode::try_from(key.mode) {
+            Ok(proto::LockMode::Unspecified | proto::LockMode::Function) => {
+                Some(LockMode::Function)
+            }
+            Ok(proto::LockMode::Listener) => Some(LockMode::Listener),
+            Err(_) => {
+                self.add(
+                    &format!("{field}.mode"),
+                    format!("{} is not a mode; use FUNCTION or LISTENER", key.mode),
+                );
+                None
+            }
+        };
+        let checked = LockKey::new(&key.function, &key.scope, mode.unwrap_or_default());
+        let of = |error: &KeyError| format!("{field}.{}", error.field());
+        let name = checked.as_ref().err().map_or_else(String::new, of);
+        let key = self.take(&name, checked);
+        Some(KeyRequest { key: key?, host_id: host_id?, host_type: host_type? })
+    }
+
+    /// How long to wait: for so long, or without end.
+    pub(super) fn wait(
+        &mut self,
+        (given, without_end): (Option<prost_types::Duration>, bool),
+        limits: &Limits,
+        unary: bool,
+    ) -> Duration {
+        let field = "spec.wait_without_end";
+        let wait = self.duration("spec.wait", given, (Duration::ZERO, limits.wait_ceiling));
+        if !without_end {
+            return wait.unwrap_or_default();
+        }
+        if unary {
+            let longest = humantime::format_duration(limits.wait_ceiling);
+            self.add(field, format!("is for HoldLease only; here a wait is at most {longest}"));
+        } else if given.is_some() {
+            self.add(field, "excludes wait: give one of them");
+        }
+        WAIT_WITHOUT_END
+    }
+
+    pub(super) fn permits(&mut self, permits: u32) {
+        if permits > 1 {
+            self.add("spec.permits", format!("is {permits}; this sidecar gives one permit a lock"));
+        }
+    }
+
+    pub(super) fn labels(&mut self, field: &str, labels: BTreeMap<String, String>) -> Labels {
+        self.take(field, Labels::new(labels)).unwrap_or_default()
+    }
+
+    pub(super) fn states(&mut self, states: &[i32]) -> Vec<LockState> {
+        let mut taken = Vec::new();
+        for (index, state) in states.iter().enumerate() {
+            match proto::LockState::try_from(*state) {
+                Ok(proto::LockState::Available) => taken.push(LockState::Available),
+                Ok(proto::LockState::Held) => taken.push(LockState::Held),
+                Ok(proto::LockState::Breaking) => taken.push(LockState::Breaking),
+                Ok(proto::LockState::Resting) => taken.push(LockState::Resting),
+                Ok(proto::LockState::Unspecified) | Err(_) => {
+                    let problem = "is not a state; use AVAILABLE, HELD, BREAKING or RESTING";
+                    self.add(&format!("states[{index}]"), problem);
+                }
+            }
+        }
+        taken
+    }
+
+    pub(super) fn host_id(&mut self, text: &str) -> Under {
+        self.take("host_id", HostId::parse(text)).map_or(Under::OwnHostId, Under::HostId)
+    }
+
+    pub(super) fn prefix(&mut self, prefix: String) -> Under {
+        self.text("prefix", &prefix, MAX_PREFIX);
+        Under::Prefix(prefix)
+    }
+
+    pub(super) fn lease_id(&mut self, text: &str) -> Option<LeaseId> {
+        if text.is_empty() {
+            self.add("lease_id", "is required: pass the lease_id of the grant");
+            return None;
+        }
+        self.take(
+            "lease_id",
+            LeaseId::parse(text).ok_or("is not a lease id; pass it exactly as it was granted"),
+        )
+    }
+
+    pub(super) fn selector(
+        &mut self,
+        selector: Option<proto::LockSelector>,
+    ) -> Option<LockSelector> {
+        if let Some(permit) = selector.as_ref().map(|selector| selector.permit)
+            && permit > 0
+        {
+            self.add("lock.permit", format!("is {permit}; this sidecar gives one permit a lock"));
+        }
+        match selector.and_then(|selector| selector.lock) {
+            None => {
+                self.add("lock", "is required: set key or lock_path");
+                None
+            }
+            Some(proto::lock_selector::Lock::Key(key)) => {
+                self.key("lock.key", Some(key)).map(LockSelector::Key)
+            }
+            Some(proto::lock_selector::Lock::LockPath(path)) => {
+                let path = self.take("lock.lock_path", path.parse::<LockPath>());
+                path.map(LockSelector::Path)
+            }
+        }
+    }
+}

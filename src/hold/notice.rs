@@ -1,0 +1,219 @@
+//! A lease that was broken and runs out: its holder is told, and has until then to finish (S22).
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::action::{Action, LossReason};
+use super::event::{Failure, Look, Request};
+use super::held::{BROKEN, DELETED, Held, Phase};
+use super::output::Output;
+use super::releasing::TAKEN;
+use super::{Flight, Hold, State};
+use crate::lock::Record;
+use crate::time::Instant;
+
+/// The shortest time between two looks at a lease that runs out.
+const LEAST_BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// Looks in a row without an answer that end the hold: a later break may have ended the lease at once.
+const MISSED_LOOKS: u8 = 2;
+
+/// What is known of the break of a hold's lease.
+#[derive(Clone, Debug)]
+pub(super) struct Notice {
+    met: Met,
+    /// The deadline that the holder was told; none before the note was read.
+    told: Option<Instant>,
+    look: Flight,
+    missed: u8,
+}
+
+/// Who says that the lease was broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Met {
+    /// The store, to a renewal.
+    Renewal,
+    /// An operator, who broke the lock through this sidecar: it may have been another's lease.
+    Operator,
+}
+
+impl Notice {
+    /// The deadline, once the holder was told.
+    pub(super) const fn deadline(&self) -> Option<Instant> {
+        self.told
+    }
+
+    pub(super) const fn poll_timeout(&self) -> Instant {
+        self.look.at()
+    }
+
+    pub(super) fn expects(&self, request: Request) -> bool {
+        self.look.is(request)
+    }
+
+    /// The lease is looked at as soon as may be.
+    pub(super) fn look_now(&mut self, now: Instant) {
+        if let Flight::Waiting { at } = &mut self.look {
+            *at = now.min(*at);
+        }
+    }
+}
+
+/// How long a look is waited for, and how long after one the next is due.
+fn between_looks(lease_duration: Duration) -> Duration {
+    (lease_duration / 30).max(LEAST_BETWEEN_LOOKS)
+}
+
+impl Hold {
+    /// A renewal met a broken lease: what the note says decides.
+    pub(super) fn break_met(&mut self, held: Box<Held>, output: &mut Output) {
+        self.begin_notice(held, Met::Renewal, output);
+    }
+
+    /// An operator broke the lock through this sidecar, so that its lease runs out.
+    pub(super) fn broken_here_softly(&mut self, held: Box<Held>, output: &mut Output) {
+        self.begin_notice(held, Met::Operator, output);
+    }
+
+    fn begin_notice(&mut self, mut held: Box<Held>, met: Met, output: &mut Output) {
+        match &mut held.notice {
+            Some(notice) => notice.met = met,
+            none => {
+                let look = Flight::Waiting { at: output.now };
+                *none = Some(Box::new(Notice { met, told: None, look, missed: 0 }));
+            }
+        }
+        // Who has ended its hold is told nothing of it: its last save and its release are for the store to take.
+        let held = match held.phase {
+            Phase::Active => self.watch_break(held, output),
+            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => Some(held),
+        };
+        if let Some(held) = held {
+            self.state = State::Held(held);
+        }
+    }
+
+    /// Looks at a broken lease when that is due. None if the hold has ended.
+    pub(super) fn watch_break(
+        &mut self,
+        mut held: Box<Held>,
+        output: &mut Output,
+    ) -> Option<Box<Held>> {
+        let interval = between_looks(held.renewal.lease_duration());
+        let Some(notice) = &mut held.notice else { return Some(held) };
+        if !notice.look.is_over(output.now) {
+            return Some(held);
+        }
+        if matches!(notice.look, Flight::Sent { .. }) {
+            notice.missed += 1;
+            if notice.missed >= MISSED_LOOKS {
+                self.lose_lease(held, LossReason::Broken, UNSEEN.to_owned(), output);
+                return None;
+            }
+        }
+        let request = self.next_request();
+        let note = notice.told.is_none();
+        output.push(Action::SendLook { request, note, timeout: interval });
+        notice.look = Flight::Sent { request, until: output.now + interval };
+        Some(held)
+    }
+
+    pub(super) fn look_answered(
+        &mut self,
+        request: Request,
+        answer: Result<Look, Failure>,
+        output: &mut Output,
+    ) {
+        match self.take_state(output.now) {
+            State::Held(held)
+                if held.phase == Phase::Active
+                    && held.notice.as_ref().is_some_and(|notice| notice.expects(request)) =>
+            {
+                match answer {
+                    Ok(look) => self.looked(held, (request, look), output),
+                    Err(failure) => self.look_failed(held, &failure, output),
+                }
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
+    fn looked(
+        &mut self,
+        mut held: Box<Held>,
+        (request, look): (Request, Look),
+        output: &mut Output,
+    ) {
+        let record = Record::from_fields(&look.stored.fields);
+        match held.compare(&record) {
+            Some(Ordering::Equal) => {}
+            Some(Ordering::Greater) => return self.moved_on(&held, output),
+            Some(Ordering::Less) | None => {
+                return self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
+            }
+        }
+        let free = look.stored.free;
+        if !held.is_outdated(request) {
+            self.learn(look.stored, output.now);
+        }
+        let interval = between_looks(held.renewal.lease_duration());
+        let token = held.token;
+        let Some(notice) = &mut held.notice else {
+            self.state = State::Held(held);
+            return;
+        };
+        notice.missed = 0;
+        notice.look = Flight::Waiting { at: output.now + interval };
+        let runs_out = look.breaking
+            && (notice.told.is_some()
+                || look.note.is_some_and(|note| {
+                    note.runs_out && note.token.map(|token| token.epoch()) == Some(token.epoch())
+                }));
+        if runs_out {
+            self.tell_revoked(held, output);
+        } else if !look.breaking && !free && notice.met == Met::Operator && notice.told.is_none() {
+            // It was another's lease that was broken: the next renewal shows whether ours goes on.
+            held.notice = None;
+            held.renewal.renew_now(output.now);
+            self.state = State::Held(held);
+        } else {
+            self.lose_lease(held, LossReason::Broken, BROKEN.to_owned(), output);
+        }
+    }
+
+    fn look_failed(&mut self, mut held: Box<Held>, failure: &Failure, output: &mut Output) {
+        if *failure == Failure::Deleted {
+            let detail = DELETED.to_owned();
+            return self.lose_lease(held, LossReason::LockDeleted, detail, output);
+        }
+        let interval = between_looks(held.renewal.lease_duration());
+        let Some(notice) = &mut held.notice else {
+            self.state = State::Held(held);
+            return;
+        };
+        notice.missed += 1;
+        if notice.missed >= MISSED_LOOKS {
+            return self.lose_lease(held, LossReason::Broken, UNSEEN.to_owned(), output);
+        }
+        notice.look = Flight::Waiting { at: output.now + interval };
+        self.state = State::Held(held);
+    }
+
+    /// The holder keeps the validity that it has, and is told that it is the last.
+    fn tell_revoked(&mut self, mut held: Box<Held>, output: &mut Output) {
+        let valid_until = held.tell_validity(output.now);
+        if let Some(notice) = &mut held.notice
+            && notice.told.is_none()
+        {
+            notice.told = Some(valid_until);
+            output.push(Action::TellRevoked { caller: held.caller, valid_until });
+        }
+        self.state = State::Held(held);
+    }
+}
+
+/// Why a hold is lost whose broken lease could not be looked at.
+const UNSEEN: &str = "the lease was broken, and the store could not be asked how";

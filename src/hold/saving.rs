@@ -1,0 +1,395 @@
+//! A holder's checkpoint on its way to the store (S23 to S27).
+
+use std::time::Duration;
+
+use super::acquisition::unexpected;
+use super::action::{Action, LossReason, SaveOutcome};
+use super::event::{CallerId, Failure, Request, SaveAsked, SaveId, StoreFailure};
+use super::held::{BROKEN, DELETED, GracePeriod, Held, Phase};
+use super::output::Output;
+use super::releasing::TAKEN;
+use super::validity::cut_off;
+use super::{Flight, Hold, Known, State};
+use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields, Record, checkpoint_version_of};
+use crate::time::Instant;
+
+mod settling;
+
+/// The shortest time between two saves of a lock, except with a release (S26).
+const BETWEEN_SAVES: Duration = Duration::from_secs(1);
+
+/// The saves of one hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Saving {
+    under_way: Option<Writing>,
+    /// The newest value that waits for its turn, and everybody who is answered with its outcome (S26).
+    next: Option<Save>,
+    /// When a save was last begun.
+    begun_at: Option<Instant>,
+    /// The newest request when a save was last found to be stored: reads up to it may be from before.
+    newest: Option<Request>,
+}
+
+#[derive(Clone, Debug)]
+struct Save {
+    ids: Vec<SaveId>,
+    value: CheckpointValue,
+}
+
+/// A write whose outcome is not settled.
+#[derive(Clone, Debug)]
+struct Writing {
+    ids: Vec<SaveId>,
+    checkpoint: Checkpoint,
+    /// The name of the write, in the record if it was done (S27).
+    write: String,
+    if_match: ETag,
+    fields: Fields,
+    step: Step,
+    flight: Flight,
+    /// A try may have been done, or may yet be.
+    uncertain: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Write,
+    /// The record is read to see whether the write was done.
+    Settle,
+}
+
+impl Saving {
+    /// Whether something is not settled yet: then nothing is handed on (S13, S26).
+    pub(super) const fn is_unsettled(&self) -> bool {
+        self.under_way.is_some() || self.next.is_some()
+    }
+
+    /// Whether a request is under way that a renewal waits for: both go by the record's version.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|writing| matches!(writing.flight, Flight::Sent { .. }))
+    }
+
+    /// Whether a write is under way that may have been done, or may yet be. One that met another version may have been
+    /// done all the same: the network has repeated it.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|writing| {
+            let sent = matches!(writing.flight, Flight::Sent { .. });
+            sent || writing.uncertain || writing.step == Step::Settle
+        })
+    }
+
+    /// When something is to be done; a renewal that is under way comes first, until it is given up.
+    fn poll_timeout(&self, last: bool, renewing: Option<Instant>) -> Option<Instant> {
+        match &self.under_way {
+            Some(writing) if matches!(writing.flight, Flight::Sent { .. }) => {
+                Some(writing.flight.at())
+            }
+            Some(writing) => Some(renewing.unwrap_or_else(|| writing.flight.at())),
+            None if self.next.is_none() => None,
+            None => renewing.or_else(|| self.due(last)),
+        }
+    }
+
+    /// When the next save may begin; the last one of a hold waits for nothing.
+    fn due(&self, last: bool) -> Option<Instant> {
+        let begun_at = self.begun_at?;
+        Some(if last { begun_at } else { begun_at + BETWEEN_SAVES })
+    }
+
+    fn queue(&mut self, save: SaveAsked, now: Instant) {
+        let SaveAsked { id, value } = save;
+        match &mut self.next {
+            Some(next) => {
+                next.ids.push(id);
+                next.value = value;
+            }
+            none => *none = Some(Save { ids: vec![id], value }),
+        }
+        // The first one is due at once.
+        self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
+    }
+}
+
+/// Answers everybody who waits for a save of a hold that is over here: what may have been done is unknown (S27).
+pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
+    let Some(saving) = saving else { return };
+    if let Some(writing) = &saving.under_way {
+        let outcome = match saving.may_be_done() {
+            true => SaveOutcome::Unknown,
+            false => SaveOutcome::Ended,
+        };
+        tell_saved(&writing.ids, &outcome, output);
+    }
+    if let Some(next) = &saving.next {
+        tell_saved(&next.ids, &SaveOutcome::Ended, output);
+    }
+}
+
+fn tell_saved(ids: &[SaveId], outcome: &SaveOutcome, output: &mut Output) {
+    for id in ids {
+        output.push(Action::TellSaved { id: *id, outcome: outcome.clone() });
+    }
+}
+
+impl Held {
+    /// Whether a save is to be settled before the lock may go to anybody (S13, S26).
+    pub(super) fn is_saving(&self) -> bool {
+        self.saving.as_ref().is_some_and(|saving| saving.is_unsettled())
+    }
+
+    /// Whether the hold of `caller` may yet write: also where its stream broke, or its release waits for a save.
+    fn may_save(&self, caller: CallerId) -> bool {
+        let open = match self.phase {
+            Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
+                true
+            }
+            Phase::Resting { .. } | Phase::GracePeriod(_) => false,
+        };
+        self.caller == caller && open
+    }
+
+    pub(super) fn saving_timeout(&self) -> Option<Instant> {
+        let saving = self.saving.as_ref()?;
+        let last = matches!(self.phase, Phase::LastSave { .. });
+        saving.poll_timeout(last, self.renewing_until())
+    }
+
+    /// Until when a save waits for a renewal, or for the read after one.
+    fn renewing_until(&self) -> Option<Instant> {
+        let settling = self.settling.as_ref().map(|settling| settling.at());
+        self.renewal.waits_until().into_iter().chain(settling).max()
+    }
+
+    /// Whether the answer to this read may show the record as it was before the last save.
+    pub(super) fn is_outdated(&self, request: Request) -> bool {
+        let newest = self.saving.as_ref().and_then(|saving| saving.newest);
+        newest.is_some_and(|newest| request <= newest)
+    }
+}
+
+impl Hold {
+    /// A holder saves its checkpoint.
+    pub(super) fn save(&mut self, caller: CallerId, save: SaveAsked, output: &mut Output) {
+        if let State::Held(held) = &mut self.state
+            && held.may_save(caller)
+        {
+            return held.saving.get_or_insert_default().queue(save, output.now);
+        }
+        output.push(Action::TellSaved { id: save.id, outcome: SaveOutcome::Ended });
+    }
+
+    /// Does what is due of the saves of a hold.
+    pub(super) fn advance_saving(&mut self, held: &mut Held, output: &mut Output) {
+        let cut_off = cut_off(held.renewal.lease_duration());
+        let last = matches!(held.phase, Phase::LastSave { .. });
+        let renewing = held.renewing_until().is_some();
+        let renewal_due = held.is_renewed() && held.renewal.is_due(output.now);
+        let Some(saving) = &mut held.saving else { return };
+        if let Some(writing) = &mut saving.under_way {
+            if !writing.flight.is_over(output.now) {
+                return;
+            }
+            if matches!(writing.flight, Flight::Sent { .. }) {
+                writing.uncertain |= writing.step == Step::Write;
+                let unanswered = StoreFailure::unanswered("save");
+                let at = output.now + self.backoff(&unanswered, held.renewal.lease_duration());
+                writing.flight = Flight::Waiting { at };
+            } else if !renewing {
+                let request = self.next_request();
+                writing.flight = Flight::Sent { request, until: output.now + cut_off };
+                output.push(writing.request(request, held.lease_id, cut_off));
+            }
+            return;
+        }
+        let due = saving.due(last).is_some_and(|due| output.now >= due);
+        let may_begin = due && !renewing && !renewal_due;
+        if may_begin && let Some(save) = saving.next.take() {
+            saving.begun_at = Some(output.now);
+            self.begin_save(held, save, output);
+        }
+    }
+
+    fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
+        let Some(known) = &self.memory.known else {
+            return tell_saved(&save.ids, &SaveOutcome::Ended, output);
+        };
+        let fields = known.fields();
+        let previous = checkpoint_version_of(|name| fields.get(name).map(String::as_str));
+        let checkpoint = Checkpoint {
+            value: save.value,
+            version: Checkpoint::next_version(previous, held.token),
+            token: held.token,
+            saved_at: held.store_time(output.now),
+        };
+        let write = self.jitter.name();
+        let stored = known.record();
+        // The record may be that of the holder from whom the lock was handed on (S10).
+        let record = Record {
+            token: Some(held.token),
+            acquired_at: Some(held.acquired_at),
+            resting_until: stored.resting_until,
+            resting_for: stored.resting_for,
+            handed_on: stored.handed_on,
+            lease: stored.lease,
+            generation: stored.generation,
+            attempt: stored.attempt,
+            write: write.clone(),
+            ..held.terms.record.clone()
+        };
+        let if_match = known.etag().clone();
+        let fields = record.into_fields(checkpoint.clone().into_fields(fields));
+        let request = self.next_request();
+        let timeout = cut_off(held.renewal.lease_duration());
+        let writing = Writing {
+            ids: save.ids,
+            checkpoint,
+            write,
+            if_match,
+            fields,
+            step: Step::Write,
+            flight: Flight::Sent { request, until: output.now + timeout },
+            uncertain: false,
+        };
+        output.push(writing.request(request, held.lease_id, timeout));
+        held.saving.get_or_insert_default().under_way = Some(writing);
+    }
+
+    /// A write was answered while the lock is held: that of a save, or one of long ago.
+    pub(super) fn save_answered(
+        &mut self,
+        mut held: Box<Held>,
+        request: Request,
+        answer: Result<ETag, Failure>,
+        output: &mut Output,
+    ) {
+        let lease_duration = held.renewal.lease_duration();
+        let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+        let expected =
+            |writing: &&mut Writing| writing.step == Step::Write && writing.flight.is(request);
+        let Some(writing) = under_way.filter(expected) else {
+            self.state = State::Held(held);
+            return;
+        };
+        match answer {
+            Ok(etag) => {
+                self.memory.known = Some(Known::new(etag, &writing.fields));
+                return self.saved(held, output);
+            }
+            // Ours, whose answer was lost, or another's: the record says which (S27).
+            Err(Failure::Changed) => {
+                writing.step = Step::Settle;
+                writing.flight = Flight::Waiting { at: output.now };
+            }
+            Err(failure @ (Failure::Taken | Failure::Broken | Failure::Deleted)) => {
+                // S24: this try was not done.
+                writing.flight = Flight::Waiting { at: output.now };
+                let (reason, detail) = match failure {
+                    Failure::Broken => (LossReason::Broken, BROKEN),
+                    Failure::Deleted => (LossReason::LockDeleted, DELETED),
+                    Failure::Taken
+                    | Failure::Contended
+                    | Failure::Changed
+                    | Failure::Unknown(_)
+                    | Failure::NotDone(_)
+                    | Failure::Refused(_) => (LossReason::Taken, TAKEN),
+                };
+                return self.lose_lease(held, reason, detail.to_owned(), output);
+            }
+            Err(Failure::Refused(store_failure)) if !writing.uncertain => {
+                return self.not_saved(held, &store_failure, output);
+            }
+            Err(failure) => {
+                writing.uncertain |= matches!(failure, Failure::Unknown(_));
+                let at = output.now + self.save_backoff(failure, lease_duration);
+                let under_way = held.saving.as_mut().and_then(|saving| saving.under_way.as_mut());
+                if let Some(writing) = under_way {
+                    writing.flight = Flight::Waiting { at };
+                }
+            }
+        }
+        self.state = State::Held(held);
+    }
+
+    fn save_backoff(&mut self, failure: Failure, lease_duration: Duration) -> Duration {
+        let store_failure = match failure {
+            Failure::Unknown(store_failure)
+            | Failure::NotDone(store_failure)
+            | Failure::Refused(store_failure) => store_failure,
+            failure @ (Failure::Contended
+            | Failure::Changed
+            | Failure::Taken
+            | Failure::Broken
+            | Failure::Deleted) => unexpected("save", &failure),
+        };
+        self.backoff(&store_failure, lease_duration)
+    }
+
+    /// The store has the save that was under way.
+    fn saved(&mut self, mut held: Box<Held>, output: &mut Output) {
+        held.written_at = output.now;
+        if let Some(saving) = &mut held.saving {
+            saving.newest = Some(Request(self.requests));
+        }
+        Self::tell_done(&mut held, output);
+        self.after_save(held, output);
+    }
+
+    fn tell_done(held: &mut Held, output: &mut Output) {
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = saving.under_way.take()
+        {
+            let version = writing.checkpoint.version;
+            tell_saved(&writing.ids, &SaveOutcome::Saved { version }, output);
+        }
+    }
+
+    fn not_saved(&mut self, mut held: Box<Held>, failure: &StoreFailure, output: &mut Output) {
+        if let Some(saving) = &mut held.saving
+            && let Some(writing) = saving.under_way.take()
+        {
+            tell_saved(&writing.ids, &SaveOutcome::NotSaved(failure.clone()), output);
+        }
+        self.after_save(held, output);
+    }
+
+    /// A save is settled: a release that waited for it goes on (S26).
+    fn after_save(&mut self, mut held: Box<Held>, output: &mut Output) {
+        match held.phase {
+            Phase::LastSave { released } if !held.is_saving() => {
+                held.phase = Phase::Active;
+                self.end_hold(held, released, output);
+            }
+            Phase::Active
+            | Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::GracePeriod(_) => self.state = State::Held(held),
+        }
+    }
+
+    /// The lease runs out before the last save was settled: its outcome stays unknown, and the lease goes back.
+    pub(super) fn give_up_last_save(&mut self, held: Box<Held>, output: &mut Output) {
+        end_saves(held.saving.as_deref(), output);
+        let reply = Some(held.caller);
+        self.give_back(*held, reply, output);
+    }
+}
+
+impl Writing {
+    fn request(
+        &self,
+        request: Request,
+        lease_id: crate::lock::LeaseId,
+        timeout: Duration,
+    ) -> Action {
+        match self.step {
+            Step::Write => Action::SendWrite {
+                request,
+                lease_id,
+                if_match: self.if_match.clone(),
+                fields: self.fields.clone(),
+                timeout,
+            },
+            Step::Settle => Action::SendRead { request, timeout },
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What planted bugs make of the store's answers, of notices and of checkpoints (`planted.rs`).
+
+use std::time::Duration;
+
+use leasehold::hold::{
+    Action, Event, Failure, Hold, Look, NoteSeen, Request, SaveId, SaveOutcome, StoreFailure,
+    Stored,
+};
+use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId};
+
+use crate::counters::{checkpoint_of, name_of};
+use crate::planted::Bug;
+use crate::storage::GARBAGE;
+
+/// What bugs about notices and checkpoints remember.
+#[derive(Debug, Default)]
+pub(crate) struct Spoilt {
+    /// The token of the latest grant, and the checkpoint that it carried.
+    token: Option<FencingToken>,
+    granted: Option<Checkpoint>,
+    /// The checkpoint as it was known when the lock was asked for.
+    before: Option<Option<Checkpoint>>,
+    /// The record that the latest look showed.
+    looked: Option<Stored>,
+    /// The latest save: its request, the name of its write, and its version.
+    save: Option<(Request, String, u64)>,
+    /// What the latest failure of a save was.
+    failure: Option<StoreFailure>,
+    newest: Option<SaveId>,
+}
+
+impl Spoilt {
+    /// What the bug makes of an event.
+    pub(crate) fn before(&mut self, bug: Bug, mut event: Event) -> Event {
+        match (bug, &mut event) {
+            (_, Event::SaveAsked { save, .. }) => self.newest = Some(save.id),
+            (Bug::UnknownSaveHandedOn, Event::WriteAnswered { request, answer })
+                if self.is_save(*request) =>
+            {
+                if let Err(Failure::Unknown(failure)) = answer {
+                    self.failure = Some(failure.clone());
+                    *answer = Err(Failure::Refused(failure.clone()));
+                }
+            }
+            (Bug::UnknownSaveIsStored, Event::WriteAnswered { request, answer })
+                if self.is_save(*request) =>
+            {
+                if matches!(answer, Err(Failure::Unknown(_))) {
+                    *answer = Ok(ETag(String::new()));
+                }
+            }
+            (Bug::SettledByVersion, Event::ReadAnswered { answer: Ok(stored), .. }) => {
+                let version = checkpoint_of(&stored.fields).map(|stored| stored.version);
+                if let Some((_, name, of)) = self.save.as_ref().filter(|_| version.is_some())
+                    && version == Some(*of)
+                {
+                    stored.fields.insert("leasehold_write".to_owned(), name.clone());
+                }
+            }
+            (_, Event::LookAnswered { answer: Ok(look), .. }) => self.misread_look(bug, look),
+            _ => {}
+        }
+        event
+    }
+
+    fn is_save(&self, request: Request) -> bool {
+        self.save.as_ref().is_some_and(|(save, ..)| *save == request)
+    }
+
+    fn misread_look(&mut self, bug: Bug, look: &mut Look) {
+        self.looked = Some(look.stored.clone());
+        let token = self.token;
+        match (bug, &mut look.note) {
+            (Bug::NoticeWithoutNote, none @ None) => {
+                *none = Some(NoteSeen { token, runs_out: true });
+            }
+            (Bug::OldNoteBelieved, Some(note)) => note.token = token,
+            _ => {}
+        }
+    }
+
+    /// What the bug makes of an action: changed, or answered by an event without being done.
+    pub(crate) fn behind(&mut self, bug: Bug, action: &mut Action, hold: &Hold) -> Option<Event> {
+        match (bug, action) {
+            (_, Action::SendWrite { request, fields, .. }) if hold.holding().is_some() => {
+                let version = checkpoint_of(fields)?.version;
+                self.save = Some((*request, name_of(fields), version));
+            }
+            (Bug::NoticeUnwatched, Action::SendLook { request, note: false, .. }) => {
+                let look = Look { stored: self.looked.clone()?, breaking: true, note: None };
+                return Some(Event::LookAnswered { request: *request, answer: Ok(look) });
+            }
+            (Bug::CheckpointBeforeAcquire, Action::SendAcquire { .. }) => {
+                let known = hold.known().map(|known| checkpoint_of(&known.fields()));
+                self.before = known.or_else(|| self.before.take());
+            }
+            (_, Action::TellGranted { grant, .. }) => {
+                self.token = Some(grant.token);
+                let is_handed_on = grant.token.hand_offs() > 0 && !grant.resumed;
+                let granted = grant.checkpoint.clone();
+                if bug == Bug::StaleHandOff && is_handed_on {
+                    grant.checkpoint = self.granted.clone();
+                } else if bug == Bug::CheckpointBeforeAcquire
+                    && grant.token.hand_offs() == 0
+                    && let Some(before) = &self.before
+                {
+                    grant.checkpoint = before.clone();
+                }
+                self.granted = granted;
+            }
+            (Bug::ForgetsReplacedSave, Action::TellSaved { id, .. }) if Some(*id) < self.newest => {
+                return Some(Event::TimePassed);
+            }
+            (Bug::UnknownSaveHandedOn, Action::TellSaved { outcome, .. }) => {
+                let failure = self.failure.clone().map(SaveOutcome::NotSaved);
+                if Some(&*outcome) == failure.as_ref() {
+                    *outcome = SaveOutcome::Unknown;
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// What a bug sends that the machine did not ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Beside {
+    Release,
+    Renewal,
+}
+
+impl Beside {
+    /// Beside `action`, after which the machine is in `state`.
+    pub(crate) fn of(bug: Bug, action: &Action, state: &str) -> Option<Self> {
+        match (bug, action) {
+            (Bug::HandOverReleases, Action::TellInterrupted { .. }) => Some(Self::Release),
+            (Bug::ReleaseBeforeSave, Action::SendWrite { .. }) if state == "saving" => {
+                Some(Self::Release)
+            }
+            (Bug::RenewsAfterNotice, Action::SendLook { note: false, .. }) => Some(Self::Renewal),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn action(self, request: Request, lease_id: LeaseId) -> Action {
+        let (if_match, timeout) = (None, Duration::from_secs(1));
+        match self {
+            Self::Release => Action::SendRelease { request, lease_id, if_match, timeout },
+            Self::Renewal => Action::SendRenew { request, lease_id, if_match, timeout },
+        }
+    }
+}
+
+/// What the bug makes of an answer of the store.
+pub(crate) fn misread(bug: Bug, event: Event) -> Event {
+    match (bug, event) {
+        (
+            Bug::UnreadableIsNone,
+            Event::AcquireAnswered { request, answer, read: Some(Ok(read)) },
+        ) => Event::AcquireAnswered { request, answer, read: Some(Ok(without_garbage(read))) },
+        (Bug::UnreadableIsNone, Event::ReadAnswered { request, answer: Ok(read) }) => {
+            Event::ReadAnswered { request, answer: Ok(without_garbage(read)) }
+        }
+        (
+            Bug::EpochInSeconds,
+            Event::AcquireAnswered { request, answer: Ok(mut granted), read },
+        ) => {
+            granted.time.0 = EPOCHS_BEGIN + (granted.time.0 - EPOCHS_BEGIN) / 1_000;
+            Event::AcquireAnswered { request, answer: Ok(granted), read }
+        }
+        (
+            Bug::UnknownIsStored,
+            Event::WriteAnswered { request, answer: Err(Failure::Unknown(_)) },
+        ) => Event::WriteAnswered { request, answer: Ok(ETag(String::new())) },
+        (
+            Bug::RefusalIsLoss,
+            Event::RenewAnswered { request, answer: Err(Failure::Refused(_)) },
+        ) => Event::RenewAnswered { request, answer: Err(Failure::Taken) },
+        (
+            Bug::TakenIsReleased,
+            Event::ReleaseAnswered {
+                request,
+                answer: Err(Failure::Taken | Failure::Broken | Failure::Deleted),
+            },
+        ) => Event::ReleaseAnswered { request, answer: Ok(()) },
+        (_, event) => event,
+    }
+}
+
+/// 2020-01-01 UTC.
+const EPOCHS_BEGIN: u64 = 1_577_836_800_000;
+
+fn without_garbage(mut stored: Stored) -> Stored {
+    stored.fields.retain(|_, value| value != GARBAGE);
+    stored
+}

@@ -1,0 +1,56 @@
+//! The code of docs/moving.md is that of samples which the clients' checks build.
+
+use std::path::Path;
+
+/// Where the code of a language is kept, for each of its blocks that is ours.
+const SAMPLES: [(&str, &str); 3] = [
+    ("go", "clients/go/samples/moving/main.go"),
+    ("java", "clients/java/samples/dev/leasehold/samples/Report.java"),
+    ("python", "clients/python/samples/moving.py"),
+];
+
+/// Without indentation, which depends on where the code stands.
+fn unindented(code: &str) -> String {
+    code.lines().map(|line| format!("{}\n", line.trim())).collect()
+}
+
+/// The blocks of a language, without their first line, which says whether they are before or after the move.
+fn ours(page: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let blocks = page.split(&fence).skip(1);
+    let blocks = blocks.filter_map(|rest| rest.split_once("```")?.0.split_once('\n'));
+    blocks
+        .filter(|(title, _)| !title.contains("before"))
+        .map(|(_, code)| unindented(code))
+        .collect()
+}
+
+fn missing(page: &str, read: impl Fn(&Path) -> String) -> Vec<String> {
+    let mut missing = Vec::new();
+    for (language, path) in SAMPLES {
+        let sample = unindented(&read(Path::new(path)));
+        let blocks = ours(page, language);
+        if blocks.is_empty() {
+            missing.push(format!("docs/moving.md has no {language} of ours"));
+        }
+        for block in blocks.iter().filter(|block| !sample.contains(block.as_str())) {
+            missing.push(format!("docs/moving.md: this is not in {path}:\n{block}"));
+        }
+    }
+    missing
+}
+
+#[test]
+fn code_of_the_page_about_moving_is_compiled() {
+    let page = include_str!("../../docs/moving.md");
+    let read = |path: &Path| std::fs::read_to_string(super::root().join(path)).unwrap();
+    super::assert_none(&missing(page, read));
+}
+
+#[test]
+fn code_that_is_not_in_its_sample_is_found() {
+    let page = "```go\n// before\nold()\n```\n```go\n// after\n\tf(1)\n```\n";
+    assert_eq!(ours(page, "go"), ["f(1)\n"]);
+    assert_eq!(missing(page, |_| "  f(1)\n".to_owned()).len(), 2, "no Java and no Python");
+    assert_eq!(missing(page, |_| "  f(2)\n".to_owned()).len(), 3);
+}
