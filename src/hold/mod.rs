@@ -26,6 +26,7 @@ mod asked;
 mod bounds;
 mod callers;
 mod event;
+mod flight;
 mod grant;
 mod granting;
 mod hand_over;
@@ -76,6 +77,7 @@ pub(crate) use jitter::Jitter;
 pub(crate) use waiters::{Waiter, Waiters};
 
 use acquisition::{Attempt, Retry};
+use flight::Flight;
 use hand_over::Shutdown;
 use held::Held;
 use late::LateRequests;
@@ -143,30 +145,6 @@ enum State {
     Releasing(Box<Releasing>),
     /// A client's hold is being taken up again.
     Resuming(Box<Resuming>),
-}
-
-/// A request under way, or one to be repeated.
-#[derive(Clone, Copy, Debug)]
-enum Flight {
-    Sent { request: Request, until: Instant },
-    Waiting { at: Instant },
-}
-
-impl Flight {
-    fn is(&self, request: Request) -> bool {
-        matches!(self, Self::Sent { request: sent, .. } if *sent == request)
-    }
-
-    const fn at(&self) -> Instant {
-        match self {
-            Self::Sent { until, .. } => *until,
-            Self::Waiting { at } => *at,
-        }
-    }
-
-    fn is_over(&self, now: Instant) -> bool {
-        now >= self.at()
-    }
 }
 
 impl Hold {

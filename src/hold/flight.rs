@@ -1,0 +1,28 @@
+//! A request to the store that is under way, or due.
+
+use super::event::Request;
+use crate::time::Instant;
+
+/// A request under way, or one to be repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Flight {
+    Sent { request: Request, until: Instant },
+    Waiting { at: Instant },
+}
+
+impl Flight {
+    pub(super) fn is(&self, request: Request) -> bool {
+        matches!(self, Self::Sent { request: sent, .. } if *sent == request)
+    }
+
+    pub(super) const fn at(&self) -> Instant {
+        match self {
+            Self::Sent { until, .. } => *until,
+            Self::Waiting { at } => *at,
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        now >= self.at()
+    }
+}
