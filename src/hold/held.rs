@@ -206,7 +206,7 @@ impl Held {
                 Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
-            revoked: self.deadline().is_some(),
+            revoked: self.notice.is_some(),
             disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),
             told_until: self.told_until,
             generation: self.generation,

@@ -24,7 +24,7 @@ pub use boot_clock::BootInstant;
 pub use client::{Client, Outcome};
 pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 pub use error::{Error, FieldViolation, Reason, Refusal};
-pub use hold::{HoldEvent, HoldGuard, Holding, Loss};
+pub use hold::{HoldEvent, HoldGuard, Holding, Loss, Notice};
 pub use messages::{
     BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Code, Deadline,
     Extended, Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, LockKey, LockMode,

@@ -9,6 +9,8 @@ use leasehold_client::{BootInstant, LossReason};
 pub(super) enum Cause {
     /// Renewals fail, or nothing was heard of any for long.
     AtRisk,
+    /// The lock was broken, and the command has what is left of the validity (S22).
+    Revoked,
     /// The sidecar shuts down, and waits so long for holders to release.
     Draining(Duration),
     /// The hold is over.
@@ -63,7 +65,7 @@ impl Plan {
     /// The command is told to stop now; a further cause can only bring its end nearer.
     pub(super) fn stop(&mut self, cause: Cause, now: BootInstant, valid_until: BootInstant) {
         let end = match cause {
-            Cause::AtRisk => before(valid_until, self.margin()),
+            Cause::AtRisk | Cause::Revoked => before(valid_until, self.margin()),
             Cause::Draining(time_left) => before(now + time_left, self.margin()),
             Cause::Lost(LossReason::Taken | LossReason::Broken | LossReason::LockDeleted) => {
                 (now + OVERTAKEN).min(before(valid_until, self.margin()))

@@ -134,6 +134,9 @@ impl Watch<'_> {
             HoldEvent::AtRisk { cause, detail, .. } => {
                 self.stop(Cause::AtRisk, &format!("the lock is at risk: {}: {detail}", cause.as_str()));
             }
+            HoldEvent::Revoked(notice) => {
+                self.stop(Cause::Revoked, &notice.to_string());
+            }
             HoldEvent::Draining { time_left } => {
                 self.stop(Cause::Draining(time_left), "the sidecar shuts down");
             }

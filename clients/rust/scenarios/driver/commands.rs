@@ -268,6 +268,10 @@ async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {
             HoldEvent::AtRisk { cause, detail, .. } => {
                 emit(&id, "at_risk", json!({ "cause": cause.as_str(), "detail": detail }));
             }
+            HoldEvent::Revoked(notice) => {
+                let reason = notice.break_note.map(|note| note.reason);
+                emit(&id, "revoked", json!({ "reason": reason }));
+            }
             HoldEvent::Recovered { .. } => emit(&id, "recovered", Value::Null),
             HoldEvent::Draining { time_left } => {
                 let left = u64::try_from(time_left.as_millis()).unwrap_or(u64::MAX);

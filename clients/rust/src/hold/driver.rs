@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 use super::guard::{already_lost, told_lost};
 use super::open::{Events, Stream, start, tell};
 use super::state::{HoldState, ToRelease};
-use super::{HoldEvent, Loss};
+use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::error::{Error, Reason};
@@ -146,8 +146,14 @@ impl Driver {
                     Loss::new(LossReason::Unknown, "it was released by its lease id")
                 }));
             }
-            // Said before a grant only; or the end is told when it comes (S22).
-            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) | Event::Revoked(_) => {}
+            Event::Revoked(revoked) => {
+                let deadline = self.heard(revoked.validity.as_ref())?;
+                let notice = Notice::new(deadline, revoked.break_note);
+                self.state.revoke(notice.clone());
+                tell(&self.events, HoldEvent::Revoked(notice));
+            }
+            // Said before a grant only.
+            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
         }
         None
     }

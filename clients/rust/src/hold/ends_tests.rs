@@ -170,3 +170,27 @@ async fn more_streams_than_a_connection_carries_get_another_one() {
     held.clear();
     crate::fake::eventually("the second is closed", || bench.client.connections() == 1).await;
 }
+
+#[tokio::test]
+async fn s22_a_broken_lock_gives_notice_first_and_is_lost_at_the_deadline() {
+    let mut bench = Bench::new().await;
+    let (guard, call, mut events) = held_here(&mut bench).await;
+    assert_eq!(guard.notice(), None);
+    let note = proto::BreakNote {
+        reason: "a new version".to_owned(),
+        broken_by: "ann".to_owned(),
+        ..proto::BreakNote::default()
+    };
+    let revoked = proto::Revoked { validity: None, break_note: Some(note) };
+    call.tell(Event::Revoked(revoked)).await;
+    let notice = guard.revoked().await;
+    assert!(matches!(next(&mut events).await, HoldEvent::Revoked(told) if told == notice));
+    assert_eq!(notice.deadline, guard.valid_until());
+    assert_eq!(notice.to_string(), "the lock was broken: a new version (by ann)");
+    assert!(guard.is_valid(), "it holds the lock until then");
+    bench.clock.advance(seconds(58));
+    let loss = guard.lost().await;
+    assert_eq!(loss.reason, LossReason::Broken);
+    assert_eq!(loss.break_note.map(|note| note.reason).as_deref(), Some("a new version"));
+    call.ended().await;
+}

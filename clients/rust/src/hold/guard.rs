@@ -145,9 +145,8 @@ impl HoldGuard {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn state_for_tests(&self) -> Arc<HoldState> {
-        Arc::clone(&self.state)
+    pub(super) const fn state(&self) -> &Arc<HoldState> {
+        &self.state
     }
 
     fn heard(&self, answer: Result<Validity, Error>, sent: BootInstant) -> Result<(), Error> {

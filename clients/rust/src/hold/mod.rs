@@ -10,6 +10,7 @@ mod driver;
 #[cfg(test)]
 mod ends_tests;
 mod guard;
+mod notice;
 mod open;
 #[cfg(test)]
 mod resume_tests;
@@ -32,6 +33,8 @@ use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, Waiting}
 use crate::proto;
 
 pub use guard::HoldGuard;
+pub use notice::Notice;
+use state::HoldState;
 
 /// A hold being asked for: await it.
 ///
@@ -96,6 +99,8 @@ pub enum HoldEvent {
         /// How long it still waits.
         time_left: Duration,
     },
+    /// The lock was broken, and the hold ends with its validity: finish and release.
+    Revoked(Notice),
     /// The stream to the sidecar broke; the hold goes on until its validity ends, and is being resumed.
     Interrupted {
         /// What happened, for people.

@@ -140,7 +140,7 @@ async fn s16_a_release_waits_for_the_answer_to_a_resume_and_carries_its_generati
     let (guard, call, _events) = held_here(&mut bench).await;
     call.fail(Status::unavailable("gone")).await;
     let call = bench.sidecar.hold().await;
-    let state = guard.state_for_tests();
+    let state = std::sync::Arc::clone(guard.state());
     let releasing = tokio::spawn(guard.release());
     crate::fake::eventually("the hold ends first", || state.is_over()).await;
     assert!(call.is_open() && bench.sidecar.asked().is_empty());
@@ -158,7 +158,7 @@ async fn s16_nothing_is_released_while_a_resume_is_unanswered() {
         let (guard, call, _events) = held_here(&mut bench).await;
         call.fail(Status::unavailable("gone")).await;
         let call = bench.sidecar.hold().await;
-        let state = guard.state_for_tests();
+        let state = std::sync::Arc::clone(guard.state());
         if dropped {
             drop(guard);
         } else {

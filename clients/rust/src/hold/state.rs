@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
-use super::Loss;
+use super::{Loss, Notice};
 use crate::boot_clock::{BootInstant, Clock};
 use crate::messages::LossReason;
 use crate::proto::{BootTime, Grant, Validity};
@@ -20,6 +20,7 @@ pub(super) struct HoldState {
     heard: Notify,
     line: Mutex<Line>,
     loss: watch::Sender<Option<Loss>>,
+    notice: watch::Sender<Option<Notice>>,
 }
 
 #[derive(Debug)]
@@ -77,6 +78,7 @@ impl HoldState {
                 refused: None,
             }),
             loss: watch::Sender::new(None),
+            notice: watch::Sender::new(None),
         }
     }
 
@@ -156,7 +158,9 @@ impl HoldState {
         let left = kept.validity.until().saturating_since(self.clock.now());
         if left.is_zero() {
             let detail = "its validity ended without word of a renewal";
-            self.over(kept, Some(Loss::new(LossReason::Expired, detail)));
+            let expired = || Loss::new(LossReason::Expired, detail);
+            let loss = self.notice().map_or_else(expired, |notice| notice.loss());
+            self.over(kept, Some(loss));
         }
         left
     }
@@ -223,6 +227,19 @@ impl HoldState {
 
     pub(super) fn loss(&self) -> Option<Loss> {
         self.loss.borrow().clone()
+    }
+
+    /// The lock was broken, and the hold ends with its validity (S22).
+    pub(super) fn revoke(&self, notice: Notice) {
+        self.notice.send_replace(Some(notice));
+    }
+
+    pub(super) fn notice(&self) -> Option<Notice> {
+        self.notice.borrow().clone()
+    }
+
+    pub(super) fn watch_notice(&self) -> watch::Receiver<Option<Notice>> {
+        self.notice.subscribe()
     }
 
     pub(super) fn watch_loss(&self) -> watch::Receiver<Option<Loss>> {

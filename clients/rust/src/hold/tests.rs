@@ -170,7 +170,7 @@ async fn s13_the_hold_ends_before_the_release_is_sent() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
     let (seen, was_valid) = std::sync::mpsc::channel();
-    let state = guard.state_for_tests();
+    let state = Arc::clone(guard.state());
     bench.sidecar.script.lock().unwrap().on_release =
         Some(Box::new(move || seen.send(state.is_valid()).unwrap()));
     let result = guard.release().await.unwrap();
@@ -184,7 +184,7 @@ async fn s13_the_hold_ends_before_the_release_is_sent() {
 async fn s13_dropping_the_guard_ends_the_hold_and_then_the_stream() {
     let mut bench = Bench::new().await;
     let (guard, call, _events) = held_here(&mut bench).await;
-    let state = guard.state_for_tests();
+    let state = Arc::clone(guard.state());
     assert!(call.is_open());
     let (seen, was_valid) = std::sync::mpsc::channel();
     let held = Arc::clone(&state);
