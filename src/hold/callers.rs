@@ -164,7 +164,7 @@ impl Hold {
     }
 
     /// Who has the lock, as far as is known here.
-    pub(crate) fn busy(&self, now: Instant) -> Busy {
+    fn busy(&self, now: Instant) -> Busy {
         let seen = self.memory.rest.as_ref().map(|rest| rest.until);
         let (record, rest) = match (&self.state, &self.memory.known) {
             (State::Held(held), _) => (held.record(), held.holding().resting_until),
@@ -173,12 +173,11 @@ impl Hold {
         };
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
-        let resting = rest.is_some();
-        Busy { record, retry_after, resting, held_permits: u8::from(!resting) }
+        Busy { record, retry_after, resting: rest.is_some() }
     }
 }
 
-pub(crate) fn shutting_down() -> StoreFailure {
+pub(super) fn shutting_down() -> StoreFailure {
     StoreFailure {
         kind: StoreFailureKind::ShuttingDown,
         message: "the sidecar is shutting down".to_owned(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::encoding::{cut, decode, encode, hex};
-use super::{HostId, HostType, LockKey, LockMode, Permits};
+use super::{HostId, HostType, LockKey, LockMode};
 
 /// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
 /// other if, and only if, their lock paths are equal.
@@ -62,14 +62,6 @@ pub enum PathError {
         /// The lock name that would result.
         name: String,
     },
-    /// In the `webjobs` layout, where names are raw, a permit's name could be another lock's (S28).
-    #[error(
-        "a lock of the webjobs layout cannot have {permits} permits; ask for one, or use another layout"
-    )]
-    Permits {
-        /// How many were asked for.
-        permits: Permits,
-    },
 }
 
 impl LockPath {
@@ -87,11 +79,6 @@ impl LockPath {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
-    }
-
-    /// The path beside this one with another name inside the container.
-    pub(super) fn renamed(&self, name: &str) -> Self {
-        Self { text: format!("{}/{name}", self.container()).into(), slash: self.slash }
     }
 
     /// The container: the part before the first slash.
