@@ -97,8 +97,6 @@ pub(crate) enum Bug {
     UnknownSaveHandedOn,
     /// A save of unknown outcome is taken for one that was done (S27).
     UnknownSaveIsStored,
-    /// A save of unknown outcome is settled by its version instead of its name (S27).
-    SettledByVersion,
     /// A grant carries the checkpoint from before the lock was acquired (S25).
     CheckpointBeforeAcquire,
     /// A hand-off passes the checkpoint that its predecessor was granted (S25).
@@ -127,7 +125,7 @@ pub(crate) enum Hunt {
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 56] = [
+    pub(crate) const ALL: [Self; 55] = [
         Self::CountsFromAnswer,
         Self::NoMargin,
         Self::AssumesRenewed,
@@ -175,7 +173,6 @@ impl Bug {
         Self::SaveWithoutMatch,
         Self::UnknownSaveHandedOn,
         Self::UnknownSaveIsStored,
-        Self::SettledByVersion,
         Self::CheckpointBeforeAcquire,
         Self::StaleHandOff,
         Self::ReleaseBeforeSave,

@@ -8,7 +8,7 @@ use leasehold::hold::{
 };
 use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId};
 
-use crate::counters::{checkpoint_of, name_of};
+use crate::counters::checkpoint_of;
 use crate::planted::Bug;
 use crate::storage::GARBAGE;
 
@@ -22,8 +22,8 @@ pub(crate) struct Spoilt {
     before: Option<Option<Checkpoint>>,
     /// The record that the latest look showed.
     looked: Option<Stored>,
-    /// The latest save: its request, the name of its write, and its version.
-    save: Option<(Request, String, u64)>,
+    /// The request of the latest save.
+    save: Option<Request>,
     /// What the latest failure of a save was.
     failure: Option<StoreFailure>,
     newest: Option<SaveId>,
@@ -49,14 +49,6 @@ impl Spoilt {
                     *answer = Ok(ETag(String::new()));
                 }
             }
-            (Bug::SettledByVersion, Event::ReadAnswered { answer: Ok(stored), .. }) => {
-                let version = checkpoint_of(&stored.fields).map(|stored| stored.version);
-                if let Some((_, name, of)) = self.save.as_ref().filter(|_| version.is_some())
-                    && version == Some(*of)
-                {
-                    stored.fields.insert("leasehold_write".to_owned(), name.clone());
-                }
-            }
             (_, Event::LookAnswered { answer: Ok(look), .. }) => self.misread_look(bug, look),
             _ => {}
         }
@@ -64,7 +56,7 @@ impl Spoilt {
     }
 
     fn is_save(&self, request: Request) -> bool {
-        self.save.as_ref().is_some_and(|(save, ..)| *save == request)
+        self.save == Some(request)
     }
 
     fn misread_look(&mut self, bug: Bug, look: &mut Look) {
@@ -83,8 +75,8 @@ impl Spoilt {
     pub(crate) fn behind(&mut self, bug: Bug, action: &mut Action, hold: &Hold) -> Option<Event> {
         match (bug, action) {
             (_, Action::SendWrite { request, fields, .. }) if hold.holding().is_some() => {
-                let version = checkpoint_of(fields)?.version;
-                self.save = Some((*request, name_of(fields), version));
+                checkpoint_of(fields)?;
+                self.save = Some(*request);
             }
             (Bug::NoticeUnwatched, Action::SendLook { request, note: false, .. }) => {
                 let look = Look { stored: self.looked.clone()?, breaking: true, note: None };
