@@ -76,7 +76,10 @@ async fn shapes() -> BTreeMap<String, Value> {
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
         ("break", ask(&["break", "-f", "job", "--reason", "a test"]).await),
         ("show", ask(&["show", "-f", "job"]).await),
-        ("release, already lost", ask(&["release", lease_id]).await),
+        ("release, already lost", {
+            ask(&["break", "-f", "job", "--reason", "a test", "--now", "--yes"]).await;
+            ask(&["release", lease_id]).await
+        }),
         ("an error", Home::new().leasehold(&["ls", "--output", "json"]).await.error_json()),
         ("an error of the API", ask(&["extend", "no-lease-id", "--max-hold", "5m"]).await),
         ("doctor", directly(&["doctor", "--exclusion"]).await),
