@@ -11,7 +11,7 @@ use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
 use super::spec::duration;
 use crate::config::Config;
-use crate::lock::{FencingToken, HostId, LockPath, Record};
+use crate::lock::{FencingToken, HostId, LockPath, Record, has_checkpoint};
 use crate::store::{LeaseStore, List, StoreError, StoredLock};
 
 /// Deletes locks that nobody holds and whose record has not been written for a long time: for names that are not used
@@ -31,6 +31,9 @@ pub(super) struct Args {
     /// The locks under every host id, within the configured container and prefix.
     #[arg(long)]
     all_hosts: bool,
+    /// Also locks with a checkpoint, which is deleted with them.
+    #[arg(long)]
+    with_checkpoints: bool,
     #[command(flatten)]
     config: ConfigArgs,
     #[command(flatten)]
@@ -39,6 +42,13 @@ pub(super) struct Args {
 
 /// A lock that was used more recently is not collected.
 const SHORTEST_IDLE: Duration = Duration::from_secs(3_600);
+/// Which locks are deleted.
+#[derive(Clone, Copy, Debug)]
+struct Which {
+    idle: Duration,
+    with_checkpoints: bool,
+}
+
 /// Locks a page.
 const PAGE: usize = 1_000;
 
@@ -61,7 +71,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let prefix = prefix(&config, args.host_id, args.all_hosts)?;
     let store = engine::open_store(&config, &engine::clock())?;
     let list = List { container: config.paths.container, prefix, continuation: None, limit: PAGE };
-    let collected = collect(store.as_ref(), list, args.idle, args.dry_run).await?;
+    let which = Which { idle: args.idle, with_checkpoints: args.with_checkpoints };
+    let collected = collect(store.as_ref(), list, which, args.dry_run).await?;
     let text = || {
         let (verb, kept) =
             if collected.dry_run { ("would delete", "keep") } else { ("deleted", "kept") };
@@ -92,14 +103,14 @@ fn prefix(config: &Config, host_id: Option<HostId>, all_hosts: bool) -> anyhow::
 async fn collect(
     store: &dyn LeaseStore,
     mut list: List,
-    idle: Duration,
+    which: Which,
     dry_run: bool,
 ) -> anyhow::Result<Collected> {
     let mut collected = Collected { dry_run, deleted: Vec::new(), kept: 0 };
     loop {
         let page = store.list(list.clone()).await.context("cannot list the locks")?;
         for (path, lock) in page.locks {
-            if is_idle(&lock, idle) && (dry_run || delete(store, &path, lock).await?) {
+            if which.takes(&lock) && (dry_run || delete(store, &path, lock).await?) {
                 collected.deleted.push(path.to_string());
             } else {
                 collected.kept += 1;
@@ -121,6 +132,15 @@ fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
         && !lock.lease.is_held()
         && record.resting_until.is_none_or(|until| until <= lock.time)
         && lock.time.saturating_since(lock.written_at) >= idle
+}
+
+impl Which {
+    /// Where somebody goes on from is not deleted unless that is asked for (S23).
+    fn takes(self, lock: &StoredLock) -> bool {
+        let field = |name: &str| lock.fields.get(name).map(String::as_str);
+        let spared = !self.with_checkpoints && has_checkpoint(field);
+        is_idle(lock, self.idle) && !spared
+    }
 }
 
 async fn delete(store: &dyn LeaseStore, path: &LockPath, lock: StoredLock) -> anyhow::Result<bool> {

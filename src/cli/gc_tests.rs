@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::lock::{Container, FencingToken, LeaseId};
+use crate::lock::{Checkpoint, CheckpointValue, Container, FencingToken, LeaseId};
 use crate::store::{Acquire, MemoryStore, Write};
 use crate::testing::SimClock;
 use crate::time::Clock;
@@ -44,7 +44,8 @@ impl Bench {
     }
 
     async fn collect(&self, idle: Duration, dry_run: bool) -> Collected {
-        collect(&self.store, Self::list(), idle, dry_run).await.unwrap()
+        let which = Which { idle, with_checkpoints: false };
+        collect(&self.store, Self::list(), which, dry_run).await.unwrap()
     }
 }
 
@@ -108,4 +109,24 @@ async fn s5_a_lock_whose_epoch_is_ahead_of_the_clock_is_kept_until_the_clock_has
     assert_eq!(bench.collect(DAY, false).await.deleted.len(), 0);
     bench.clock.advance(DAY + Duration::from_secs(1));
     assert_eq!(bench.collect(DAY, false).await.deleted.len(), 1);
+}
+
+#[tokio::test]
+async fn s23_a_lock_with_a_checkpoint_stays_unless_it_is_asked_for() {
+    let bench = Bench::new();
+    let (path, lease_id) = bench.take("locks/h/cursor", ours()).await;
+    let checkpoint = Checkpoint {
+        value: CheckpointValue::new(b"").unwrap(),
+        version: 65_537,
+        token: FencingToken::from_u64(65_537).unwrap(),
+        saved_at: bench.clock.wall(),
+    };
+    let fields = ours().into_fields(checkpoint.into_fields(Default::default()));
+    bench.store.write_record(&path, Write { lease_id, if_match: None, fields }).await.unwrap();
+    bench.clock.advance(DAY * 31);
+    let spared = bench.collect(DAY * 30, false).await;
+    assert_eq!((spared.deleted.len(), spared.kept), (0, 1));
+    let which = Which { idle: DAY * 30, with_checkpoints: true };
+    let asked = collect(&bench.store, Bench::list(), which, false).await.unwrap();
+    assert_eq!((asked.deleted.len(), asked.kept), (1, 0));
 }

@@ -111,6 +111,11 @@ impl Checkpoint {
     }
 }
 
+/// Whether a record has a checkpoint, also one that cannot be read.
+pub(crate) fn has_checkpoint<'a>(field: impl Fn(&str) -> Option<&'a str>) -> bool {
+    field(FIELD).is_some()
+}
+
 /// The version of a record's checkpoint alone: `None` also for one that cannot be read.
 pub(crate) fn checkpoint_version_of<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<u64> {
     field(FIELD)?.split_once('.')?.0.parse().ok()

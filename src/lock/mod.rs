@@ -14,8 +14,8 @@ mod path;
 mod record;
 mod token;
 
-pub(crate) use checkpoint::checkpoint_version_of;
 pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPOINT_BYTES};
+pub(crate) use checkpoint::{checkpoint_version_of, has_checkpoint};
 pub use encoding::encode as header_safe;
 pub use host_id::{HostId, HostIdError, HostType, HostTypeError};
 pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};

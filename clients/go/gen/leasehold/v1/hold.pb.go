@@ -317,7 +317,8 @@ type LeaseSpec struct {
 	// How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
 	// lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
 	// the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
-	// INVALID_ARGUMENT in the layout `webjobs`. Default (0): 1. Rules S28 to S32.
+	// INVALID_ARGUMENT in the layout `webjobs`, and at sidecars without the feature `permits` (GetServerInfo): this
+	// version is one. Default (0): 1. Rules S28 to S32.
 	Permits       uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
