@@ -35,9 +35,7 @@ pub(super) fn merged(
         };
     }
     let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
-    let checkpoint = stored.as_ref().and_then(|stored| {
-        Checkpoint::from_lookup(|name| stored.fields.get(name).map(String::as_str))
-    });
+    let checkpoint = stored.as_ref().and_then(|stored| Checkpoint::from_fields(&stored.fields));
     let state = stored.as_ref().map_or(LockState::Available, |stored| {
         let resting = record
             .as_ref()

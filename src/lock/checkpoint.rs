@@ -105,7 +105,13 @@ impl Checkpoint {
         fields
     }
 
-    /// The checkpoint of a record, from whatever finds a field by its name.
+    /// The checkpoint of a record.
+    #[must_use]
+    pub fn from_fields(fields: &Fields) -> Option<Self> {
+        Self::from_lookup(|name| fields.get(name).map(String::as_str))
+    }
+
+    /// As [`Checkpoint::from_fields`], from whatever finds a field by its name.
     pub fn from_lookup<'a>(field: impl Fn(&str) -> Option<&'a str>) -> Option<Self> {
         Self::from_field(field(FIELD)?)
     }

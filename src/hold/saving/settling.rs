@@ -67,9 +67,8 @@ impl Hold {
         else {
             return false;
         };
-        let field = |name: &str| stored.fields.get(name).map(String::as_str);
         record.write == writing.write
-            || Checkpoint::from_lookup(field).as_ref() == Some(&writing.checkpoint)
+            || Checkpoint::from_fields(&stored.fields).as_ref() == Some(&writing.checkpoint)
     }
 
     /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless somebody has saved
