@@ -9,6 +9,7 @@
 //! | [`lock`] | names of locks: keys, lock paths, fencing tokens |
 //! | [`host_id`] | where the host id in a lock path comes from |
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
+//! | [`pool`] | decides: which permit of a lock is tried next, and who waits, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
 //! | [`coordinator`] | runs the state machines on a store: queues, renewals, drain |
 //! | [`access`] | the rules that say who may do what |
@@ -49,6 +50,7 @@ pub mod grpc;
 pub mod hold;
 pub mod host_id;
 pub mod lock;
+pub mod pool;
 pub mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]

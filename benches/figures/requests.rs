@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::coordinator::{Coordinator, HoldRequest, KeyRequest, NoObserver, Outcome};
-use leasehold::lock::{Labels, LockKey, LockMode};
+use leasehold::lock::{Labels, LockKey, LockMode, Permits};
 use leasehold::store::{CountingStore, FaultyStore, MemoryStore, Operation};
 use leasehold::testing::SimClock;
 
@@ -35,6 +35,7 @@ impl Counted {
             key: KeyRequest { key, host_id: None, host_type: None },
             lease_duration: None,
             wait,
+            permits: Permits::ONE,
             max_hold: Some(Duration::from_secs(86_400)),
             min_hold: Duration::ZERO,
             progress_timeout: None,

@@ -9,7 +9,7 @@ use super::error::CallError;
 use super::request::{HoldEvent, Outcome};
 use super::task::Command;
 use crate::hold::{CallerId, Granted, Terms};
-use crate::lock::{FencingToken, HostId, LeaseId, LockPath};
+use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};
 use crate::time::Instant;
 
 /// A caller, as its path's task knows it.
@@ -20,6 +20,8 @@ pub(super) struct Caller {
     pub(super) lease_id: LeaseId,
     pub(super) host_id: HostId,
     pub(super) terms: Arc<Terms>,
+    /// Which permit it has, or wants to resume (S28).
+    pub(super) permit: Permit,
     pub(super) sink: Sink,
     pub(super) arrived: Instant,
     pub(super) granted: Option<Instant>,

@@ -11,7 +11,7 @@ use crate::hold::{
     Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
     Stored,
 };
-use crate::lock::{ETag, Fields, LeaseId, LockPath};
+use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, StoreError, StoredLock, Write,
 };
@@ -24,12 +24,12 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 /// its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Sends what `action` says to the store, if it says so; returns the action if it is not for the store. A renewal
-/// of a hold whose validity ends at `valid_until` goes before those that are less urgent (S7).
+/// Sends what `action` says to the store, if it says so; returns the action if it is not for the store. `path` is that of
+/// the permit beside the inbox, to which the answer goes. A renewal of a hold whose validity ends at `valid_until` goes before those that are less urgent (S7).
 pub(super) fn send(
     shared: &Arc<Shared>,
     path: &LockPath,
-    inbox: &Inbox,
+    inbox: (&Inbox, Permit),
     valid_until: Option<Instant>,
     action: Action,
 ) -> Option<Action> {
@@ -57,7 +57,7 @@ pub(super) fn send(
             });
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
-            let notes = inbox.clone();
+            let notes = Notes::of(inbox);
             spawn(inbox, async move {
                 let renew = (lease_id, if_match, timeout);
                 let answer = renew_in_time(&shared, &path, &notes, renew, valid_until).await;
@@ -65,7 +65,7 @@ pub(super) fn send(
             });
         }
         Action::SendLook { request, note, timeout } => {
-            let notes = inbox.clone();
+            let notes = Notes::of(inbox);
             spawn(inbox, async move {
                 let answer = look(&shared, &path, &notes, note, timeout).await;
                 Event::LookAnswered { request, answer }
@@ -127,7 +127,7 @@ async fn acquire_and_read(
 async fn renew_in_time(
     shared: &Shared,
     path: &LockPath,
-    notes: &Inbox,
+    notes: &Notes,
     (lease_id, if_match, timeout): (LeaseId, Option<ETag>, Duration),
     valid_until: Option<Instant>,
 ) -> Result<UnixMillis, Failure> {
@@ -140,7 +140,7 @@ async fn renew_in_time(
         && valid_until.is_none()
         && let Some(note) = shared.break_note(path).await
     {
-        notes.send(Command::NoteBreak(note));
+        notes.send(note);
     }
     answer
 }
@@ -149,7 +149,7 @@ async fn renew_in_time(
 async fn look(
     shared: &Shared,
     path: &LockPath,
-    notes: &Inbox,
+    notes: &Notes,
     note: bool,
     timeout: Duration,
 ) -> Result<Look, Failure> {
@@ -168,15 +168,28 @@ async fn look(
         .as_ref()
         .map(|note| NoteSeen { token: note.token, runs_out: note.period == BreakPeriod::RunOut });
     if let Some(note) = note {
-        notes.send(Command::NoteBreak(note));
+        notes.send(note);
     }
     Ok(Look { stored: stored(read), breaking, note: seen })
 }
 
 /// Runs a call in a task of its own: a caller that goes away must not cut a request in the middle (S6).
-fn spawn(inbox: &Inbox, call: impl Future<Output = Event> + Send + 'static) {
+fn spawn((inbox, permit): (&Inbox, Permit), call: impl Future<Output = Event> + Send + 'static) {
     let inbox = inbox.clone();
-    tokio::spawn(async move { inbox.send(Command::Answered(Box::new(call.await))) });
+    tokio::spawn(async move { inbox.send(Command::Answered(permit, Box::new(call.await))) });
+}
+
+/// Where the note of a permit's break goes.
+struct Notes(Inbox, Permit);
+
+impl Notes {
+    fn of((inbox, permit): (&Inbox, Permit)) -> Self {
+        Self(inbox.clone(), permit)
+    }
+
+    fn send(&self, note: BreakNote) {
+        self.0.send(Command::NoteBreak(self.1, note));
+    }
 }
 
 /// S7: a try that is not answered in time is given up; whether it was done is unknown.

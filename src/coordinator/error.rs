@@ -68,6 +68,14 @@ pub enum CallError {
         /// The field that had one.
         field: &'static str,
     },
+    /// The layout of paths is one whose locks have one permit (S28).
+    #[error(
+        "a lock of the layout `webjobs` has one permit, because other software may have a lock by the name of another one"
+    )]
+    NoPermits {
+        /// The field that names more.
+        field: &'static str,
+    },
     /// The hold was over before a save was answered (S27).
     #[error(
         "the hold was over before the store answered: the checkpoint from before stands, or this one"

@@ -1,5 +1,6 @@
 //! A fault inside one path's task: it ends the holds of its path and harms no other.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
@@ -10,6 +11,7 @@ use super::registry::Ended;
 use super::request::HoldEvent;
 use super::task::{Command, Commands, Task};
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
+use crate::lock::Permit;
 
 /// What callers are told; the fault itself is in the log.
 const DETAIL: &str = "the sidecar failed inside and gave up this lock; its lease runs out";
@@ -33,7 +35,10 @@ impl Task {
                 self.callers.insert(caller.id, caller);
             }
         }
-        let mut memory = Memory { highest: self.hold.highest(), ..Memory::default() };
+        let mut memories: BTreeMap<Permit, Memory> = BTreeMap::new();
+        for (permit, token) in self.pool.highest() {
+            memories.entry(permit).or_default().highest = Some(token);
+        }
         let mut observations = Vec::new();
         let now = shared.clock.now();
         for (_, mut caller) in self.callers.drain() {
@@ -58,16 +63,20 @@ impl Task {
             let reason = LossReason::Expired;
             // S13: nobody here gets the lock before its holder cannot believe in it any more.
             let believed = registry.hold(caller.lease_id).map(|entry| entry.valid_until);
+            let memory = memories.entry(caller.permit).or_default();
             memory.not_before = memory.not_before.max(believed);
             registry.end_hold(caller.lease_id, caller.id, Ended::Lost(reason));
+            registry.changed(&self.path.permit(caller.permit));
             let lost = HoldEvent::Lost { reason, detail: DETAIL.to_owned(), break_note: None };
             caller.sink.event(lost);
             let held = now.saturating_since(granted);
             observations
                 .push(Observation::HoldEnded { end: HoldEnd::Lost(reason), held: Some(held) });
         }
-        registry.retire(&self.path, memory);
-        registry.changed(&self.path);
+        registry.retire(
+            &self.path,
+            memories.into_iter().map(|(permit, memory)| (self.path_of(permit), memory)),
+        );
         drop(registry);
         tracing::error!(lock = %self.path, "the task of a lock has failed; its holds are lost");
         for observation in observations {

@@ -9,8 +9,8 @@ use super::request::{
     Capacity, Deadline, HeldLock, HoldState, LeaseHere, LocalView, LockRecord, LockState,
 };
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{Event, Holding};
-use crate::lock::{LeaseId, Record};
+use crate::hold::{Event, Holding, Known};
+use crate::lock::{FencingToken, LeaseId, Permit, Permits, Record};
 use crate::store::BreakNote;
 
 impl Coordinator {
@@ -55,13 +55,13 @@ impl Task {
             self.feed(Event::ValidityAsked { caller, generation });
         }
         let caller = self.holder(call.lease_id);
-        let holding = self.hold.holding().filter(|holding| Some(holding.caller) == caller);
+        let holding = self.pool.holdings().find(|(_, holding)| Some(holding.caller) == caller);
         // S14: one that is gone without a word may believe what it was told last, and nothing beyond it.
-        let (validity, holding) = match holding {
-            Some(holding) if holding.disconnected => {
-                (self.shared.validity(holding.told_until), holding)
+        let (validity, permit, holding) = match holding {
+            Some((permit, holding)) if holding.disconnected => {
+                (self.shared.validity(holding.told_until), permit, holding)
             }
-            Some(holding) => (self.validity(call)?, holding),
+            Some((permit, holding)) => (self.validity(call)?, permit, holding),
             None => return Err(self.validity(call).err().unwrap_or(CallError::UnknownLease)),
         };
         let at_risk = self.shared.registry().hold(call.lease_id).is_some_and(|hold| hold.at_risk);
@@ -71,23 +71,24 @@ impl Task {
             (false, false, true) => HoldState::AtRisk,
             (false, false, false) => HoldState::Held,
         };
-        let break_note = self.note().filter(|_| holding.revoked);
+        let break_note = self.note(permit).filter(|_| holding.revoked);
         Ok(HeldLock {
             break_note,
             validity,
             state,
             max_hold_ends: holding.max_hold_ends.map(|at| self.shared.deadline(at)),
             progress_due: holding.progress_due.map(|at| self.shared.deadline(at)),
-            path: self.path.clone(),
+            path: self.path_of(permit),
+            permit,
             token: holding.token,
             generation: holding.generation,
         })
     }
 
     /// The note of the break of the lease that is had here.
-    fn note(&self) -> Option<BreakNote> {
-        let token = self.hold.holding().map(|holding| holding.token);
-        self.break_note.clone().filter(|note| note.is_about(token))
+    fn note(&self, permit: Permit) -> Option<BreakNote> {
+        let token = self.holding(permit).map(|holding| holding.token);
+        self.break_notes.get(&permit).cloned().filter(|note| note.is_about(token))
     }
 
     /// When the hold of this caller ends at the latest, with what has extended it (S11).
@@ -96,25 +97,43 @@ impl Task {
         told.max_hold_ends.map(|at| self.shared.deadline(at))
     }
 
-    /// The lock as it is here.
-    pub(super) fn view(&self) -> LocalView {
-        let holding = self.hold.holding();
+    /// One of the lock's permits as it is here; whoever waits for any of them waits for it too.
+    pub(super) fn view(&self, permit: Permit) -> LocalView {
+        let holding = self.holding(permit);
         LocalView {
             active: holding.as_ref().is_some_and(|holding| holding.active),
             resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
-            revoked: holding.as_ref().filter(|holding| holding.revoked).map(|_| self.note()),
+            revoked: holding.as_ref().filter(|holding| holding.revoked).map(|_| self.note(permit)),
             lease: holding.as_ref().and_then(lease),
-            checkpoint: self.hold.known().and_then(crate::hold::Known::checkpoint),
-            waiters: self.hold.waiting(),
-            highest: self.hold.highest(),
+            checkpoint: self.known(permit).and_then(Known::checkpoint),
+            waiters: self.pool.waiting(),
+            highest: self.highest(permit),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
     }
 
+    /// What is known of the record of a permit.
+    fn known(&self, permit: Permit) -> Option<&Known> {
+        self.pool.machine(permit)?.known()
+    }
+
+    /// The greatest token of a permit that was seen or granted here.
+    fn highest(&self, permit: Permit) -> Option<FencingToken> {
+        let mut highest = self.pool.highest().filter(|(of, _)| *of == permit);
+        highest.next().map(|(_, token)| token)
+    }
+
+    /// A permit that is known to be somebody's, for who waits for any of them: the lock's own if there is none.
+    pub(super) fn shown(&self) -> Permit {
+        let known =
+            |permit: &Permit| self.holding(*permit).is_some() || self.known(*permit).is_some();
+        Permits::MAX.each().find(known).unwrap_or_default()
+    }
+
     /// The same as a record.
-    pub(super) fn record_here(&self) -> LockRecord {
-        let holding = self.hold.holding();
-        let record = match (&holding, self.hold.known()) {
+    pub(super) fn record_here(&self, permit: Permit) -> LockRecord {
+        let holding = self.holding(permit);
+        let record = match (&holding, self.known(permit)) {
             (Some(holding), _) => self.shared.record_of(holding),
             (None, Some(known)) => known.record(),
             (None, None) => Record::default(),
@@ -122,12 +141,12 @@ impl Task {
         let resting = holding.as_ref().is_some_and(|holding| holding.resting_until.is_some());
         let elsewhere = holding.is_none();
         LockRecord {
-            checkpoint: self.hold.known().and_then(crate::hold::Known::checkpoint),
-            path: self.path.clone(),
+            checkpoint: self.known(permit).and_then(Known::checkpoint),
+            path: self.path_of(permit),
             state: if resting { LockState::Resting } else { LockState::Held },
             record,
             written_at: None,
-            waiters_here: self.hold.waiting(),
+            waiters_here: self.pool.waiting(),
             lease: holding.as_ref().and_then(lease),
             held_here: holding.is_some_and(|holding| holding.active),
             break_note: None,

@@ -1,7 +1,7 @@
-//! Makes machines run: one task a lock path with one timer, the registry of holds, limits, drain.
+//! Makes machines run: one task a lock, with all of its permits and one timer, the registry of holds, limits, drain.
 //!
-//! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a path),
-//! S15 (drain), S16 (resume tokens), S18 (readiness). May import: hold, store, lock, time's Clock. To add a call: a
+//! Rules: S3 (the clock is read after every wait), S6 (a request is never cut by its caller), S12 (one task a lock),
+//! S15 (drain), S16 (resume tokens), S18 (readiness). May import: pool, hold, store, lock, time's Clock. To add a call: a
 //! method of [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
 
 mod caller;
@@ -63,7 +63,7 @@ use registry::{Ended, Registry};
 use task::{Command, HoldCall};
 
 use crate::hold::{CallerId, Terms};
-use crate::lock::{LeaseId, LockPath, Record};
+use crate::lock::{LeaseId, LockPath, Permit, Permits, Record};
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
 
@@ -193,7 +193,7 @@ impl Coordinator {
     /// When the token is not one of ours, or the sidecar is shutting down.
     pub fn resume(&self, request: &ResumeRequest) -> Result<HoldStream, CallError> {
         let resumed = resume_token::read(request, self.shared.clock.as_ref())?;
-        let path = self.shared.own(resumed.path)?;
+        let (path, permit) = self.shared.permit_of(&self.shared.own(resumed.path)?);
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         let terms = Arc::clone(&resumed.resume.terms);
         let caller = Caller {
@@ -201,6 +201,7 @@ impl Coordinator {
             lease_id: resumed.hold,
             host_id: resumed.host_id,
             terms,
+            permit,
             sink: Sink::Stream(sender),
             arrived: self.shared.clock.now(),
             granted: None,
@@ -255,10 +256,15 @@ impl Coordinator {
     fn arrive(&self, request: &HoldRequest, sink: Sink) -> Result<Presence, CallError> {
         let settings = &self.shared.settings;
         let target = self.shared.resolve(&request.key)?;
+        let permits = Some(request.permits).filter(|permits| *permits > Permits::ONE);
+        if permits.is_some() {
+            self.shared.check_permits("spec.permits")?;
+        }
         let record = Record {
             holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
             host_type: target.host_type.to_string(),
             labels: request.labels.clone(),
+            permits,
             ..Record::for_key(&target.key)
         };
         let terms = Arc::new(Terms {
@@ -277,6 +283,7 @@ impl Coordinator {
             lease_id: self.shared.entropy.lease_id(),
             host_id: target.host_id,
             terms,
+            permit: Permit::FIRST,
             sink,
             arrived: self.shared.clock.now(),
             granted: None,

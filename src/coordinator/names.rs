@@ -4,7 +4,7 @@ use super::error::CallError;
 use super::records::Under;
 use super::request::{KeyRequest, LockSelector, Target};
 use super::{Coordinator, Shared};
-use crate::lock::{HostId, HostType, LockPath, Namespace};
+use crate::lock::{HostId, HostType, LockPath, Namespace, Permit};
 
 /// The host that this sidecar serves, and where its locks are.
 #[derive(Clone, Debug)]
@@ -68,9 +68,20 @@ impl Shared {
     /// The path of a selected lock, which must be in this sidecar's container.
     pub(super) fn select(&self, selector: &LockSelector) -> Result<LockPath, CallError> {
         match selector {
-            LockSelector::Key(request) => Ok(self.resolve(request)?.path),
+            LockSelector::Key(request, permit) => {
+                if *permit != Permit::FIRST {
+                    self.check_permits("lock.permit")?;
+                }
+                Ok(self.resolve(request)?.path.permit(*permit))
+            }
             LockSelector::Path(path) => self.own(path.clone()),
         }
+    }
+
+    /// S28: in the layout `webjobs` a lock has one permit.
+    pub(super) fn check_permits(&self, field: &'static str) -> Result<(), CallError> {
+        let layout = self.settings.host.namespace.layout;
+        if layout.has_permits() { Ok(()) } else { Err(CallError::NoPermits { field }) }
     }
 
     pub(super) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {

@@ -44,6 +44,8 @@ pub enum Observation {
     HostTypeCollision,
     /// A grant was refused because the token would not grow (S5).
     TokenNotGrowing,
+    /// Callers of a lock were seen to name different numbers of permits (S29).
+    PermitsDiffer,
     /// Another clock showed a pause that the boot clock may not have counted (S3).
     PauseSuspected,
     /// A clock has shown too many pauses that were none, and is not heard for an hour (S3).

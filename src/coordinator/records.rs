@@ -9,7 +9,7 @@ use super::request::{BreakResult, LocalView, LockRecord, LockSelector, LockState
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, Labels, LockPath, Record};
+use crate::lock::{FencingToken, HostId, Labels, LockPath, Permit, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
 
 /// Where locks are.
@@ -173,7 +173,8 @@ impl Coordinator {
                     "lock broken by an operator"
                 );
                 let registry = self.shared.registry();
-                let _ = registry.send(&path, Command::Broken(note));
+                let (lock, permit) = self.shared.permit_of(&path);
+                let _ = registry.send(&lock, Command::Broken(permit, note));
                 registry.changed(&path);
                 Ok(if broken.remaining.is_zero() {
                     BreakResult::Broken
@@ -276,9 +277,15 @@ impl Shared {
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
     }
 
+    /// The lock of which `path` is a permit, and which (S28).
+    pub(super) fn permit_of(&self, path: &LockPath) -> (LockPath, Permit) {
+        self.settings.host.namespace.permit_of(path)
+    }
+
     pub(super) async fn look(&self, path: &LockPath) -> Option<LocalView> {
         let (reply, answer) = oneshot::channel();
-        self.registry().send(path, Command::Look(reply)).ok()?;
+        let (lock, permit) = self.permit_of(path);
+        self.registry().send(&lock, Command::Look(permit, reply)).ok()?;
         answer.await.ok()
     }
 

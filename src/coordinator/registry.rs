@@ -1,4 +1,4 @@
-//! Who is where: lock path to task, lease id to hold, what is remembered of locks that nobody wants now, and the
+//! Who is where: a lock's own path to its task, lease id to hold, what is remembered of locks that nobody wants now, and the
 //! limits.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -29,6 +29,7 @@ pub(super) enum Ended {
 
 #[derive(Clone, Debug)]
 pub(super) struct HoldEntry {
+    /// The lock's own path, whichever permit is held.
     pub(super) path: LockPath,
     pub(super) caller: CallerId,
     pub(super) generation: u64,
@@ -46,6 +47,8 @@ pub(super) struct Registry {
     /// By what the names in the container begin with.
     followed: HashMap<String, Arc<Followed>>,
     collided: HashSet<LockPath>,
+    /// Locks whose callers name different numbers of permits (S29).
+    differing: HashSet<LockPath>,
     waiters: usize,
     draining: bool,
     /// The holds go on at a replacement (S15).
@@ -74,15 +77,27 @@ impl Registry {
     }
 
     pub(super) fn add_task(&mut self, path: LockPath, inbox: Inbox) -> Memory {
-        let memory = self.memories.take(&path).unwrap_or_default();
+        let memory = self.recall(&path);
         self.tasks.insert(path, inbox);
         memory
     }
 
-    /// Takes an idle task out. Commands are sent under the registry's lock, so none can come in after this.
-    pub(super) fn retire(&mut self, path: &LockPath, memory: Memory) {
+    /// What is remembered of the lock or permit of this path, which its task knows from now on.
+    pub(super) fn recall(&mut self, path: &LockPath) -> Memory {
+        self.memories.take(path).unwrap_or_default()
+    }
+
+    /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under the registry's lock,
+    /// so none can come in after this.
+    pub(super) fn retire(
+        &mut self,
+        path: &LockPath,
+        memories: impl Iterator<Item = (LockPath, Memory)>,
+    ) {
         self.tasks.remove(path);
-        self.memories.put(path.clone(), memory, MAX_MEMORIES);
+        for (path, memory) in memories {
+            self.memories.put(path, memory, MAX_MEMORIES);
+        }
     }
 
     /// The greatest token known of a lock that has no task (S5).
@@ -190,6 +205,11 @@ impl Registry {
     /// Whether this is the first collision seen on this path.
     pub(super) fn is_new_collision(&mut self, path: &LockPath) -> bool {
         self.collided.len() < MAX_MEMORIES && self.collided.insert(path.clone())
+    }
+
+    /// Whether this is the first time that callers of this lock are seen to name different numbers of permits.
+    pub(super) fn is_new_difference(&mut self, path: &LockPath) -> bool {
+        self.differing.len() < MAX_MEMORIES && self.differing.insert(path.clone())
     }
 
     /// Lets a watcher know of changes to `path` made by this sidecar.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::error::CallError;
 use crate::hold::{LossReason, StoreFailureKind};
 use crate::lock::{
-    Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Record,
+    Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Permit,
+    Permits, Record,
 };
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};
@@ -24,8 +25,8 @@ pub struct KeyRequest {
 /// Names one lock: by a key, or by the path that the sidecar showed.
 #[derive(Clone, Debug)]
 pub enum LockSelector {
-    /// By what callers ask for.
-    Key(KeyRequest),
+    /// By what callers ask for, and which of its permits (S28).
+    Key(KeyRequest, Permit),
     /// By where it is kept.
     Path(LockPath),
 }
@@ -42,6 +43,8 @@ pub struct HoldRequest {
     pub lease_duration: Option<Duration>,
     /// How long to wait; zero is one try, [`WAIT_WITHOUT_END`] as long as the caller stays (S12).
     pub wait: Duration,
+    /// How many callers may hold the lock at once (S28).
+    pub permits: Permits,
     /// The longest hold (S11).
     pub max_hold: Option<Duration>,
     /// The shortest time until anybody else is granted the lock (S11).
@@ -96,8 +99,10 @@ pub struct Grant {
     pub lease_id: LeaseId,
     /// For resuming after a restart of the sidecar (S16); empty for a unary hold.
     pub resume_token: String,
-    /// The lock.
+    /// The lock, or the permit of it that is granted.
     pub path: LockPath,
+    /// Which permit that is (S28).
+    pub permit: Permit,
     /// The host id in the path.
     pub host_id: HostId,
     /// The token (S5).
@@ -127,8 +132,10 @@ pub struct HeldLock {
     pub max_hold_ends: Option<Deadline>,
     /// When it is lost without a report of progress; none if that is not watched (S11).
     pub progress_due: Option<Deadline>,
-    /// The lock.
+    /// The lock, or the permit of it that is held.
     pub path: LockPath,
+    /// Which permit that is (S28).
+    pub permit: Permit,
     /// The token (S5).
     pub token: FencingToken,
     /// How often the hold was resumed, from 1 (S16).
@@ -168,6 +175,8 @@ pub struct BusyAnswer {
     pub record: LockRecord,
     /// How long to wait before asking again.
     pub retry_after: Duration,
+    /// How many of the permits were found held (S28).
+    pub held_permits: u8,
 }
 
 /// How an acquire without a failure ends.

@@ -11,7 +11,7 @@ use super::released_before;
 use super::request::{HoldEvent, Released, Validity};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome};
-use crate::lock::{CheckpointValue, FencingToken, LeaseId};
+use crate::lock::{CheckpointValue, FencingToken, LeaseId, Permit};
 use crate::time::Instant;
 
 /// A checkpoint was saved.
@@ -190,37 +190,39 @@ impl Task {
         self.feed(Event::SaveAsked { caller, generation, save: SaveAsked { id, value } });
     }
 
-    pub(super) fn tell_saved(&mut self, id: SaveId, outcome: SaveOutcome) {
+    pub(super) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
+        let path = self.path_of(permit);
         match &outcome {
             SaveOutcome::Saved { version } => {
-                tracing::debug!(lock = %self.path, version, "checkpoint saved");
+                tracing::debug!(lock = %path, version, "checkpoint saved");
             }
             SaveOutcome::NotSaved(store_failure) => {
-                tracing::warn!(lock = %self.path, detail = %store_failure.message, "checkpoint not saved");
+                tracing::warn!(lock = %path, detail = %store_failure.message, "checkpoint not saved");
             }
             SaveOutcome::Unknown => {
-                tracing::warn!(lock = %self.path, "it is not known whether a checkpoint was saved");
+                tracing::warn!(lock = %path, "it is not known whether a checkpoint was saved");
             }
             SaveOutcome::Ended => {
-                tracing::warn!(lock = %self.path, "checkpoint not saved: the hold is over");
+                tracing::warn!(lock = %path, "checkpoint not saved: the hold is over");
             }
         }
         self.saves.answer(id, outcome);
-        self.shared.registry().changed(&self.path);
+        self.shared.registry().changed(&path);
     }
 
     /// The lease of a hold was broken and runs out (S22).
     pub(super) fn tell_revoked(&mut self, id: CallerId, valid_until: Instant) {
         let Some(caller) = self.callers.get(&id) else { return };
-        let token = caller.token;
-        let break_note = self.break_note.clone().filter(|note| note.is_about(token));
+        let (token, path) = (caller.token, self.path_of(caller.permit));
+        let break_note = self.break_notes.get(&caller.permit).cloned();
+        let break_note = break_note.filter(|note| note.is_about(token));
         let reason = break_note.as_ref().map(super::calls::note_text).unwrap_or_default();
         let token = token.map(FencingToken::value);
-        tracing::warn!(lock = %self.path, token, %reason, "revoked: the lease was broken and runs out");
+        tracing::warn!(lock = %path, token, %reason, "revoked: the lease was broken and runs out");
         self.note_validity(caller.lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
         self.send_event(id, HoldEvent::Revoked { validity, break_note });
-        self.shared.registry().changed(&self.path);
+        self.shared.registry().changed(&path);
     }
 }
 

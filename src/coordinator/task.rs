@@ -1,6 +1,6 @@
-//! One task a lock path that has holders or waiters: events in, actions out, one timer.
+//! One task a lock that has holders or waiters, with all of its permits: events in, actions out, one timer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +10,14 @@ use tokio::sync::oneshot;
 
 use super::caller::Caller;
 use super::error::CallError;
+use super::observe::Observation;
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, LocalView, Released, Validity};
 use super::saves::{SaveCall, Saves};
 use super::{Shared, calls, failing};
-use crate::hold::{CallerId, Event, Hold, Memory, StoreFailure, StoreFailureKind};
-use crate::lock::{LeaseId, LockPath};
+use crate::hold::{CallerId, Event, Holding, Memory, StoreFailure, StoreFailureKind};
+use crate::lock::{LeaseId, LockPath, Permit, Permits};
+use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
 
@@ -37,7 +39,7 @@ impl Inbox {
     }
 }
 
-/// What a path's task is told.
+/// What a lock's task is told; a permit is the one that it is about (S28).
 #[derive(Debug)]
 pub(super) enum Command {
     Arrive(Box<Caller>),
@@ -53,12 +55,12 @@ pub(super) enum Command {
     GetHold(HoldCall, oneshot::Sender<Result<HeldLock, CallError>>),
     /// A pause is suspected that the clock did not count (S3).
     SuspectPause,
-    Look(oneshot::Sender<LocalView>),
-    Answered(Box<Event>),
-    /// The lock was broken through this sidecar, with this note.
-    Broken(BreakNote),
+    Look(Permit, oneshot::Sender<LocalView>),
+    Answered(Permit, Box<Event>),
+    /// The permit was broken through this sidecar, with this note.
+    Broken(Permit, BreakNote),
     /// The note of a break that a renewal has met.
-    NoteBreak(BreakNote),
+    NoteBreak(Permit, BreakNote),
     DrainStarted(Instant),
     DrainEnded,
     HandOverStarted(Instant),
@@ -71,13 +73,14 @@ pub(super) struct HoldCall {
     pub(super) generation: Option<u64>,
 }
 
-/// The state around one machine.
+/// The state around one lock's machines.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) shared: Arc<Shared>,
+    /// The lock's own path, which is that of permit 0.
     pub(super) path: LockPath,
     pub(super) inbox: Inbox,
-    pub(super) hold: Hold,
+    pub(super) pool: Pool,
     /// Boxed: a table has room for four, and one is usual.
     pub(super) callers: HashMap<CallerId, Box<Caller>>,
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
@@ -86,28 +89,28 @@ pub(super) struct Task {
     pub(super) saves: Saves,
     /// Requests to the store whose answers are to come.
     pub(super) in_flight: usize,
-    /// The note of the latest break, until the loss that it is about is told (S17).
-    pub(super) break_note: Option<BreakNote>,
+    /// The note of each permit's latest break, until the loss that it is about is told (S17).
+    pub(super) break_notes: BTreeMap<Permit, BreakNote>,
 }
 
-/// Starts a task for `path`; the way to it.
+/// Starts a task for the lock of this path.
 pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(Inbox) -> Memory) {
     let (sender, commands) = mpsc::unbounded();
     let inbox = Inbox(Arc::new(sender));
     let memory = memory(inbox.clone());
     let seed = shared.entropy.seed();
-    let hold = Hold::new(shared.settings.hold, memory, seed, shared.clock.now());
+    let pool = Pool::new(shared.settings.hold, memory, seed, shared.clock.now());
     let task = Task {
         shared: Arc::clone(shared),
         path: path.clone(),
         inbox,
-        hold,
+        pool,
         callers: HashMap::new(),
         grants: Repeatable::default(),
         releases: Vec::new(),
         saves: Saves::default(),
         in_flight: 0,
-        break_note: None,
+        break_notes: BTreeMap::new(),
     };
     tokio::spawn(failing::run(Box::new(task), commands));
 }
@@ -125,7 +128,7 @@ impl Task {
                 None => commands.next().await,
             };
             self.step(command.map(|command| *command));
-            if self.hold.is_idle() && self.retire() {
+            if self.pool.is_idle() && self.retire() {
                 return;
             }
         }
@@ -143,37 +146,41 @@ impl Task {
         if retires {
             debug_assert!(self.callers.is_empty(), "a caller was forgotten: {:?}", self.callers);
             debug_assert!(self.releases.is_empty(), "a release was not answered");
-            registry.retire(&self.path, self.hold.clone().into_memory());
+            let memories = self.pool.clone().into_memories().into_iter();
+            registry
+                .retire(&self.path, memories.map(|(permit, kept)| (self.path_of(permit), kept)));
         }
         retires
     }
 
-    /// How long until the machine wants to be called.
+    /// How long until the machines want to be called.
     fn sleep(&self) -> Option<Duration> {
-        if self.hold.is_idle() {
+        if self.pool.is_idle() {
             // Only a request that is under way keeps this task.
             return Some(LONGEST_SLEEP);
         }
-        let wakeup = self.hold.poll_timeout()?;
+        let wakeup = self.pool.poll_timeout()?;
         Some(wakeup.saturating_since(self.shared.clock.now()).min(LONGEST_SLEEP))
     }
 
     fn step(&mut self, command: Option<Command>) {
         match command {
             None => self.feed(Event::TimePassed),
-            Some(Command::Answered(event)) => {
+            Some(Command::Answered(permit, event)) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
-                self.feed(*event);
+                self.feed_at(permit, *event);
             }
             Some(Command::Arrive(caller)) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
+                self.recall(terms.permits().each());
                 self.callers.insert(id, caller);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
             Some(Command::Resume(caller, resume)) => {
-                let id = caller.id;
+                let (id, permit) = (caller.id, caller.permit);
+                self.recall(std::iter::once(permit));
                 self.callers.insert(id, caller);
-                self.feed(Event::ResumeAsked { caller: id, resume });
+                self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
             }
             Some(Command::Leave(caller)) => self.leave(caller),
             Some(Command::Disconnected(caller)) => self.disconnected(caller),
@@ -197,32 +204,76 @@ impl Task {
                 let _ = reply.send(self.held(call));
             }
             Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
-            Some(Command::Look(reply)) => {
+            Some(Command::Look(permit, reply)) => {
                 self.feed(Event::TimePassed);
-                let _ = reply.send(self.view());
+                let _ = reply.send(self.view(permit));
             }
-            Some(Command::Broken(note)) => self.broken(note),
-            Some(Command::NoteBreak(note)) => self.break_note = Some(note),
+            Some(Command::Broken(permit, note)) => self.broken(permit, note),
+            Some(Command::NoteBreak(permit, note)) => {
+                self.break_notes.insert(permit, note);
+            }
             Some(Command::DrainStarted(ends)) => self.feed(Event::DrainStarted { ends }),
             Some(Command::DrainEnded) => self.feed(Event::DrainEnded),
             Some(Command::HandOverStarted(ends)) => self.feed(Event::HandOverStarted { ends }),
         }
     }
 
-    /// Tells the machine what happened, and does what it answers.
+    /// Tells the machines what happened that is not about one permit only, and does what they answer.
     pub(super) fn feed(&mut self, event: Event) {
-        if self.hold.needs_lease_id() {
-            self.hold.supply(self.shared.entropy.lease_id());
+        self.feed_at(Permit::FIRST, event);
+    }
+
+    /// Tells the machines what happened at `permit`, and does what they answer.
+    pub(super) fn feed_at(&mut self, permit: Permit, event: Event) {
+        while self.pool.needs_lease_id() {
+            self.pool.supply(self.shared.entropy.lease_id());
         }
         // The clock is read here, after every wait and before every decision (S3).
-        for action in self.hold.handle_event(event, self.shared.clock.now()) {
-            let valid_until = self.hold.holding().map(|holding| holding.valid_until);
-            match calls::send(&self.shared, &self.path, &self.inbox, valid_until, action) {
-                Some(action) => self.tell(action),
+        for action in self.pool.handle_event(permit, event, self.shared.clock.now()) {
+            let (permit, action) = match action {
+                Action::At { permit, action } => (permit, action),
+                Action::ReportPermitsDiffer { others, ours } => {
+                    self.report_permits(others, ours);
+                    continue;
+                }
+            };
+            let valid_until = self.holding(permit).map(|holding| holding.valid_until);
+            let (path, inbox) = (self.path_of(permit), (&self.inbox, permit));
+            match calls::send(&self.shared, &path, inbox, valid_until, action) {
+                Some(action) => self.tell(permit, action),
                 None => self.in_flight += 1,
             }
         }
         self.shared.look_for_pauses();
+    }
+
+    /// Brings back what is remembered of permits that are new here.
+    fn recall(&mut self, permits: impl Iterator<Item = Permit>) {
+        for permit in permits.filter(|permit| self.pool.is_new(*permit)).collect::<Vec<_>>() {
+            let memory = self.shared.registry().recall(&self.path_of(permit));
+            self.pool.remember(permit, memory);
+        }
+    }
+
+    /// The path of one of the lock's permits.
+    pub(super) fn path_of(&self, permit: Permit) -> LockPath {
+        self.path.permit(permit)
+    }
+
+    /// Who has this permit here.
+    pub(super) fn holding(&self, permit: Permit) -> Option<Holding> {
+        self.pool.machine(permit)?.holding()
+    }
+
+    /// S29: callers name different numbers, as in a rolling upgrade.
+    fn report_permits(&self, others: Permits, ours: Permits) {
+        self.shared.observer.observe(&Observation::PermitsDiffer);
+        if self.shared.registry().is_new_difference(&self.path) {
+            tracing::warn!(
+                lock = %self.path, others = others.get(), ours = ours.get(),
+                "callers of this lock name different numbers of permits: the greatest limits it until all name the same"
+            );
+        }
     }
 
     fn leave(&mut self, id: CallerId) {
@@ -241,12 +292,12 @@ impl Task {
 
     /// A lease was broken through this sidecar. Whose it was is known by the token that the record had: another's may
     /// have been broken, and the lock acquired here since.
-    fn broken(&mut self, note: BreakNote) {
-        let here = self.hold.holding().map(|holding| holding.token);
+    fn broken(&mut self, permit: Permit, note: BreakNote) {
+        let here = self.holding(permit).map(|holding| holding.token);
         if note.is_about(here) {
             let ends_now = note.period == BreakPeriod::Now;
-            self.break_note = Some(note);
-            self.feed(Event::LeaseBroken { ends_now });
+            self.break_notes.insert(permit, note);
+            self.feed_at(permit, Event::LeaseBroken { ends_now });
         }
     }
 
@@ -321,7 +372,7 @@ impl Task {
         let Some(caller) = self.holder(lease_id) else {
             return Err(self.shared.registry().why_over(lease_id, generation));
         };
-        if let Some(valid_until) = self.hold.validity(caller) {
+        if let Some(valid_until) = self.pool.validity(caller) {
             self.note_validity(lease_id, valid_until, None);
             return Ok(self.shared.validity(valid_until));
         }

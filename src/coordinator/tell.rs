@@ -9,17 +9,18 @@ use super::request::{BusyAnswer, Extended, Grant, HoldEvent, LockState, Outcome,
 use super::task::Task;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, LossReason, StoreFailure};
-use crate::lock::FencingToken;
+use crate::lock::{FencingToken, LockPath, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
 
 impl Task {
-    pub(super) fn tell(&mut self, action: Action) {
+    pub(super) fn tell(&mut self, permit: Permit, action: Action) {
+        let path = self.path_of(permit);
         match action {
             Action::TellWaiting { caller, place } => self.tell_waiting(caller, place),
-            Action::TellGranted { caller, grant } => self.tell_granted(caller, &grant),
+            Action::TellGranted { caller, grant } => self.tell_granted(permit, caller, &grant),
             Action::TellSameGrant { caller, holder } => self.tell_same_grant(caller, holder),
-            Action::TellBusy { caller, busy } => self.tell_busy(caller, busy),
+            Action::TellBusy { caller, busy } => self.tell_busy(permit, caller, busy),
             Action::TellFailed { caller, store_failure } => self.tell_failed(caller, store_failure),
             Action::TellSuperseded { caller, by } => self.tell_superseded(caller, by),
             Action::TellMoved { caller } => self.tell_moved(caller),
@@ -28,11 +29,11 @@ impl Task {
                 self.tell_extended(caller, valid_until, max_hold_ends);
             }
             Action::TellRenewed { caller, valid_until } => {
-                tracing::debug!(lock = %self.path, "renewed");
+                tracing::debug!(lock = %path, "renewed");
                 self.tell_validity(caller, valid_until, HoldEvent::Renewed);
             }
             Action::TellAtRisk { caller, valid_until, kind, detail } => {
-                tracing::warn!(lock = %self.path, %detail, "hold at risk: renewals fail");
+                tracing::warn!(lock = %path, %detail, "hold at risk: renewals fail");
                 self.shared.observer.observe(&Observation::AtRisk);
                 self.tell_validity(caller, valid_until, |validity| HoldEvent::AtRisk {
                     validity,
@@ -42,12 +43,12 @@ impl Task {
                 self.mark_at_risk(caller, valid_until, true);
             }
             Action::TellRecovered { caller, valid_until } => {
-                tracing::info!(lock = %self.path, "hold recovered: renewals succeed again");
+                tracing::info!(lock = %path, "hold recovered: renewals succeed again");
                 self.tell_validity(caller, valid_until, HoldEvent::Recovered);
                 self.mark_at_risk(caller, valid_until, false);
             }
             Action::TellRevoked { caller, valid_until } => self.tell_revoked(caller, valid_until),
-            Action::TellSaved { id, outcome } => self.tell_saved(id, outcome),
+            Action::TellSaved { id, outcome } => self.tell_saved(permit, id, outcome),
             Action::TellDraining { caller, ends } => {
                 let time_left = ends.saturating_since(self.shared.clock.now());
                 self.send_event(caller, HoldEvent::Draining { time_left });
@@ -56,16 +57,18 @@ impl Task {
             Action::TellReleased { caller, resting_until } => {
                 self.tell_released(caller, resting_until);
             }
-            Action::ReportCollision { stored, ours } => self.report_collision(&stored, &ours),
+            Action::ReportCollision { stored, ours } => {
+                self.report_collision(&path, &stored, &ours)
+            }
             Action::ReportTokenNotGrowing { seen, next } => {
                 let next = next.map(|token| token.value());
-                tracing::error!(lock = %self.path, seen = seen.value(), next, "fencing token would not grow: no grant");
+                tracing::error!(lock = %path, seen = seen.value(), next, "fencing token would not grow: no grant");
                 self.shared.observer.observe(&Observation::TokenNotGrowing);
             }
             Action::ReportRenewal { latency, lateness, failure } => {
                 let failure = failure.as_ref().map(RenewalFailure::from);
                 if let Some(cause) = failure {
-                    tracing::debug!(lock = %self.path, cause = cause.as_str(), "renewal failed");
+                    tracing::debug!(lock = %path, cause = cause.as_str(), "renewal failed");
                 }
                 self.weigh_suspicion(failure, latency);
                 self.shared.observer.observe(&Observation::Renewal { failure, latency, lateness });
@@ -84,26 +87,28 @@ impl Task {
         if !self.callers.get(&id).is_some_and(|caller| caller.sink.is_stream()) {
             return;
         }
-        let record = Box::new(self.record_here());
+        let record = Box::new(self.record_here(self.shown()));
         self.send_event(id, HoldEvent::Waiting { place, record });
     }
 
-    fn tell_granted(&mut self, id: CallerId, granted: &Granted) {
+    fn tell_granted(&mut self, permit: Permit, id: CallerId, granted: &Granted) {
         let now = self.shared.clock.now();
         let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
         // A hold that was resumed is another caller's now.
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
         let Some(caller) = self.callers.get_mut(&id) else { return };
+        caller.permit = permit;
         caller.granted = Some(now);
         caller.told = Some(granted.clone());
         caller.token = Some(granted.token);
-        let (shared, path) = (&self.shared, &self.path);
+        let (shared, path) = (&self.shared, &self.path.permit(permit));
         let wall = shared.clock.wall();
         let resume_token = resume_token::make(path, caller, shared.clock.as_ref());
         let grant = Box::new(Grant {
             lease_id: caller.lease_id,
             resume_token,
             path: path.clone(),
+            permit,
             host_id: caller.host_id.clone(),
             token: granted.token,
             generation: granted.generation,
@@ -124,7 +129,7 @@ impl Task {
             registry.waiter_gone();
         }
         let entry = HoldEntry {
-            path: path.clone(),
+            path: self.path.clone(),
             caller: id,
             generation: granted.generation,
             valid_until: granted.valid_until,
@@ -148,7 +153,7 @@ impl Task {
         let grant = self.grants.repeat(holder, id).map(|mut grant| {
             grant.max_hold_ends =
                 self.callers.get(&holder).and_then(|caller| self.max_hold_ends(caller));
-            if let Some(valid_until) = self.hold.validity(holder) {
+            if let Some(valid_until) = self.pool.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
                 grant.expires_at = self.shared.clock.wall() + grant.validity.valid_for;
             }
@@ -160,14 +165,15 @@ impl Task {
         caller.sink.answer(answer);
     }
 
-    fn tell_busy(&mut self, id: CallerId, busy: Busy) {
+    fn tell_busy(&mut self, permit: Permit, id: CallerId, busy: Busy) {
         let Some(mut caller) = self.callers.remove(&id) else { return };
         self.end_wait(&mut caller, AcquireResult::Busy);
-        let mut record = self.record_here();
+        let mut record = self.record_here(permit);
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
         record.holder_is_last_recorded &= !busy.resting;
         record.record = busy.record;
-        let answer = Box::new(BusyAnswer { record, retry_after: busy.retry_after });
+        let Busy { retry_after, held_permits, .. } = busy;
+        let answer = Box::new(BusyAnswer { record, retry_after, held_permits });
         caller.sink.event(HoldEvent::Busy(answer.clone()));
         caller.sink.answer(Ok(Outcome::Busy(answer)));
     }
@@ -190,7 +196,8 @@ impl Task {
 
     /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
     fn tell_moved(&mut self, id: CallerId) {
-        tracing::info!(lock = %self.path, "a hold continues at another sidecar");
+        let path = self.path_at(id);
+        tracing::info!(lock = %path, "a hold continues at another sidecar");
         self.tell_gone(id, HoldEnd::ResumedElsewhere, &CallError::Superseded);
     }
 
@@ -198,7 +205,8 @@ impl Task {
     fn tell_interrupted(&mut self, id: CallerId) {
         let token = self.callers.get(&id).and_then(|caller| caller.token);
         let token = token.map(FencingToken::value);
-        tracing::info!(lock = %self.path, token, "left to the replacement");
+        let path = self.path_at(id);
+        tracing::info!(lock = %path, token, "left to the replacement");
         self.tell_gone(id, HoldEnd::HandedOver, &CallError::handed_over());
     }
 
@@ -216,7 +224,7 @@ impl Task {
             if std::mem::take(&mut caller.waits) {
                 registry.waiter_gone();
             }
-            registry.changed(&self.path);
+            registry.changed(&self.path.permit(caller.permit));
         }
         caller.sink.event(HoldEvent::Failed(why.clone()));
         caller.sink.answer(Err(why.clone()));
@@ -228,7 +236,8 @@ impl Task {
             told.max_hold_ends = Some(max_hold_ends);
         }
         let lease_id = caller.lease_id;
-        let resume_token = resume_token::make(&self.path, caller, self.shared.clock.as_ref());
+        let path = self.path.permit(caller.permit);
+        let resume_token = resume_token::make(&path, caller, self.shared.clock.as_ref());
         self.note_validity(lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
         let max_hold_ends = Some(self.shared.deadline(max_hold_ends));
@@ -237,7 +246,8 @@ impl Task {
     }
 
     pub(super) fn resume_token(&self, caller: &Caller) -> String {
-        resume_token::make(&self.path, caller, self.shared.clock.as_ref())
+        let path = self.path_of(caller.permit);
+        resume_token::make(&path, caller, self.shared.clock.as_ref())
     }
 
     fn tell_validity(
@@ -268,7 +278,8 @@ impl Task {
         };
         let holder = &caller.terms.record.holder;
         let token = caller.token.map(FencingToken::value);
-        tracing::warn!(lock = %self.path, token, reason = reason.as_str(), %detail, %holder, "lost");
+        let path = self.path_of(caller.permit);
+        tracing::warn!(lock = %path, token, reason = reason.as_str(), %detail, %holder, "lost");
         self.end_hold(&mut caller, Ended::Lost(reason));
         caller.sink.event(HoldEvent::Lost { reason, detail, break_note });
         let resumed = Err(CallError::HoldLost { reason });
@@ -281,7 +292,7 @@ impl Task {
         if reason != LossReason::Broken {
             return None;
         }
-        let note = self.break_note.take();
+        let note = self.break_notes.remove(&caller.permit);
         note.filter(|note| {
             note.token.map(FencingToken::epoch) == caller.token.map(FencingToken::epoch)
         })
@@ -314,7 +325,8 @@ impl Task {
     fn note_released(&self, caller: &mut Caller) {
         let holder = &caller.terms.record.holder;
         let token = caller.token.map(FencingToken::value);
-        tracing::info!(lock = %self.path, token, %holder, "released");
+        let path = self.path_of(caller.permit);
+        tracing::info!(lock = %path, token, %holder, "released");
         self.end_hold(caller, Ended::Released);
     }
 
@@ -341,15 +353,21 @@ impl Task {
             observer.observe(&Observation::Acquire { result: AcquireResult::ResumeLost, waited });
         }
         observer.observe(&Observation::HoldEnded { end, held });
+        let path = self.path_of(caller.permit);
         let mut registry = self.shared.registry();
         if std::mem::take(&mut caller.waits) {
             registry.waiter_gone();
         }
         registry.end_hold(caller.lease_id, caller.id, ended);
         match ended {
-            Ended::Released => registry.released(&self.path),
-            Ended::Lost(_) => registry.changed(&self.path),
+            Ended::Released => registry.released(&path),
+            Ended::Lost(_) => registry.changed(&path),
         }
+    }
+
+    /// The path of what a caller has, or of the lock that it waits for.
+    fn path_at(&self, id: CallerId) -> LockPath {
+        self.path_of(self.callers.get(&id).map(|caller| caller.permit).unwrap_or_default())
     }
 
     fn answer_releases(&mut self, id: CallerId, released: &Released) {
@@ -366,7 +384,8 @@ impl Task {
         let told = self.callers.get(&id).is_none_or(|caller| caller.sink.event(event));
         if !told {
             // S14: a client that does not read may be paused and not know; it gets no more, and may resume.
-            tracing::warn!(lock = %self.path, "a holder's stream is too far behind and is ended");
+            let path = self.path_at(id);
+            tracing::warn!(lock = %path, "a holder's stream is too far behind and is ended");
             if let Some(caller) = self.callers.get_mut(&id) {
                 caller.sink = super::caller::Sink::Unary(None);
             }
@@ -374,11 +393,11 @@ impl Task {
         }
     }
 
-    fn report_collision(&self, stored: &str, ours: &str) {
+    fn report_collision(&self, path: &LockPath, stored: &str, ours: &str) {
         self.shared.observer.observe(&Observation::HostTypeCollision);
-        if self.shared.registry().is_new_collision(&self.path) {
+        if self.shared.registry().is_new_collision(path) {
             tracing::warn!(
-                lock = %self.path, stored_host_type = stored, our_host_type = ours,
+                lock = %path, stored_host_type = stored, our_host_type = ours,
                 "two host types share this lock path: if they are not meant to exclude each other, give them \
                  different host ids"
             );

@@ -3,7 +3,7 @@
 use super::answer::duration;
 use super::proto::{GetServerInfoResponse, ServerLimits};
 use super::service::Service;
-use crate::lock::MAX_CHECKPOINT_BYTES;
+use crate::lock::{MAX_CHECKPOINT_BYTES, Permits};
 
 impl Service {
     /// The answer to GetServerInfo.
@@ -13,6 +13,7 @@ impl Service {
         let features = [
             ("checkpoints", self.keeps_checkpoints()),
             ("notice", true),
+            ("permits", self.namespace().layout.has_permits()),
             ("wait-without-end", true),
             ("break", self.coordinator.allows_breaks()),
             ("host-id-override", host.allow_override),
@@ -46,7 +47,10 @@ impl Service {
             holds: count(capacity.holds),
             waiters: count(capacity.waiters),
             streams_per_connection: self.streams_per_connection,
-            permits: 1,
+            permits: match self.namespace().layout.has_permits() {
+                true => Permits::MAX.get().into(),
+                false => 1,
+            },
             checkpoint_bytes: if self.keeps_checkpoints() {
                 count(MAX_CHECKPOINT_BYTES)
             } else {

@@ -24,7 +24,7 @@ pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> prot
         generation: grant.generation,
         max_hold_ends: grant.max_hold_ends.map(deadline),
         understood,
-        permit: 0,
+        permit: grant.permit.number().into(),
         checkpoint: grant.checkpoint.map(checkpoint),
     }
 }
@@ -41,7 +41,10 @@ pub(super) fn checkpoint(checkpoint: Checkpoint) -> proto::Checkpoint {
 
 /// What is understood of a spec (S37).
 pub(super) fn understood(request: &HoldRequest) -> proto::Understood {
-    proto::Understood { wait_without_end: request.wait == WAIT_WITHOUT_END, permits: 1 }
+    proto::Understood {
+        wait_without_end: request.wait == WAIT_WITHOUT_END,
+        permits: request.permits.get().into(),
+    }
 }
 
 pub(super) fn busy(
@@ -59,8 +62,7 @@ pub(super) fn busy(
         retry_after: Some(duration(busy.retry_after)),
         reason: reason.into(),
         understood,
-        // The one permit, however the lock is held.
-        held_permits: u32::from(reason == proto::BusyReason::Held),
+        held_permits: busy.held_permits.into(),
     }
 }
 
@@ -80,7 +82,7 @@ pub(super) fn held_lock(held: HeldLock) -> proto::GetHoldResponse {
         fencing_token: held.token.value(),
         generation: held.generation,
         break_note: held.break_note.map(break_note),
-        permit: 0,
+        permit: held.permit.number().into(),
     }
 }
 
@@ -102,6 +104,7 @@ pub(super) fn validity(validity: Validity) -> proto::Validity {
 pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockRecord {
     let stored = lock.record;
     let host_id = namespace.host_id_of(&lock.path);
+    let (_, permit) = namespace.permit_of(&lock.path);
     let taken_by_us = !(stored.function.is_empty() && stored.scope.is_empty());
     let key = taken_by_us.then(|| proto::LockKey {
         function: stored.function,
@@ -128,8 +131,8 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         holder_is_last_recorded: lock.holder_is_last_recorded,
         lease_duration: lock.lease.map(|lease| duration(lease.duration)),
         renewed_at: lock.lease.map(|lease| timestamp(lease.renewed_at)),
-        permits: 0,
-        permit: 0,
+        permits: stored.permits.map_or(0, |permits| permits.get().into()),
+        permit: permit.number().into(),
         checkpoint: None,
         checkpoint_version: lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version),
         checkpoint_size: lock

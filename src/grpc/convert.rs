@@ -57,7 +57,7 @@ pub(super) fn hold_request(
         wrong.add("spec.lease_duration", "must be whole seconds, 15 to 60");
     }
     let wait = wrong.wait((spec.wait, spec.wait_without_end), limits, unary);
-    wrong.permits(spec.permits);
+    let permits = wrong.permits(spec.permits);
     let longest = if unary { limits.max_hold_ceiling } else { Duration::MAX / 4 };
     let shortest = Duration::from_nanos(1);
     let max_hold = wrong.duration("spec.max_hold", spec.max_hold, (shortest, longest));
@@ -80,6 +80,7 @@ pub(super) fn hold_request(
         key,
         lease_duration,
         wait,
+        permits,
         max_hold,
         min_hold: min_hold.unwrap_or_default(),
         progress_timeout,

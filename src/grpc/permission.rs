@@ -33,7 +33,7 @@ impl Service {
         selector: &LockSelector,
     ) -> Result<(), Status> {
         match selector {
-            LockSelector::Key(key) => self.permit_key(caller, right, key),
+            LockSelector::Key(key, _) => self.permit_key(caller, right, key),
             LockSelector::Path(path) => {
                 self.of_path(path, None, |locks| self.permit(caller, right, locks))
             }
@@ -47,7 +47,7 @@ impl Service {
             access::check(limited.rules(), Right::Read, locks, self.own()).is_ok()
         };
         match selector {
-            LockSelector::Key(key) => self.of_key(key, ask).unwrap_or(false),
+            LockSelector::Key(key, _) => self.of_key(key, ask).unwrap_or(false),
             LockSelector::Path(path) => self.of_path(path, None, ask),
         }
     }

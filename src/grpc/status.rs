@@ -62,7 +62,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::UnknownLease => ErrorReason::UnknownLease,
         CallError::HoldLost { .. } => ErrorReason::HoldLost,
         CallError::HoldReleased => ErrorReason::HoldReleased,
-        CallError::NoCheckpoints { .. } => ErrorReason::InvalidField,
+        CallError::NoCheckpoints { .. } | CallError::NoPermits { .. } => ErrorReason::InvalidField,
         CallError::CheckpointUnknown => ErrorReason::CheckpointUnknown,
         CallError::BreakNotEnabled => ErrorReason::BreakNotEnabled,
         CallError::Superseded => ErrorReason::Superseded,
@@ -100,7 +100,7 @@ pub(super) fn of_call(error: &CallError) -> Status {
             return of_violations(&[("resume.resume_token", error.to_string())]);
         }
         CallError::PageToken => return of_violations(&[("page_token", error.to_string())]),
-        CallError::NoCheckpoints { field } => {
+        CallError::NoCheckpoints { field } | CallError::NoPermits { field } => {
             return of_violations(&[(*field, error.to_string())]);
         }
         CallError::StoreFailure(store_failure) => {

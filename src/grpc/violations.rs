@@ -8,7 +8,9 @@ use tonic::Status;
 use super::convert::Limits;
 use super::{proto, status};
 use crate::coordinator::{KeyRequest, LockSelector, LockState, Under, WAIT_WITHOUT_END};
-use crate::lock::{HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath};
+use crate::lock::{
+    HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
+};
 
 const MAX_PREFIX: usize = 1_088;
 
@@ -125,10 +127,9 @@ impl Violations {
         WAIT_WITHOUT_END
     }
 
-    pub(super) fn permits(&mut self, permits: u32) {
-        if permits > 1 {
-            self.add("spec.permits", format!("is {permits}; this sidecar gives one permit a lock"));
-        }
+    /// How many permits; 0 says that the caller does not say (S28).
+    pub(super) fn permits(&mut self, permits: u32) -> Permits {
+        self.take("spec.permits", Permits::new(permits.max(1))).unwrap_or(Permits::ONE)
     }
 
     pub(super) fn labels(&mut self, field: &str, labels: BTreeMap<String, String>) -> Labels {
@@ -176,20 +177,25 @@ impl Violations {
         &mut self,
         selector: Option<proto::LockSelector>,
     ) -> Option<LockSelector> {
-        if let Some(permit) = selector.as_ref().map(|selector| selector.permit)
-            && permit > 0
-        {
-            self.add("lock.permit", format!("is {permit}; this sidecar gives one permit a lock"));
-        }
+        let number = selector.as_ref().map_or(0, |selector| selector.permit);
+        let permit = u8::try_from(number).ok().and_then(Permit::new);
+        let problem = "a lock has the permits 0 to 31";
+        let permit =
+            self.take("lock.permit", permit.ok_or_else(|| format!("is {number}; {problem}")));
         match selector.and_then(|selector| selector.lock) {
             None => {
                 self.add("lock", "is required: set key or lock_path");
                 None
             }
             Some(proto::lock_selector::Lock::Key(key)) => {
-                self.key("lock.key", Some(key)).map(LockSelector::Key)
+                let key = self.key("lock.key", Some(key));
+                key.zip(permit).map(|(key, permit)| LockSelector::Key(key, permit))
             }
             Some(proto::lock_selector::Lock::LockPath(path)) => {
+                if number > 0 {
+                    let problem = "goes with a key only; the path of a permit names it";
+                    self.add("lock.permit", problem);
+                }
                 let path = self.take("lock.lock_path", path.parse::<LockPath>());
                 path.map(LockSelector::Path)
             }

@@ -53,9 +53,10 @@ const MAX_CHANGES: u8 = 3;
 impl Hold {
     /// Begins or repeats the acquisition for the caller at the front.
     pub(super) fn try_acquire(&mut self, retry: Option<Retry>, output: &mut Output) {
-        let Some(duration) = self.waiters.front().map(|waiter| waiter.terms.lease_duration) else {
+        let Some(terms) = self.waiters.front().map(|waiter| &waiter.terms) else {
             return self.abandon(retry, output);
         };
+        let (duration, pooled) = (terms.lease_duration, terms.is_pooled());
         let retry = match retry {
             Some(retry) if retry.duration == duration => retry,
             Some(retry @ Retry { uncertain: Some(_), .. }) => {
@@ -68,8 +69,8 @@ impl Hold {
                     Retry {
                         lease_id,
                         duration,
-                        first: true,
-                        unread: 0,
+                        first: !pooled,
+                        unread: if pooled { self.pool_polls } else { 0 },
                         changes: 0,
                         uncertain: None,
                     }
@@ -215,6 +216,7 @@ impl Hold {
     pub(super) fn contended(&mut self, mut retry: Retry, output: &mut Output) {
         retry.first = false;
         retry.changes = 0;
+        self.pool_polls = retry.unread;
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);
         self.state = State::Idle { not_before: output.now + delay, retry: Some(retry) };
@@ -228,7 +230,7 @@ impl Hold {
 
     /// Whether the holder's sidecar hands the lock on, as far as we know (S10). A mark ages: it may have been left by
     /// callers that have gone.
-    fn is_handed_on(&self, lease_duration: Duration, now: Instant) -> bool {
+    pub(crate) fn is_handed_on(&self, lease_duration: Duration, now: Instant) -> bool {
         let changed = self.memory.changed_at;
         changed.is_some_and(|at| now.saturating_since(at) < eager_span(lease_duration))
             && self.memory.known.as_ref().is_some_and(Known::is_handed_on)

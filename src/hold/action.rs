@@ -276,6 +276,8 @@ pub struct Busy {
     pub retry_after: Duration,
     /// Nobody holds it: it rests because of `min_hold` (S11).
     pub resting: bool,
+    /// How many of the permits that the caller may have were found held; one for a plain lock, or none if it rests (S28).
+    pub held_permits: u8,
 }
 
 /// Why a hold was lost (S4).

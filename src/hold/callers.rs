@@ -164,7 +164,7 @@ impl Hold {
     }
 
     /// Who has the lock, as far as is known here.
-    fn busy(&self, now: Instant) -> Busy {
+    pub(crate) fn busy(&self, now: Instant) -> Busy {
         let seen = self.memory.rest.as_ref().map(|rest| rest.until);
         let (record, rest) = match (&self.state, &self.memory.known) {
             (State::Held(held), _) => (held.record(), held.holding().resting_until),
@@ -173,11 +173,12 @@ impl Hold {
         };
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
-        Busy { record, retry_after, resting: rest.is_some() }
+        let resting = rest.is_some();
+        Busy { record, retry_after, resting, held_permits: u8::from(!resting) }
     }
 }
 
-pub(super) fn shutting_down() -> StoreFailure {
+pub(crate) fn shutting_down() -> StoreFailure {
     StoreFailure {
         kind: StoreFailureKind::ShuttingDown,
         message: "the sidecar is shutting down".to_owned(),

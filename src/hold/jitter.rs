@@ -4,21 +4,21 @@ use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea and Flood 2014): good enough to spread, not for secrets.
 #[derive(Clone, Debug)]
-pub(super) struct Jitter(u64);
+pub(crate) struct Jitter(u64);
 
 impl Jitter {
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// A span between `least` and `most`, both included.
-    pub(super) fn between(&mut self, least: Duration, most: Duration) -> Duration {
+    pub(crate) fn between(&mut self, least: Duration, most: Duration) -> Duration {
         let range = u64::try_from(most.saturating_sub(least).as_micros()).unwrap_or(u64::MAX);
         least + Duration::from_micros(self.next() % range.saturating_add(1).max(1))
     }
 
     /// `span`, less or more by up to `percent` of it.
-    pub(super) fn around(&mut self, span: Duration, percent: u32) -> Duration {
+    pub(crate) fn around(&mut self, span: Duration, percent: u32) -> Duration {
         let most = span / 100 * percent;
         self.between(span.saturating_sub(most), span + most)
     }

@@ -41,6 +41,7 @@ mod notice;
 mod output;
 mod phase;
 mod polling;
+mod pooled;
 mod releasing;
 mod renewal;
 mod renewing;
@@ -67,20 +68,23 @@ pub use event::{
 pub use held::Holding;
 pub use known::Known;
 pub use memory::{Memory, Rest};
+pub use pooled::Readiness;
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
+
+pub(crate) use callers::shutting_down;
+pub(crate) use jitter::Jitter;
+pub(crate) use waiters::{Waiter, Waiters};
 
 use acquisition::{Attempt, Retry};
 use flight::Flight;
 use hand_over::Shutdown;
 use held::Held;
-use jitter::Jitter;
 use late::LateRequests;
 use output::Output;
 use polling::Polling;
 use releasing::Releasing;
 use resuming::Resuming;
-use waiters::Waiters;
 
 use crate::lock::{FencingToken, LeaseId};
 use crate::time::Instant;
@@ -116,6 +120,8 @@ pub struct Hold {
     /// When a pause was suspected last: what was asked for before says nothing of it (S3).
     suspected_at: Option<Instant>,
     requests: u64,
+    /// Tries for callers of a pool since the record was read (S31).
+    pool_polls: u8,
 }
 
 /// What the machine is told once.
@@ -160,6 +166,7 @@ impl Hold {
             shutdown: Shutdown::None,
             suspected_at: None,
             requests: 0,
+            pool_polls: 0,
         }
     }
 

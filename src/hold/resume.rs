@@ -96,6 +96,7 @@ impl Resume {
             function: stored.function,
             scope: stored.scope,
             mode: stored.mode,
+            permits: stored.permits,
             labels: if own { stored.labels } else { terms.record.labels },
             ..terms.record
         };

@@ -10,9 +10,9 @@ use crate::time::Instant;
 
 /// A caller that waits for the lock.
 #[derive(Clone, Debug)]
-pub(super) struct Waiter {
-    pub(super) caller: CallerId,
-    pub(super) terms: Arc<Terms>,
+pub(crate) struct Waiter {
+    pub(crate) caller: CallerId,
+    pub(crate) terms: Arc<Terms>,
     deadline: Instant,
     /// The place and the newest token that it was told last.
     told: Option<Told>,
@@ -26,13 +26,13 @@ const REPEAT: Duration = Duration::from_secs(25);
 type Told = (usize, Option<FencingToken>);
 
 impl Waiter {
-    pub(super) fn new(caller: CallerId, terms: Arc<Terms>, now: Instant) -> Self {
+    pub(crate) fn new(caller: CallerId, terms: Arc<Terms>, now: Instant) -> Self {
         let deadline = now + terms.wait;
         Self { caller, terms, deadline, told: None }
     }
 
     /// A wait of zero is one try: it ends with the next answer, not with the clock (S12).
-    fn is_one_try(&self) -> bool {
+    pub(crate) fn is_one_try(&self) -> bool {
         self.terms.wait.is_zero()
     }
 }
@@ -40,7 +40,7 @@ impl Waiter {
 /// Callers in the order in which they came; the first is served first (S12). Everything that an event needs is
 /// found in logarithmic time, and an empty queue has nothing allocated.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Waiters {
+pub(crate) struct Waiters {
     queue: BTreeMap<Ticket, Waiter>,
     callers: BTreeMap<CallerId, Ticket>,
     request_ids: BTreeMap<String, Ticket>,
@@ -57,53 +57,63 @@ pub(super) struct Waiters {
 type Ticket = u64;
 
 impl Waiters {
-    pub(super) fn push(&mut self, waiter: Waiter, now: Instant) {
+    pub(crate) fn push(&mut self, waiter: Waiter, now: Instant) {
         self.put(self.next, waiter, now);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiter> {
+    pub(crate) fn pop(&mut self) -> Option<Waiter> {
         let (ticket, _) = self.queue.first_key_value()?;
         self.take(*ticket)
     }
 
-    pub(super) fn front(&self) -> Option<&Waiter> {
+    pub(crate) fn front(&self) -> Option<&Waiter> {
         self.queue.first_key_value().map(|(_, waiter)| waiter)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.queue.len()
     }
 
+    /// Whether `caller` waits here.
+    pub(crate) fn contains(&self, caller: CallerId) -> bool {
+        self.callers.contains_key(&caller)
+    }
+
+    /// The first of those who wait that `suits`.
+    pub(crate) fn first(&self, suits: impl Fn(&Waiter) -> bool) -> Option<&Waiter> {
+        self.queue.values().find(|waiter| suits(waiter))
+    }
+
     /// Whether somebody besides the front is going to wait: one try is answered at the grant (S10).
-    pub(super) fn will_be_handed_on(&self) -> bool {
+    pub(crate) fn will_be_handed_on(&self) -> bool {
         let front_waits = self.front().is_some_and(|front| !front.is_one_try());
         self.deadlines.len() > usize::from(front_waits)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// When the first wait is over, or all are to be told again that they wait.
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         [deadline, self.repeat_at].into_iter().flatten().min()
     }
 
     /// Takes `caller` out; whether it was there.
-    pub(super) fn remove(&mut self, caller: CallerId) -> bool {
+    pub(crate) fn remove(&mut self, caller: CallerId) -> bool {
         let ticket = self.callers.get(&caller).copied();
         ticket.is_some_and(|ticket| self.take(ticket).is_some())
     }
 
     /// Takes out one whose wait is over.
-    pub(super) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
+    pub(crate) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
         let (deadline, ticket) = self.deadlines.first().copied()?;
         if deadline <= now { self.take(ticket) } else { None }
     }
 
     /// Who was not told yet that it waits, and its place; from now on it was.
-    pub(super) fn tell_next(&mut self, token: Option<FencingToken>) -> Option<(CallerId, usize)> {
+    pub(crate) fn tell_next(&mut self, token: Option<FencingToken>) -> Option<(CallerId, usize)> {
         let ticket = self.untold.pop_first()?;
         let place = self.queue.range(..=ticket).count();
         let waiter = self.queue.get_mut(&ticket)?;
@@ -112,7 +122,7 @@ impl Waiters {
     }
 
     /// All whose place, or what they know of the holder, is not what they were told last; from now on it was.
-    pub(super) fn tell_changed(
+    pub(crate) fn tell_changed(
         &mut self,
         token: Option<FencingToken>,
     ) -> impl Iterator<Item = (CallerId, usize)> {
@@ -124,13 +134,13 @@ impl Waiters {
     }
 
     /// Whether all are to be told once more that they wait.
-    pub(super) fn is_repeat_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_repeat_due(&self, now: Instant) -> bool {
         self.repeat_at.is_some_and(|at| now >= at)
     }
 
     /// All who wait, and their places; from now on they were told. Also those who came while it was not known whether they
     /// would wait: they have.
-    pub(super) fn tell_again(
+    pub(crate) fn tell_again(
         &mut self,
         token: Option<FencingToken>,
         now: Instant,
@@ -145,13 +155,13 @@ impl Waiters {
     }
 
     /// Takes out one of those who wanted one try.
-    pub(super) fn pop_one_try(&mut self) -> Option<Waiter> {
+    pub(crate) fn pop_one_try(&mut self) -> Option<Waiter> {
         let ticket = self.one_tries.first().copied()?;
         self.take(ticket)
     }
 
     /// Gives the place of the waiter with the same request id to `waiter`; who had it, and the place.
-    pub(super) fn replace(
+    pub(crate) fn replace(
         &mut self,
         waiter: Waiter,
         now: Instant,

@@ -11,6 +11,7 @@ mod key;
 mod labels;
 mod lease_id;
 mod path;
+mod permit;
 mod record;
 mod token;
 
@@ -22,6 +23,7 @@ pub use key::{KeyError, LockKey, LockMode, MAX_NAME_BYTES};
 pub use labels::{Labels, LabelsError};
 pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
+pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
 pub(crate) use record::{is_handed_on, token_of};
 pub use token::FencingToken;

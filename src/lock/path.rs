@@ -81,6 +81,11 @@ impl LockPath {
         &self.text
     }
 
+    /// The path beside this one with another name inside the container.
+    pub(super) fn renamed(&self, name: &str) -> Self {
+        Self { text: format!("{}/{name}", self.container()).into(), slash: self.slash }
+    }
+
     /// The container: the part before the first slash.
     #[must_use]
     pub fn container(&self) -> &str {
@@ -205,6 +210,15 @@ impl Layout {
     /// Whether a lock's checkpoint stays: older WebJobs SDKs drop the fields of others (S23).
     #[must_use]
     pub const fn keeps_checkpoints(self) -> bool {
+        match self {
+            Self::Readable | Self::Hashed => true,
+            Self::WebJobs => false,
+        }
+    }
+
+    /// Whether a lock can have several permits: where names are raw, a permit's could be another lock's (S28).
+    #[must_use]
+    pub const fn has_permits(self) -> bool {
         match self {
             Self::Readable | Self::Hashed => true,
             Self::WebJobs => false,

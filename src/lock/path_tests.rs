@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::lock::Permit;
 
 fn key(function: &str, scope: &str, mode: LockMode) -> LockKey {
     LockKey::new(function, scope, mode).unwrap()
@@ -224,5 +225,77 @@ proptest! {
         prop_assert!(check_raw_name(path.name()).is_ok(), "{}", path);
         prop_assert!(path.name().is_ascii());
         prop_assert_eq!(path.name().split('/').count(), 5);
+    }
+}
+
+fn namespace(layout: Layout) -> Namespace {
+    Namespace {
+        container: Container::parse("leasehold").unwrap(),
+        prefix: Prefix::parse("locks").unwrap(),
+        layout,
+    }
+}
+
+#[test]
+fn s28_permit_0_is_the_lock_itself_and_the_others_stand_beside_it() {
+    for layout in [Layout::Readable, Layout::Hashed] {
+        let lock = path_in(layout, "Job", "eu", LockMode::Function).unwrap();
+        assert_eq!(lock.permit(Permit::FIRST), lock);
+        let third = lock.permit(Permit::new(3).unwrap());
+        assert_eq!(third.as_str(), format!("{lock}~3"));
+        assert_eq!(third.to_string().parse::<LockPath>(), Ok(third));
+    }
+}
+
+#[test]
+fn s28_the_layout_webjobs_has_plain_locks_only() {
+    let namespace = namespace(Layout::WebJobs);
+    assert!(!Layout::WebJobs.has_permits());
+    assert!(Layout::Readable.has_permits() && Layout::Hashed.has_permits());
+    // A raw name may look like a permit's.
+    let path = path_in(Layout::WebJobs, "Job~2", "", LockMode::Function).unwrap();
+    assert_eq!(namespace.permit_of(&path), (path, Permit::FIRST));
+}
+
+#[test]
+fn s28_a_permit_of_the_longest_name_fits() {
+    for layout in [Layout::Readable, Layout::Hashed] {
+        let longest = path_in(layout, &"日".repeat(341), &"日".repeat(341), LockMode::Function);
+        let permit = longest.unwrap().permit(Permit::new(31).unwrap());
+        assert_eq!(permit.to_string().parse::<LockPath>(), Ok(permit));
+    }
+}
+
+#[test]
+fn s28_what_is_no_number_of_a_permit_is_none() {
+    let namespace = namespace(Layout::Readable);
+    let lock = path_in(Layout::Readable, "Job", "", LockMode::Function).unwrap();
+    for tail in ["~0", "~32", "~03", "~+3", "~", "~3~4", "3"] {
+        let path: LockPath = format!("{lock}{tail}").parse().unwrap();
+        assert_eq!(namespace.permit_of(&path), (path, Permit::FIRST), "{tail}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn s28_paths_of_permits_are_those_of_no_other_permit_and_no_other_lock(
+        functions in prop::array::uniform2("[A-Z~./]{0,3}"),
+        scopes in prop::array::uniform2("[A-Z0-9~/]{1,4}"),
+        listeners in prop::array::uniform2(prop::bool::ANY),
+        numbers in prop::array::uniform2(0_u8..32),
+        hashed: bool,
+    ) {
+        let layout = if hashed { Layout::Hashed } else { Layout::Readable };
+        let paths = [0, 1].map(|i| {
+            let mode = if listeners[i] { LockMode::Listener } else { LockMode::Function };
+            let lock = path_in(layout, &functions[i], &scopes[i], mode).unwrap();
+            let permit = Permit::new(numbers[i]).unwrap();
+            let path = lock.permit(permit);
+            prop_assert_eq!(namespace(layout).permit_of(&path), (lock.clone(), permit));
+            Ok((path, (lock, permit)))
+        });
+        let [first, second] = paths;
+        let (first, second) = (first?, second?);
+        prop_assert_eq!(first.0 == second.0, first.1 == second.1);
     }
 }

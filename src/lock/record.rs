@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::encoding::{cut, decode, encode};
 use super::labels::Labels;
-use super::{FencingToken, LeaseFingerprint, LockKey};
+use super::{FencingToken, LeaseFingerprint, LockKey, Permits};
 use crate::time::UnixMillis;
 
 /// The fields that a store keeps with a lock: names are identifiers, values header-safe ASCII. Fields of others
@@ -47,6 +47,8 @@ pub struct Record {
     pub generation: u64,
     /// Which try to resume wrote the generation: the same one may be repeated (S16). Empty for none.
     pub attempt: String,
+    /// How many permits the lock has in the holder's eyes (S29); none where nothing says so: a plain lock.
+    pub permits: Option<Permits>,
     /// The holder's labels.
     pub labels: Labels,
     /// A random name of the write that stored this: tells its writer whether a write of unknown outcome was done (S27).
@@ -67,11 +69,12 @@ const HANDED_ON: &str = "leasehold_handed_on";
 const LEASE: &str = "leasehold_lease";
 const GENERATION: &str = "leasehold_generation";
 const ATTEMPT: &str = "leasehold_attempt";
+const PERMITS: &str = "leasehold_permits";
 const LABELS: &str = "leasehold_labels";
 const WRITE: &str = "leasehold_write";
 
 /// Every field that is about a grant: replaced as a whole at each grant. The checkpoint and the fields of others stay.
-const OURS: [&str; 15] = [
+const OURS: [&str; 16] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,
@@ -85,6 +88,7 @@ const OURS: [&str; 15] = [
     LEASE,
     GENERATION,
     ATTEMPT,
+    PERMITS,
     LABELS,
     WRITE,
 ];
@@ -141,6 +145,7 @@ impl Record {
             lease: field(LEASE).map(str::to_owned),
             generation: of_grant(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
+            permits: of_grant(PERMITS).and_then(|value| Permits::new(value.parse().ok()?).ok()),
             labels: field(LABELS).map(Labels::from_stored).unwrap_or_default(),
             write: field(WRITE).unwrap_or_default().to_owned(),
         }
@@ -173,6 +178,9 @@ impl Record {
             }
             if !self.attempt.is_empty() {
                 put(ATTEMPT, format!("{lease}.{}", encode(&self.attempt)));
+            }
+            if let Some(permits) = self.permits {
+                put(PERMITS, format!("{lease}.{permits}"));
             }
             put(LEASE, lease);
         }
@@ -246,6 +254,7 @@ mod tests {
             lease: Some("0123456789abcdef".to_owned()),
             generation: u64::MAX,
             attempt: "%".repeat(64),
+            permits: Some(Permits::MAX),
             labels: Labels::new(labels).unwrap(),
             write: "0123456789abcdef".to_owned(),
         }

@@ -58,6 +58,7 @@ struct Families {
     store_requests: Counters<2>,
     store_request_duration: Histograms,
     host_type_collisions: Counter,
+    permits_differ: Counter,
     tokens_not_growing: Counter,
     pauses_suspected: Counter,
     clocks_not_heard: Counters<1>,
@@ -95,6 +96,7 @@ impl Families {
             store_requests: Family::default(),
             store_request_duration: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
             host_type_collisions: Counter::default(),
+            permits_differ: Counter::default(),
             tokens_not_growing: Counter::default(),
             pauses_suspected: Counter::default(),
             clocks_not_heard: Family::default(),
@@ -143,6 +145,11 @@ impl Families {
             "leasehold_host_type_collisions",
             "Times that a lock was found under another host type than its acquirer's",
             &self.host_type_collisions,
+        );
+        to.add(
+            "leasehold_permits_differ",
+            "Times that callers of a lock were seen to name different numbers of permits",
+            &self.permits_differ,
         );
         to.add(
             "leasehold_tokens_not_growing",
@@ -341,6 +348,9 @@ impl Observer for Metrics {
             }
             Observation::HostTypeCollision => {
                 families.host_type_collisions.inc();
+            }
+            Observation::PermitsDiffer => {
+                families.permits_differ.inc();
             }
             Observation::TokenNotGrowing => {
                 families.tokens_not_growing.inc();

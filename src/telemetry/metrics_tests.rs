@@ -164,6 +164,7 @@ async fn every_observation_moves_its_series_and_no_other() {
     let mut expected = vec![
         (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),
         (Observation::HostTypeCollision, "leasehold_host_type_collisions_total".to_owned()),
+        (Observation::PermitsDiffer, "leasehold_permits_differ_total".to_owned()),
         (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),
         (Observation::PauseSuspected, "leasehold_pauses_suspected_total".to_owned()),
         (

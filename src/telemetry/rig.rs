@@ -8,7 +8,7 @@ use crate::coordinator::{
     Coordinator, Grant, HoldRequest, Host, KeyRequest, NoObserver, Outcome, Settings,
 };
 use crate::lock::{
-    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Prefix,
+    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
 };
 use crate::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use crate::testing::SimClock;
@@ -146,6 +146,7 @@ pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
         },
         lease_duration: None,
         wait: Duration::ZERO,
+        permits: Permits::ONE,
         max_hold: None,
         min_hold: Duration::ZERO,
         progress_timeout: None,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::coordinator::{CallError, Grant, HoldEvent, HoldRequest, Outcome, Validity};
-use leasehold::lock::{Labels, LeaseId, LockPath};
+use leasehold::lock::{Labels, LeaseId, LockPath, Permits};
 use leasehold::testing::SeededRandom;
 use leasehold::time::BootReading;
 
@@ -93,6 +93,7 @@ impl Client {
             key: key(lock),
             lease_duration: None,
             wait: if random.chance(200) { Duration::ZERO } else { span(random, 40) },
+            permits: Permits::ONE,
             max_hold: random.chance(250).then(|| span(random, 40)),
             min_hold: if random.chance(150) { span(random, 15) } else { Duration::ZERO },
             progress_timeout: random.chance(100).then(|| span(random, 20)),

@@ -1,6 +1,7 @@
 //! An operator, who breaks locks through a sidecar (S17).
 
 use leasehold::coordinator::{BreakRequest, BreakResult, LockSelector};
+use leasehold::lock::Permit;
 use leasehold::store::BreakPeriod;
 use leasehold::testing::SeededRandom;
 
@@ -22,7 +23,7 @@ pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
     // Every break has its own reason, in characters that need no encoding.
     let reason = format!("reason-{}", random.below(1 << 40));
     let request = BreakRequest {
-        lock: LockSelector::Key(key(lock)),
+        lock: LockSelector::Key(key(lock), Permit::FIRST),
         period,
         reason: reason.clone(),
         by: Some("operator".to_owned()),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use leasehold::coordinator::{HoldEvent, HoldRequest};
-use leasehold::lock::Labels;
+use leasehold::lock::{Labels, Permits};
 
 use crate::chance::{Chance, Fault, Only};
 use crate::client::Client;
@@ -177,6 +177,7 @@ async fn wait_once(world: World, place: usize, lock: usize) {
         key: key(lock),
         lease_duration: None,
         wait: Duration::from_secs(3_600),
+        permits: Permits::ONE,
         max_hold: None,
         min_hold: Duration::ZERO,
         progress_timeout: None,

@@ -17,6 +17,7 @@ mod following;
 mod hand_over;
 mod limits;
 mod pacing;
+mod permits;
 mod readiness;
 mod repeating;
 mod resuming;

@@ -9,7 +9,8 @@ use crate::coordinator::{
 };
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
-    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Prefix,
+    Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Permit,
+    Permits, Prefix,
 };
 use crate::store::{
     CountingStore, Counts, FaultPlan, FaultyStore, LeaseState, LeaseStore as _, MemoryStore,
@@ -164,7 +165,7 @@ pub(super) fn key(function: &str) -> KeyRequest {
 }
 
 pub(super) fn by_key(function: &str) -> LockSelector {
-    LockSelector::Key(key(function))
+    LockSelector::Key(key(function), Permit::FIRST)
 }
 
 pub(super) fn path(function: &str) -> LockPath {
@@ -178,6 +179,7 @@ pub(super) fn request(function: &str) -> HoldRequest {
         key: key(function),
         lease_duration: None,
         wait: Duration::ZERO,
+        permits: Permits::ONE,
         max_hold: None,
         min_hold: Duration::ZERO,
         progress_timeout: None,

@@ -7,6 +7,10 @@ mod ending;
 mod fairness;
 mod hand_over;
 mod leaving;
+/// What the tests are about: they are run a second time through a pool of one (`src/pool/tests`).
+mod machine {
+    pub(super) use crate::hold::Hold;
+}
 mod noticing;
 mod renewing;
 mod resuming;
@@ -17,4 +21,6 @@ mod showing;
 mod size;
 mod suspecting;
 mod table;
+#[expect(clippy::duplicate_mod, reason = "the same tests, of another machine")]
+mod through_pool;
 mod waiting;

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::machine::Hold;
 use super::table::{Table, failed};
 use crate::hold::{
-    Action, CallerId, Event, Failure, Granted, Hold, LossReason, Memory, NoteSeen, Resume,
-    SaveAsked, SaveId, SaveOutcome, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
+    Action, CallerId, Event, Failure, Granted, LossReason, Memory, NoteSeen, Resume, SaveAsked,
+    SaveId, SaveOutcome, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
 };
 use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
 use crate::time::Instant;
@@ -126,7 +127,7 @@ impl Rig {
     }
 
     pub(super) fn on(&mut self, event: Event) {
-        if self.hold.needs_lease_id() {
+        while self.hold.needs_lease_id() {
             self.supplied += 1;
             let id = Uuid::from_u64_pair(self.name, self.supplied);
             self.hold.supply(LeaseId::from_uuid(id));

@@ -230,7 +230,7 @@ fn s10_who_looks_while_the_lock_is_free_asks_for_it_at_once() {
 #[test]
 fn s10_a_lock_is_not_handed_on_past_half_the_lease() {
     let mut rig = Rig::new();
-    rig.hold = crate::hold::Hold::new(
+    rig.hold = super::machine::Hold::new(
         crate::hold::Settings { poll_cap: secs(5), hand_off: secs(30) },
         crate::hold::Memory::default(),
         7,

@@ -1,0 +1,52 @@
+//! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its own.
+
+use super::{Hold, State};
+use crate::lock::Permits;
+use crate::time::Instant;
+
+use super::event::Terms;
+
+/// What a caller that comes now finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Nothing is under way: the store can be asked. Not before `from`, if this sidecar stands back (S10).
+    Idle {
+        /// When it has stood back.
+        from: Option<Instant>,
+    },
+    /// The store is being asked.
+    Acquiring,
+    /// Somebody has the lock here, or resumes a hold of it.
+    InUse,
+    /// The lease is going back to the store.
+    Releasing,
+}
+
+impl Terms {
+    /// How many permits the caller wants the lock to have (S28).
+    #[must_use]
+    pub fn permits(&self) -> Permits {
+        self.record.permits.unwrap_or(Permits::ONE)
+    }
+
+    /// Whether a pool asks for its caller: the pool keeps the pace of the tries, and each is to be one request (S31).
+    pub(super) fn is_pooled(&self) -> bool {
+        self.permits() > Permits::ONE
+    }
+}
+
+impl Hold {
+    /// What a caller that comes now finds.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        match &self.state {
+            State::Idle { not_before, .. } => {
+                let stands_back = self.memory.stands_back_until == Some(*not_before);
+                Readiness::Idle { from: stands_back.then_some(*not_before) }
+            }
+            State::Acquiring(_) => Readiness::Acquiring,
+            State::Held(_) | State::Resuming(_) => Readiness::InUse,
+            State::Releasing(_) => Readiness::Releasing,
+        }
+    }
+}

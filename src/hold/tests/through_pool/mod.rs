@@ -1,0 +1,39 @@
+//! The tests of one machine again, through a pool: a plain lock is a pool of one, and behaves as it does without (S28).
+
+#[path = "../acquiring.rs"]
+mod acquiring;
+#[path = "../answers.rs"]
+mod answers;
+#[path = "../bounds.rs"]
+mod bounds;
+#[path = "../claims.rs"]
+mod claims;
+#[path = "../crossing.rs"]
+mod crossing;
+#[path = "../ending.rs"]
+mod ending;
+#[path = "../fairness.rs"]
+mod fairness;
+#[path = "../hand_over.rs"]
+mod hand_over;
+#[path = "../leaving.rs"]
+mod leaving;
+mod machine;
+#[path = "../noticing.rs"]
+mod noticing;
+#[path = "../renewing.rs"]
+mod renewing;
+#[path = "../resuming.rs"]
+mod resuming;
+#[path = "../returning.rs"]
+mod returning;
+#[path = "../rig.rs"]
+mod rig;
+#[path = "../saving.rs"]
+mod saving;
+#[path = "../suspecting.rs"]
+mod suspecting;
+#[path = "../table.rs"]
+mod table;
+#[path = "../waiting.rs"]
+mod waiting;

@@ -1,0 +1,331 @@
+//! How the one at the front is served: tries, hand-offs, and a grant that ends its wait everywhere (S29 to S32).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::chooser::Candidate;
+use super::{Action, Output, Pool};
+use crate::hold::{
+    self, Busy, CallerId, Event, Failure, Readiness, StoreFailure, StoreFailureKind, Stored, Terms,
+};
+use crate::lock::{Permit, Permits, Record};
+use crate::time::Instant;
+
+/// What is under way for whom, and what was found last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Serving {
+    trial: Option<(Permit, CallerId)>,
+    /// Who was met last, and why the store could not be asked last.
+    busy: Option<(Permit, Busy)>,
+    store_failure: Option<StoreFailure>,
+}
+
+impl Serving {
+    pub(super) fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The permit that is tried, and for whom.
+    pub(super) const fn trial(&self) -> Option<(Permit, CallerId)> {
+        self.trial
+    }
+
+    pub(super) const fn end_trial(&mut self) {
+        self.trial = None;
+    }
+
+    pub(super) const fn busy(&self) -> Option<&(Permit, Busy)> {
+        self.busy.as_ref()
+    }
+
+    pub(super) const fn store_failure(&self) -> Option<&StoreFailure> {
+        self.store_failure.as_ref()
+    }
+
+    fn found(&mut self, permit: Permit, busy: Busy) {
+        self.store_failure = None;
+        // Who holds a permit says more than a rest.
+        if !busy.resting || self.busy.as_ref().is_none_or(|(_, former)| former.resting) {
+            self.busy = Some((permit, busy));
+        }
+    }
+}
+
+/// A wait for who is entered where a permit is about to be released: it is withdrawn at once if it is not handed on.
+const OFFER: Duration = Duration::from_secs(1);
+
+impl Pool {
+    /// Does what can be done for those who wait: one request under way at a time (S31).
+    pub(super) fn serve(&mut self, output: &mut Output) {
+        loop {
+            self.answer_one_tries(output);
+            let Some(permit) = self.choose(output.now) else { break };
+            self.try_for_front(permit, output);
+        }
+        self.tell_waiting(output);
+    }
+
+    /// The permits that the one at the front can be tried for, and from when on.
+    fn candidates(&self) -> Vec<(Permit, Option<Instant>)> {
+        let front = self.shared.as_ref().and_then(|shared| shared.waiters.front());
+        let Some(front) = front else { return Vec::new() };
+        let ready = |permit| match self.readiness(permit) {
+            Readiness::Idle { from } => Some(from.filter(|_| !front.is_one_try())),
+            // One try waits for the answer; who waits tries another meanwhile.
+            Readiness::Releasing => front.is_one_try().then_some(None),
+            Readiness::Acquiring => Some(None),
+            Readiness::InUse => None,
+        };
+        let each = front.terms.permits().each();
+        each.filter_map(|permit| Some((permit, ready(permit)?))).collect()
+    }
+
+    fn choose(&mut self, now: Instant) -> Option<Permit> {
+        let shared = self.shared.as_ref()?;
+        let front = shared.waiters.front()?;
+        if shared.serving.trial().is_some() {
+            return None;
+        }
+        let (permits, lease_duration) = (front.terms.permits(), front.terms.lease_duration);
+        let mut candidates = Vec::new();
+        for (permit, from) in self.candidates() {
+            let machine = self.machines.get(permit);
+            // S31: what is being acquired for somebody who has gone serves the next one.
+            if machine
+                .is_some_and(|hold| hold.readiness() == Readiness::Acquiring && hold.waiting() == 0)
+            {
+                return Some(permit);
+            }
+            if from.is_none_or(|from| from <= now) {
+                let handed_on = machine.is_some_and(|hold| hold.is_handed_on(lease_duration, now));
+                candidates.push(Candidate { permit, handed_on });
+            }
+        }
+        let cap = self.machines.settings().poll_cap;
+        let chooser = &mut self.shared.as_mut()?.chooser;
+        let chosen = match chooser.untried(&candidates, permits) {
+            Some(permit) => permit,
+            None if now < chooser.not_before => return None,
+            None => chooser.paced(&candidates, permits)?,
+        };
+        let any_handed_on = candidates.iter().any(|candidate| candidate.handed_on);
+        chooser.begins(chosen, any_handed_on, cap, now);
+        Some(chosen)
+    }
+
+    /// When the next try may begin; none if only an event brings one.
+    pub(super) fn next_try_at(&self) -> Option<Instant> {
+        let shared = self.shared.as_ref()?;
+        if shared.serving.trial().is_some() {
+            return None;
+        }
+        let next = |(permit, from): (Permit, Option<Instant>)| {
+            let tried = shared.chooser.is_tried(permit);
+            let paced = tried.then_some(shared.chooser.not_before);
+            paced.max(from).unwrap_or_default()
+        };
+        self.candidates().into_iter().map(next).min()
+    }
+
+    /// Enters the one at the front into a machine, as a caller that tries once.
+    fn try_for_front(&mut self, permit: Permit, output: &mut Output) {
+        let Some(shared) = &mut self.shared else { return };
+        let Some(front) = shared.waiters.front() else { return };
+        let (caller, terms) = (front.caller, &front.terms);
+        // S10, S31: other sidecars learn from the record that somebody else waits here.
+        let record =
+            Record { handed_on: shared.waiters.will_be_handed_on(), ..terms.record.clone() };
+        let terms = Arc::new(Terms { wait: Duration::ZERO, record, ..Terms::clone(terms) });
+        shared.serving.trial = Some((permit, caller));
+        self.feed(permit, Event::CallerArrived { caller, terms }, output);
+    }
+
+    /// Feeds what ends a hold here: the first caller whose permit this can be is entered before, so that it is handed the
+    /// permit without a request (S30), and withdrawn after if it was not.
+    pub(super) fn feed_ending(&mut self, permit: Permit, event: Event, output: &mut Output) {
+        let Some((caller, terms)) = self.offer(permit) else {
+            return self.feed(permit, event, output);
+        };
+        self.feed(permit, Event::CallerArrived { caller, terms }, output);
+        self.feed(permit, event, output);
+        if self.is_queued(caller) {
+            self.feed(permit, Event::CallerLeft { caller }, output);
+        }
+    }
+
+    fn offer(&self, permit: Permit) -> Option<(CallerId, Arc<Terms>)> {
+        let shared = self.shared.as_ref()?;
+        if self.readiness(permit) != Readiness::InUse
+            || shared.serving.trial().is_some_and(|(tried, _)| tried == permit)
+        {
+            return None;
+        }
+        let first = shared.waiters.first(|waiter| waiter.terms.permits().contains(permit))?;
+        let wait = first.terms.wait.max(OFFER);
+        Some((first.caller, Arc::new(Terms { wait, ..Terms::clone(&first.terms) })))
+    }
+
+    fn is_queued(&self, caller: CallerId) -> bool {
+        self.shared.as_ref().is_some_and(|shared| shared.waiters.contains(caller))
+    }
+
+    /// Feeds the machine of `permit`, and takes in what it says of the pool's callers.
+    pub(super) fn feed(&mut self, permit: Permit, event: Event, output: &mut Output) {
+        let refused = is_refused(&event);
+        if let (Some(shared), Some(free)) = (&mut self.shared, seen_free(&event)) {
+            shared.chooser.seen(permit, free);
+        }
+        for action in self.machines.handle_event(permit, event, output.now) {
+            self.tell(permit, action, refused, output);
+        }
+        let readiness = self.readiness(permit);
+        if let Some(shared) = &mut self.shared {
+            match readiness {
+                Readiness::InUse => shared.chooser.held(permit),
+                Readiness::Idle { .. } => shared.chooser.idle(permit),
+                Readiness::Acquiring | Readiness::Releasing => {}
+            }
+        }
+    }
+
+    /// Passes on what a machine tells, but for what concerns the pool's callers only as callers of that machine.
+    fn tell(&mut self, permit: Permit, action: hold::Action, refused: bool, output: &mut Output) {
+        if let hold::Action::TellGranted { caller, .. } = action
+            && self.is_queued(caller)
+        {
+            output.push(permit, action);
+            return self.granted(permit, caller, output);
+        }
+        if let hold::Action::TellBusy { caller, ref busy } = action
+            && self.is_queued(caller)
+        {
+            return self.try_failed(permit, caller, Ok(busy.clone()), output);
+        }
+        if let hold::Action::TellFailed { caller, ref store_failure } = action
+            && self.is_queued(caller)
+        {
+            let why = Err((store_failure.clone(), refused));
+            return self.try_failed(permit, caller, why, output);
+        }
+        if let hold::Action::TellWaiting { caller, .. } = action
+            && self.is_queued(caller)
+        {
+            return;
+        }
+        output.push(permit, action);
+    }
+
+    /// S32: its wait is over, in every machine, before anything else happens.
+    fn granted(&mut self, permit: Permit, caller: CallerId, output: &mut Output) {
+        let Some(shared) = &mut self.shared else { return };
+        shared.waiters.remove(caller);
+        shared.serving.store_failure = None;
+        match shared.serving.trial {
+            Some((tried, tried_for)) if tried_for == caller => {
+                shared.serving.trial = None;
+                if tried != permit {
+                    self.feed(tried, Event::CallerLeft { caller }, output);
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn try_failed(
+        &mut self,
+        permit: Permit,
+        caller: CallerId,
+        why: Result<Busy, (StoreFailure, bool)>,
+        output: &mut Output,
+    ) {
+        let Some(shared) = &mut self.shared else { return };
+        if shared.serving.trial != Some((permit, caller)) {
+            return;
+        }
+        shared.serving.trial = None;
+        match why {
+            Ok(busy) => {
+                shared.chooser.failed(permit);
+                shared.serving.found(permit, busy);
+            }
+            Err((store_failure, refused)) => {
+                shared.chooser.failed(permit);
+                shared.serving.store_failure = Some(store_failure.clone());
+                // What the store refuses now it refuses for every permit and caller; a token that cannot be read or would not
+                // grow is this permit's own.
+                match (refused, is_of_one_path(store_failure.kind)) {
+                    (true, _) => self.fail_all(&store_failure, output),
+                    (false, false) => self.fail_one_tries(&store_failure, output),
+                    (false, true) => {}
+                }
+            }
+        }
+    }
+
+    /// S29: a record of somebody who holds a permit names another number than callers here.
+    pub(super) fn compare_stored(&mut self, event: &Event, output: &mut Output) {
+        let Some(stored) = stored_elsewhere(event).filter(|stored| !stored.free) else { return };
+        let record = Record::from_fields(&stored.fields);
+        if record.lease.is_some() {
+            let others = record.permits.unwrap_or(Permits::ONE);
+            let ours = self.shared.as_ref().map_or(Permits::ONE, |shared| shared.permits);
+            self.compare(others, ours, output);
+        }
+    }
+
+    /// S29: a caller names another number than those who are here.
+    pub(super) fn compare_named(&mut self, ours: Permits, output: &mut Output) {
+        let former =
+            self.shared.as_mut().map(|shared| std::mem::replace(&mut shared.permits, ours));
+        let held: Vec<Permits> =
+            self.holdings().map(|(_, holding)| holding.terms.permits()).collect();
+        for others in former.into_iter().chain(held) {
+            self.compare(others, ours, output);
+        }
+    }
+
+    /// Reports each other number once.
+    fn compare(&mut self, others: Permits, ours: Permits, output: &mut Output) {
+        let bit = 1 << (others.get() - 1);
+        if others != ours && self.reported & bit == 0 {
+            self.reported |= bit;
+            output.actions.push(Action::ReportPermitsDiffer { others, ours });
+        }
+    }
+}
+
+/// Whether a failure is about the record of one path: the other permits may do (S5).
+const fn is_of_one_path(kind: StoreFailureKind) -> bool {
+    matches!(kind, StoreFailureKind::TokenNotGrowing | StoreFailureKind::TokenUnreadable)
+}
+
+/// Whether the store has refused what is asked, for a reason that trying again will not mend.
+const fn is_refused(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::AcquireAnswered { answer: Err(Failure::Refused(_)), .. }
+            | Event::WriteAnswered { answer: Err(Failure::Refused(_)), .. }
+            | Event::ReadAnswered { answer: Err(Failure::Refused(_)), .. }
+    )
+}
+
+/// The record that was read while another had the permit.
+const fn stored_elsewhere(event: &Event) -> Option<&Stored> {
+    if let Event::ReadAnswered { answer: Ok(stored), .. }
+    | Event::AcquireAnswered {
+        answer: Err(Failure::Contended), read: Some(Ok(stored)), ..
+    } = event
+    {
+        return Some(stored);
+    }
+    None
+}
+
+/// What an answer says of whether somebody has the permit; none if it says nothing.
+const fn seen_free(event: &Event) -> Option<bool> {
+    if let Event::ReadAnswered { answer: Ok(stored), .. } = event {
+        return Some(stored.free);
+    }
+    let contended = matches!(event, Event::AcquireAnswered { answer: Err(Failure::Contended), .. });
+    if contended { Some(false) } else { None }
+}

@@ -1,0 +1,148 @@
+//! What must be true at every moment, told from what clients were told and what the store did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use leasehold::hold::{CallerId, Granted};
+use leasehold::lock::{FencingToken, LeaseId, Permit, Permits};
+
+/// A client's hold, in its own eyes.
+#[derive(Clone, Debug)]
+pub(crate) struct Belief {
+    permit: Permit,
+    permits: Permits,
+    until: Duration,
+}
+
+/// A caller that was not answered yet.
+#[derive(Clone, Debug)]
+struct Waiting {
+    permits: Permits,
+    deadline: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    beliefs: BTreeMap<CallerId, Belief>,
+    waiting: BTreeMap<CallerId, Waiting>,
+    tokens: BTreeMap<Permit, FencingToken>,
+    /// Leases that a sidecar knows that it was given, without a grant or a release yet.
+    unused: BTreeMap<LeaseId, Duration>,
+    /// Leases that were granted or given back.
+    released: BTreeSet<LeaseId>,
+    pub(crate) violation: Option<String>,
+}
+
+/// By how much an answer may be late: the longest that a sidecar is busy with a request.
+const LATE: Duration = Duration::from_secs(30);
+/// For how long a lease of 15 s may be had without a grant or a release: until its validity is over.
+const UNUSED: Duration = Duration::from_millis(14_500);
+
+impl Checks {
+    fn violate(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    pub(crate) fn arrived(&mut self, caller: CallerId, permits: Permits, deadline: Duration) {
+        self.waiting.insert(caller, Waiting { permits, deadline });
+    }
+
+    /// The caller was told why it gets nothing, or has gone.
+    pub(crate) fn answered(&mut self, caller: CallerId) {
+        if self.waiting.remove(&caller).is_none() && !self.beliefs.contains_key(&caller) {
+            self.violate(format!("S12: {caller:?} was answered, and did not wait"));
+        }
+    }
+
+    pub(crate) fn left(&mut self, caller: CallerId) {
+        self.waiting.remove(&caller);
+    }
+
+    pub(crate) fn granted(
+        &mut self,
+        caller: CallerId,
+        permit: Permit,
+        grant: &Granted,
+        now: Duration,
+    ) {
+        self.unused.remove(&grant.lease_id);
+        self.released.insert(grant.lease_id);
+        let Some(Waiting { permits, .. }) = self.waiting.remove(&caller) else {
+            return self.violate(format!("S32: {caller:?} was granted {permit}, and did not wait"));
+        };
+        if !permits.contains(permit) {
+            self.violate(format!("S28: {caller:?} named {permits} and was granted {permit}"));
+        }
+        let former = self.tokens.insert(permit, grant.token);
+        if former.is_some_and(|former| former >= grant.token) {
+            self.violate(format!("S5: {} after {former:?} at {permit}", grant.token));
+        }
+        let until = grant.valid_until.since_boot();
+        self.forget_ended(now);
+        let beside = self.beliefs.iter().find(|(_, belief)| belief.permit == permit);
+        if let Some((other, _)) = beside {
+            let what = format!("S1: {caller:?} believes beside {other:?} at permit {permit}");
+            self.violate(what);
+        }
+        self.beliefs.insert(caller, Belief { permit, permits, until });
+        let most = self.beliefs.values().map(|belief| belief.permits.get()).max();
+        if self.beliefs.len() > usize::from(most.unwrap_or(1)) {
+            self.violate(format!("S29: {} believe, of {most:?}", self.beliefs.len()));
+        }
+    }
+
+    fn forget_ended(&mut self, now: Duration) {
+        self.beliefs.retain(|_, belief| now < belief.until);
+    }
+
+    pub(crate) fn renewed(&mut self, caller: CallerId, until: Duration) {
+        if let Some(belief) = self.beliefs.get_mut(&caller) {
+            belief.until = until;
+        }
+    }
+
+    /// Its belief has ended, by its own word or by what it was told.
+    pub(crate) fn ended(&mut self, caller: CallerId) {
+        self.beliefs.remove(&caller);
+    }
+
+    /// A sidecar is told that it has a lease.
+    pub(crate) fn acquired(&mut self, lease_id: LeaseId, now: Duration) {
+        if !self.released.contains(&lease_id) {
+            self.unused.entry(lease_id).or_insert(now);
+        }
+    }
+
+    pub(crate) fn is_unused(&self, lease_id: LeaseId) -> bool {
+        self.unused.contains_key(&lease_id)
+    }
+
+    /// A lease is given back.
+    pub(crate) fn releases(&mut self, lease_id: LeaseId) {
+        self.unused.remove(&lease_id);
+        self.released.insert(lease_id);
+    }
+
+    /// A sidecar and all that it knew are gone.
+    pub(crate) fn crashed(&mut self, callers: &[CallerId], lease_ids: impl Fn(LeaseId) -> bool) {
+        for caller in callers {
+            self.waiting.remove(caller);
+        }
+        self.unused.retain(|lease_id, _| !lease_ids(*lease_id));
+    }
+
+    /// Looked at whenever time has passed.
+    pub(crate) fn look(&mut self, now: Duration) {
+        let late = self.waiting.iter().find(|(_, waiting)| waiting.deadline + LATE < now);
+        if let Some((caller, waiting)) = late {
+            let what = format!("S12: {caller:?} was not answered: {waiting:?}");
+            self.violate(what);
+        }
+        let kept = self.unused.iter().find(|(_, since)| **since + UNUSED < now);
+        if let Some((lease_id, _)) = kept {
+            let what =
+                format!("S6, S32: {} was acquired for nobody, and kept", lease_id.fingerprint());
+            self.violate(what);
+        }
+    }
+}

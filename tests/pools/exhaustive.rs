@@ -1,0 +1,358 @@
+//! Every order in which a bounded set of things can happen to the real pools of two sidecars, with two permits and three
+//! callers: two at the one sidecar, one at the other. Requests and answers come in any order, an answer may be lost, a caller
+//! may leave; every caller releases when it likes.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold::hold::{self, CallerId, Event, Memory, Settings};
+use leasehold::lock::{FencingToken, LeaseId, Permit};
+use leasehold::pool::{Action, Pool};
+use leasehold::time::Instant;
+use stateright::{Checker as _, HasDiscoveries, Model, Property};
+use uuid::Uuid;
+
+use crate::rig::{secs, terms};
+use crate::store::{Store, failed, unknown};
+use crate::variable;
+
+/// States after which a run in the test command stops in all worlds but the first, breadth first.
+const STATES: usize = 30_000;
+/// Time goes on by this, past the next try of a pool.
+const STEP: Duration = Duration::from_millis(1_300);
+
+/// What is left of each kind of thing that may happen.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Answers that are lost.
+    losses: u8,
+    /// Callers that leave while they wait.
+    leaves: u8,
+    /// Steps of time.
+    steps: u8,
+}
+
+/// The worlds: the first is explored in full, the others as far as the bound of states goes. With
+/// `LEASEHOLD_TEST_POOLS_STATES=2000000` the second is explored in full too.
+const WORLDS: [Bounds; 4] = [
+    Bounds { losses: 0, leaves: 0, steps: 1 },
+    Bounds { losses: 0, leaves: 1, steps: 1 },
+    Bounds { losses: 1, leaves: 0, steps: 1 },
+    Bounds { losses: 1, leaves: 1, steps: 2 },
+];
+
+/// Which sidecar a caller calls.
+const CALLERS: [(CallerId, usize); 3] = [(CallerId(1), 0), (CallerId(2), 0), (CallerId(3), 1)];
+
+#[derive(Clone, Debug)]
+struct World {
+    now: Duration,
+    pools: [(Pool, u64); 2],
+    store: Store,
+    /// Requests on their way to the store, and answers on their way back.
+    requests: Vec<Asked>,
+    answers: Vec<(usize, Permit, Arc<Event>)>,
+    callers: BTreeMap<CallerId, Stage>,
+    tokens: BTreeMap<Permit, FencingToken>,
+    left: Bounds,
+    breach: Option<String>,
+}
+
+/// A request on its way. The sidecar gives it up after a while (S7), and the store may be asked all the same.
+#[derive(Clone, Debug)]
+struct Asked {
+    at: usize,
+    permit: Permit,
+    action: hold::Action,
+    until: Duration,
+}
+
+/// What a caller does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waits,
+    Believes(Permit),
+    Done,
+}
+
+/// A world with its text's hash: two with one text go on alike.
+#[derive(Clone, Debug)]
+struct State {
+    world: Arc<World>,
+    fingerprint: u64,
+}
+
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+}
+
+impl Hash for State {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.fingerprint.hash(hasher);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Store { request: usize, answer_lost: bool },
+    Answer(usize),
+    Wake(usize),
+    Time,
+    Release(CallerId),
+    Leave(CallerId),
+}
+
+const ALL_SERVED: &str = "all have had a permit, and nothing is left";
+
+#[derive(Debug)]
+struct Pools(Bounds);
+
+impl World {
+    fn new(bounds: Bounds) -> Self {
+        let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
+        let pool = |seed| (Pool::new(settings, Memory::default(), seed, Instant::default()), 0);
+        let mut world = Self {
+            now: secs(1),
+            pools: [pool(1), pool(2)],
+            store: Store::new(),
+            requests: Vec::new(),
+            answers: Vec::new(),
+            callers: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            left: bounds,
+            breach: None,
+        };
+        for (caller, at) in CALLERS {
+            world.callers.insert(caller, Stage::Waits);
+            let terms = Arc::new(terms(2, secs(600)));
+            world.feed(at, Permit::FIRST, Event::CallerArrived { caller, terms });
+        }
+        world
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for request in 0..self.requests.len() {
+            steps.push(Step::Store { request, answer_lost: false });
+            if self.left.losses > 0 {
+                steps.push(Step::Store { request, answer_lost: true });
+            }
+        }
+        steps.extend((0..self.answers.len()).map(Step::Answer));
+        for (at, (pool, _)) in self.pools.iter().enumerate() {
+            let due = pool.poll_timeout();
+            if due.is_some_and(|due| due <= Instant::from_boot(self.now)) {
+                steps.push(Step::Wake(at));
+            }
+        }
+        for (caller, stage) in &self.callers {
+            match stage {
+                Stage::Believes(_) => steps.push(Step::Release(*caller)),
+                Stage::Waits if self.left.leaves > 0 => steps.push(Step::Leave(*caller)),
+                Stage::Waits | Stage::Done => {}
+            }
+        }
+        if self.left.steps > 0 {
+            steps.push(Step::Time);
+        }
+        steps
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Store { request, answer_lost } => {
+                let Asked { at, permit, action, .. } = self.requests.remove(request);
+                let path = self.store.path(permit);
+                let event = self.store.apply(&path, &action, self.now);
+                let event = match answer_lost {
+                    true => failed(&action, unknown()).unwrap(),
+                    false => event,
+                };
+                self.left.losses -= u8::from(answer_lost);
+                self.answers.push((at, permit, Arc::new(event)));
+            }
+            Step::Answer(index) => {
+                let (at, permit, event) = self.answers.remove(index);
+                self.feed(at, permit, again(&event));
+            }
+            Step::Wake(at) => self.feed(at, Permit::FIRST, Event::TimePassed),
+            Step::Time => {
+                self.left.steps -= 1;
+                self.now += STEP;
+            }
+            Step::Release(caller) => {
+                self.callers.insert(caller, Stage::Done);
+                let event = Event::ReleaseAsked { caller, generation: None };
+                self.feed(place(caller), Permit::FIRST, event);
+            }
+            Step::Leave(caller) => {
+                self.left.leaves -= 1;
+                self.callers.insert(caller, Stage::Done);
+                self.feed(place(caller), Permit::FIRST, Event::CallerLeft { caller });
+            }
+        }
+    }
+
+    fn feed(&mut self, at: usize, permit: Permit, event: Event) {
+        let (pool, supplied) = &mut self.pools[at];
+        while pool.needs_lease_id() {
+            *supplied += 1;
+            pool.supply(LeaseId::from_uuid(Uuid::from_u64_pair(at as u64 + 1, *supplied)));
+        }
+        for action in pool.handle_event(permit, event, Instant::from_boot(self.now)) {
+            let Action::At { permit, action } = action else { continue };
+            match action {
+                hold::Action::TellGranted { caller, grant } => {
+                    let former = self.callers.insert(caller, Stage::Believes(permit));
+                    let beside = self.callers.iter().any(|(other, stage)| {
+                        *other != caller && *stage == Stage::Believes(permit)
+                    });
+                    let token = self.tokens.insert(permit, grant.token);
+                    if former != Some(Stage::Waits) {
+                        self.breach =
+                            Some(format!("S32: {caller:?} was granted, and did not wait"));
+                    } else if beside {
+                        self.breach = Some(format!("S1: two believe at permit {permit}"));
+                    } else if token >= Some(grant.token) {
+                        self.breach = Some(format!("S5: a token of permit {permit} does not grow"));
+                    }
+                }
+                hold::Action::TellLost { caller, .. } => {
+                    self.breach =
+                        Some(format!("S4: {caller:?} has lost its hold: nothing broke it"));
+                }
+                action if failed(&action, unknown()).is_some() => {
+                    let until = self.now + timeout(&action);
+                    self.requests.push(Asked { at, permit, action, until });
+                }
+                _ => {}
+            }
+        }
+        let tries = self.requests.iter().filter(|asked| {
+            asked.at == at
+                && asked.until > self.now
+                && matches!(asked.action, hold::Action::SendAcquire { .. })
+        });
+        if tries.count() > 1 {
+            self.breach = Some(format!("S31: sidecar {at} has more than one request under way"));
+        }
+    }
+}
+
+/// How long the sidecar waits for the answer to a request.
+fn timeout(action: &hold::Action) -> Duration {
+    match action {
+        hold::Action::SendAcquire { timeout, .. }
+        | hold::Action::SendRead { timeout, .. }
+        | hold::Action::SendWrite { timeout, .. }
+        | hold::Action::SendRenew { timeout, .. }
+        | hold::Action::SendRelease { timeout, .. } => *timeout,
+        other => panic!("this is no request: {other:?}"),
+    }
+}
+
+fn place(caller: CallerId) -> usize {
+    CALLERS.iter().find(|(named, _)| *named == caller).unwrap().1
+}
+
+/// An answer is looked at in each order in which it may be: a copy each time.
+fn again(event: &Event) -> Event {
+    match event {
+        Event::AcquireAnswered { request, answer, read } => {
+            Event::AcquireAnswered { request: *request, answer: answer.clone(), read: read.clone() }
+        }
+        Event::ReadAnswered { request, answer } => {
+            Event::ReadAnswered { request: *request, answer: answer.clone() }
+        }
+        Event::WriteAnswered { request, answer } => {
+            Event::WriteAnswered { request: *request, answer: answer.clone() }
+        }
+        Event::RenewAnswered { request, answer } => {
+            Event::RenewAnswered { request: *request, answer: answer.clone() }
+        }
+        Event::ReleaseAnswered { request, answer } => {
+            Event::ReleaseAnswered { request: *request, answer: answer.clone() }
+        }
+        other => panic!("this does not happen here: {other:?}"),
+    }
+}
+
+impl State {
+    fn new(mut world: World) -> Self {
+        // Requests and answers come in any order, and how many there were is no matter.
+        world.store.requests = 0;
+        world.requests.sort_by_cached_key(|request| format!("{request:?}"));
+        world.answers.sort_by_cached_key(|answer| format!("{answer:?}"));
+        let mut hasher = DefaultHasher::new();
+        format!("{world:?}").hash(&mut hasher);
+        Self { world: Arc::new(world), fingerprint: hasher.finish() }
+    }
+}
+
+impl Model for Pools {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(World::new(self.0))]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        if state.world.breach.is_none() {
+            steps.extend(state.world.steps());
+        }
+    }
+
+    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+        let mut world = World::clone(&state.world);
+        world.take(step);
+        Some(State::new(world))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("nothing is breached", |_, state: &State| {
+                state.world.breach.is_none()
+            }),
+            Property::always("S29: two believe at most", |_, state: &State| {
+                let stages = state.world.callers.values();
+                stages.filter(|stage| matches!(stage, Stage::Believes(_))).count() <= 2
+            }),
+            Property::sometimes(
+                "all have had a permit, and nothing is left",
+                |_, state: &State| {
+                    state.world.callers.values().all(|stage| *stage == Stage::Done)
+                        && state.world.pools.iter().all(|(pool, _)| pool.waiting() == 0)
+                        && state.world.pools.iter().all(|(pool, _)| pool.is_idle())
+                },
+            ),
+        ]
+    }
+}
+
+/// Explores them, the shortest ways first; what was explored.
+pub(crate) fn explore() -> Vec<String> {
+    let mut told = Vec::new();
+    let most = variable("STATES").map_or(STATES, |number| number.parse().unwrap());
+    for (index, bounds) in WORLDS.into_iter().enumerate() {
+        let most = if index == 0 { usize::MAX } else { most };
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let checker = Pools(bounds).checker().target_state_count(most).threads(threads);
+        let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+        let (states, depth) = (checker.unique_state_count(), checker.max_depth());
+        let in_full = checker.is_done() && checker.state_count() < most;
+        told.push(format!("{bounds:?}: {states} states, {depth} deep, in full: {in_full}"));
+        let all_served = checker.discovery(ALL_SERVED).is_some();
+        assert!(index > 0 || in_full && all_served, "{states} states, all served: {all_served}");
+        let found = checker.discoveries().into_iter().find(|(name, _)| *name != ALL_SERVED);
+        if let Some((name, path)) = found {
+            let breach = path.last_state().world.breach.clone();
+            panic!("{name}: {breach:?} after {:?}", path.into_actions());
+        }
+    }
+    told
+}

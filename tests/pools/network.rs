@@ -1,0 +1,99 @@
+//! The way to the store and back, on which requests and answers are lost, late and repeated.
+
+use std::time::Duration;
+
+use leasehold::hold::{self, Event};
+use leasehold::lock::{LockPath, Permit, Permits};
+
+use crate::planted::Bug;
+use crate::rig::{millis, secs};
+use crate::store::{failed, unknown};
+use crate::world::{BUSY_UNTIL, Sender, What, World};
+
+impl World {
+    /// The path of a permit, as this sidecar has it.
+    fn path(&self, at: usize, permit: Permit) -> LockPath {
+        let path = self.store.path(permit);
+        match self.bug {
+            Some(Bug::FirstPermitOffPlainPath)
+                if permit == Permit::FIRST && self.sidecars[at].permits[0] > Permits::ONE =>
+            {
+                self.store.path(Permit::new(31).unwrap())
+            }
+            Some(Bug::PermitsMixedUp) if at == 1 && permit != Permit::FIRST => {
+                let number = permit.number() % 3 + 1;
+                self.store.path(Permit::new(number).unwrap())
+            }
+            _ => path,
+        }
+    }
+
+    pub(crate) fn request(
+        &mut self,
+        from: Sender,
+        permit: Permit,
+        action: &hold::Action,
+        again: bool,
+    ) {
+        let path = self.path(from.at, permit);
+        let event = self.store.apply(&path, action, self.now);
+        if again {
+            return;
+        }
+        let arrives = self.now + self.delay();
+        let event = match self.is_lost() {
+            true => failed(action, unknown()).unwrap(),
+            false => event,
+        };
+        let acquired = match (action, &event) {
+            (
+                hold::Action::SendAcquire { lease_id, .. },
+                Event::AcquireAnswered { answer: Ok(_), .. },
+            ) => Some(*lease_id),
+            _ => None,
+        };
+        self.schedule(arrives, What::Answer { from, permit, event, acquired });
+    }
+
+    fn is_lost(&mut self) -> bool {
+        let lost = self.now < BUSY_UNTIL && self.random.chance(15);
+        if lost {
+            self.count("a request lost");
+        }
+        lost
+    }
+
+    fn delay(&mut self) -> Duration {
+        match self.now < BUSY_UNTIL && self.random.chance(40) {
+            true => self.random.span(secs(6)),
+            false => millis(1) + self.random.span(millis(40)),
+        }
+    }
+
+    pub(crate) fn send(&mut self, at: usize, permit: Permit, action: hold::Action) {
+        if let hold::Action::SendRelease { lease_id, request, .. } = &action {
+            if self.bug == Some(Bug::LateGrantKept) && self.checks.is_unused(*lease_id) {
+                let from = Sender { at, life: self.sidecars[at].life };
+                let event = Event::ReleaseAnswered { request: *request, answer: Ok(()) };
+                return self.schedule(
+                    self.now + millis(5),
+                    What::Answer { from, permit, event, acquired: None },
+                );
+            }
+            self.checks.releases(*lease_id);
+        }
+        let from = Sender { at, life: self.sidecars[at].life };
+        if self.is_lost() {
+            let event = failed(&action, unknown()).unwrap();
+            let arrives = self.now + secs(2);
+            return self.schedule(arrives, What::Answer { from, permit, event, acquired: None });
+        }
+        let arrives = self.now + self.delay();
+        if self.now < BUSY_UNTIL && self.random.chance(20) {
+            let later = arrives + self.random.span(secs(10));
+            let again = What::Request { from, permit, action: action.clone(), again: true };
+            self.schedule(later, again);
+        }
+        self.schedule(arrives, What::Request { from, permit, action, again: false });
+    }
+}
