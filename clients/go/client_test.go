@@ -68,7 +68,7 @@ func TestAllThatIsAskedForIsSent(t *testing.T) {
 		t.Error(sent)
 	}
 	_, _ = b.client.Acquire(t.Context(), LeaseSpec{})
-	if sent.WaitWithoutEnd || sent.Permits != 0 || sent.LeaseDuration != nil || sent.Wait != nil || sent.MaxHold != nil || sent.AutoRenew != nil || sent.Key.HostId != nil {
+	if sent.WaitWithoutEnd || sent.Permits != nil || sent.LeaseDuration != nil || sent.Wait != nil || sent.MaxHold != nil || sent.AutoRenew != nil || sent.Key.HostId != nil {
 		t.Error("defaults are the sidecar's:", sent)
 	}
 }

@@ -131,7 +131,6 @@ func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 	}
 	spec := &leaseholdv1.LeaseSpec{
 		WaitWithoutEnd:  withoutEnd,
-		Permits:         s.Permits,
 		Key:             s.Key.wire(),
 		LeaseDuration:   wireDuration(s.LeaseDuration),
 		Wait:            wireDuration(wait),
@@ -141,6 +140,9 @@ func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 		RequestId:       s.RequestID,
 		Holder:          s.Holder,
 		Labels:          s.Labels,
+	}
+	if s.Permits > 0 {
+		spec.Permits = proto.Uint32(s.Permits)
 	}
 	if s.NoRenewal {
 		spec.AutoRenew = proto.Bool(false)

@@ -5,13 +5,27 @@ use std::time::Duration;
 use super::Coordinator;
 use super::caller::Caller;
 use super::error::CallError;
-use super::request::{
-    Capacity, Deadline, HeldLock, HoldState, LeaseHere, LocalView, LockRecord, LockState,
-};
+use super::request::{Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{Event, Holding, Known};
-use crate::lock::{FencingToken, LeaseId, Permit, Permits, Record};
+use crate::lock::{Checkpoint, FencingToken, LeaseId, Permit, Record};
 use crate::store::BreakNote;
+
+/// A look at a path's machine.
+#[derive(Clone, Debug)]
+pub(super) struct LocalView {
+    pub(super) record: Option<Record>,
+    pub(super) active: bool,
+    pub(super) resting: bool,
+    /// The lease was broken and runs out, with the note of that (S22).
+    pub(super) revoked: Option<Option<BreakNote>>,
+    /// The lease, while somebody holds the lock.
+    pub(super) lease: Option<LeaseHere>,
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) waiters: usize,
+    /// The greatest token seen or granted here.
+    pub(super) highest: Option<FencingToken>,
+}
 
 impl Coordinator {
     /// A hold that is not over, by its lease id; changes nothing of it.
@@ -110,24 +124,6 @@ impl Task {
             highest: self.highest(permit),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
-    }
-
-    /// What is known of the record of a permit.
-    fn known(&self, permit: Permit) -> Option<&Known> {
-        self.pool.machine(permit)?.known()
-    }
-
-    /// The greatest token of a permit that was seen or granted here.
-    fn highest(&self, permit: Permit) -> Option<FencingToken> {
-        let mut highest = self.pool.highest().filter(|(of, _)| *of == permit);
-        highest.next().map(|(_, token)| token)
-    }
-
-    /// A permit that is known to be somebody's, for who waits for any of them: the lock's own if there is none.
-    pub(super) fn shown(&self) -> Permit {
-        let known =
-            |permit: &Permit| self.holding(*permit).is_some() || self.known(*permit).is_some();
-        Permits::MAX.each().find(known).unwrap_or_default()
     }
 
     /// The same as a record.

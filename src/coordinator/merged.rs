@@ -1,6 +1,7 @@
 //! A lock's record from what the store has, and what is known here.
 
-use super::request::{LocalView, LockRecord, LockState};
+use super::here::LocalView;
+use super::request::{LockRecord, LockState};
 use crate::lock::{Checkpoint, FencingToken, LockPath, Record};
 use crate::store::{BreakNote, LeaseState, StoredLock};
 

@@ -17,6 +17,7 @@ mod names;
 mod observe;
 mod pacing;
 mod page_token;
+mod permits;
 mod readiness;
 mod records;
 mod registry;

@@ -78,12 +78,6 @@ impl Shared {
         }
     }
 
-    /// S28: in the layout `webjobs` a lock has one permit.
-    pub(super) fn check_permits(&self, field: &'static str) -> Result<(), CallError> {
-        let layout = self.settings.host.namespace.layout;
-        if layout.has_permits() { Ok(()) } else { Err(CallError::NoPermits { field }) }
-    }
-
     pub(super) fn own(&self, path: LockPath) -> Result<LockPath, CallError> {
         let namespace = &self.settings.host.namespace;
         if namespace.name_of(&path).is_some() {

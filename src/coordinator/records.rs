@@ -5,11 +5,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::error::CallError;
-use super::request::{BreakResult, LocalView, LockRecord, LockSelector, LockState, TokenStatus};
+use super::here::LocalView;
+use super::request::{BreakResult, LockRecord, LockSelector, LockState, TokenStatus};
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, Labels, LockPath, Permit, Record};
+use crate::lock::{FencingToken, HostId, Labels, LockPath, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
 
 /// Where locks are.
@@ -275,11 +276,6 @@ impl Shared {
             LeaseState::Available | LeaseState::Leased | LeaseState::Expired => None,
         };
         Ok(self.merged(path, Some(stored), view.as_ref(), note))
-    }
-
-    /// The lock of which `path` is a permit, and which (S28).
-    pub(super) fn permit_of(&self, path: &LockPath) -> (LockPath, Permit) {
-        self.settings.host.namespace.permit_of(path)
     }
 
     pub(super) async fn look(&self, path: &LockPath) -> Option<LocalView> {

@@ -364,22 +364,6 @@ pub enum BreakResult {
     NotHeld,
 }
 
-/// A look at a path's machine.
-#[derive(Clone, Debug)]
-pub(super) struct LocalView {
-    pub(super) record: Option<Record>,
-    pub(super) active: bool,
-    pub(super) resting: bool,
-    /// The lease was broken and runs out, with the note of that (S22).
-    pub(super) revoked: Option<Option<BreakNote>>,
-    /// The lease, while somebody holds the lock.
-    pub(super) lease: Option<LeaseHere>,
-    pub(super) checkpoint: Option<Checkpoint>,
-    pub(super) waiters: usize,
-    /// The greatest token seen or granted here.
-    pub(super) highest: Option<FencingToken>,
-}
-
 /// How many there may be at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {

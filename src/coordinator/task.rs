@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 
 use super::caller::Caller;
 use super::error::CallError;
-use super::observe::Observation;
+use super::here::LocalView;
 use super::repeats::{Departure, Repeatable};
-use super::request::{Extended, HeldLock, LocalView, Released, Validity};
+use super::request::{Extended, HeldLock, Released, Validity};
 use super::saves::{SaveCall, Saves};
-use super::{Shared, calls, failing};
-use crate::hold::{CallerId, Event, Holding, Memory, StoreFailure, StoreFailureKind};
-use crate::lock::{LeaseId, LockPath, Permit, Permits};
+use super::{Shared, calls, failing, resume_token};
+use crate::hold::{CallerId, Event, Memory, StoreFailure, StoreFailureKind};
+use crate::lock::{LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
@@ -247,35 +247,6 @@ impl Task {
         self.shared.look_for_pauses();
     }
 
-    /// Brings back what is remembered of permits that are new here.
-    fn recall(&mut self, permits: impl Iterator<Item = Permit>) {
-        for permit in permits.filter(|permit| self.pool.is_new(*permit)).collect::<Vec<_>>() {
-            let memory = self.shared.registry().recall(&self.path_of(permit));
-            self.pool.remember(permit, memory);
-        }
-    }
-
-    /// The path of one of the lock's permits.
-    pub(super) fn path_of(&self, permit: Permit) -> LockPath {
-        self.path.permit(permit)
-    }
-
-    /// Who has this permit here.
-    pub(super) fn holding(&self, permit: Permit) -> Option<Holding> {
-        self.pool.machine(permit)?.holding()
-    }
-
-    /// S29: callers name different numbers, as in a rolling upgrade.
-    fn report_permits(&self, others: Permits, ours: Permits) {
-        self.shared.observer.observe(&Observation::PermitsDiffer);
-        if self.shared.registry().is_new_difference(&self.path) {
-            tracing::warn!(
-                lock = %self.path, others = others.get(), ours = ours.get(),
-                "callers of this lock name different numbers of permits: the greatest limits it until all name the same"
-            );
-        }
-    }
-
     fn leave(&mut self, id: CallerId) {
         let id = match self.grants.leave(id) {
             Departure::Alone => id,
@@ -363,6 +334,11 @@ impl Task {
         let resume_token = caller.map(|caller| self.resume_token(caller)).unwrap_or_default();
         let max_hold_ends = caller.and_then(|caller| self.max_hold_ends(caller));
         Extended { validity, resume_token, max_hold_ends }
+    }
+
+    fn resume_token(&self, caller: &Caller) -> String {
+        let path = self.path_of(caller.permit);
+        resume_token::make(&path, caller, self.shared.clock.as_ref())
     }
 
     pub(super) fn validity(

@@ -245,11 +245,6 @@ impl Task {
         self.send_event(id, HoldEvent::Extended(extended));
     }
 
-    pub(super) fn resume_token(&self, caller: &Caller) -> String {
-        let path = self.path_of(caller.permit);
-        resume_token::make(&path, caller, self.shared.clock.as_ref())
-    }
-
     fn tell_validity(
         &mut self,
         id: CallerId,
@@ -363,11 +358,6 @@ impl Task {
             Ended::Released => registry.released(&path),
             Ended::Lost(_) => registry.changed(&path),
         }
-    }
-
-    /// The path of what a caller has, or of the lock that it waits for.
-    fn path_at(&self, id: CallerId) -> LockPath {
-        self.path_of(self.callers.get(&id).map(|caller| caller.permit).unwrap_or_default())
     }
 
     fn answer_releases(&mut self, id: CallerId, released: &Released) {

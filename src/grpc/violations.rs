@@ -127,9 +127,10 @@ impl Violations {
         WAIT_WITHOUT_END
     }
 
-    /// How many permits; 0 says that the caller does not say (S28).
-    pub(super) fn permits(&mut self, permits: u32) -> Permits {
-        self.take("spec.permits", Permits::new(permits.max(1))).unwrap_or(Permits::ONE)
+    /// How many permits (S28).
+    pub(super) fn permits(&mut self, permits: Option<u32>) -> Permits {
+        let permits = permits.and_then(|count| self.take("spec.permits", Permits::new(count)));
+        permits.unwrap_or(Permits::ONE)
     }
 
     pub(super) fn labels(&mut self, field: &str, labels: BTreeMap<String, String>) -> Labels {

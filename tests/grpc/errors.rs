@@ -63,6 +63,8 @@ fn wrong_specs() -> Vec<(&'static str, LeaseSpec)> {
         ("spec.request_id", with(|spec| spec.request_id = "\0".to_owned())),
         ("spec.holder", with(|spec| spec.holder = "x".repeat(257))),
         ("spec.holder", with(|spec| spec.holder = "a\tb".to_owned())),
+        ("spec.permits", with(|spec| spec.permits = Some(0))),
+        ("spec.permits", with(|spec| spec.permits = Some(33))),
         ("spec.labels", with(|spec| spec.labels = labels(17))),
         (
             "spec.labels",
@@ -150,6 +152,8 @@ async fn refusals(sidecar: &Sidecar) -> Vec<(&'static str, Status)> {
             lock: Some(lock_selector::Lock::Key(LockKey::default())), permit: 0 }),
             ..GetLockRequest::default() },
         "lock.permit": GetLockRequest { lock: by_key("nightly").map(|lock| LockSelector {
+            permit: 32, ..lock }), ..GetLockRequest::default() },
+        "lock.permit": GetLockRequest { lock: by_path("leasehold/a/b").map(|lock| LockSelector {
             permit: 1, ..lock }), ..GetLockRequest::default() });
     refused!(client, refusals, watch_lock, "lock": WatchLockRequest { lock: None });
     refused!(client, refusals, check_token,

@@ -20,6 +20,7 @@ mod listeners;
 mod listings;
 mod locks;
 mod loopholes;
+mod permits;
 mod rig;
 mod streams;
 mod told;

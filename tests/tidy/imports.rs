@@ -14,7 +14,7 @@ const MODULES: [Module; 13] = [
     ("pool", &["hold", "lock", "time"]),
     // What is behind the feature `testing` uses its seeded randomness and its clock.
     ("store", &["lock", "time", "testing"]),
-    ("coordinator", &["hold", "store", "lock", "time"]),
+    ("coordinator", &["pool", "hold", "store", "lock", "time"]),
     ("access", &["lock"]),
     // Lock and time: the values that the coordinator speaks in.
     ("grpc", &["coordinator", "access", "lock", "time"]),

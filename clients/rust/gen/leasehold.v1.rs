@@ -459,10 +459,10 @@ pub struct LeaseSpec {
     /// How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
     /// lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
     /// the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
-    /// INVALID_ARGUMENT in the layout `webjobs`, and at sidecars without the feature `permits` (GetServerInfo): this
-    /// version is one. Default (0): 1. Rules S28 to S32.
-    #[prost(uint32, tag = "40")]
-    pub permits: u32,
+    /// INVALID_ARGUMENT in the layout `webjobs`, where sidecars are without the feature `permits` (GetServerInfo).
+    /// Default: 1. Rules S28 to S32.
+    #[prost(uint32, optional, tag = "40")]
+    pub permits: ::core::option::Option<u32>,
 }
 /// What the sidecar understood of a LeaseSpec, from those fields that change what the caller gets. A sidecar that does
 /// not know a field leaves it out here. A client that misses one that it has set was not served as it asked: it

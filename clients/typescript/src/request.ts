@@ -100,7 +100,8 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
 }
 
 /** Checked here, because the wire would take 1.5 for 1 and -1 for 4,294,967,295. */
-function permitsOf({ permits = 0 }: HoldRequest): number {
+function permitsOf({ permits }: HoldRequest): number | undefined {
+  if (permits === undefined) return permits;
   if (Number.isInteger(permits) && permits >= 0 && permits <= MOST_UINT32) return permits;
   throw new RangeError(`permits is ${String(permits)}: it must be a whole number from 1 to 32`);
 }

@@ -10,7 +10,7 @@ import { ownRefusal } from "./refusal.js";
 /** The error of a caller that was not served as it asked; `undefined` if it was. */
 export function notUnderstood(spec: LeaseSpec, understood: Understood | undefined): RefusedError | undefined {
   if (spec.waitWithoutEnd && understood?.waitWithoutEnd !== true) return unsupported("a wait without end");
-  if (spec.permits > 1 && understood?.permits !== spec.permits) {
+  if (spec.permits !== undefined && spec.permits > 1 && understood?.permits !== spec.permits) {
     return unsupported(`${String(spec.permits)} permits`);
   }
   return undefined;

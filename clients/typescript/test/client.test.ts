@@ -110,7 +110,7 @@ test("what is asked for reaches the sidecar", async () => {
     holder: "me",
     labels: { team: "a" },
     waitWithoutEnd: false,
-    permits: 0,
+    permits: undefined,
   });
   await (await holding).release();
 });

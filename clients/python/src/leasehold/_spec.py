@@ -109,8 +109,8 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     key = _key(function, scope, options)
     wait = options.get("wait", 0)
     forever = wait == FOREVER
-    permits = options.get("permits", 0)
-    if "permits" in options and not 1 <= permits < _TOO_MANY:
+    permits = options.get("permits")
+    if permits is not None and not 1 <= permits < _TOO_MANY:
         raise ArgumentError(f"permits is {permits}; 1 to 32 are allowed")
     spec = LeaseSpec(
         key=key._to_wire(),

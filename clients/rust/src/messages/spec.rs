@@ -131,7 +131,7 @@ impl LeaseSpec {
             holder: self.holder,
             labels: self.labels,
             wait_without_end: self.wait_without_end,
-            permits: 0,
+            permits: None,
         }
     }
 }

@@ -317,9 +317,9 @@ type LeaseSpec struct {
 	// How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
 	// lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
 	// the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
-	// INVALID_ARGUMENT in the layout `webjobs`, and at sidecars without the feature `permits` (GetServerInfo): this
-	// version is one. Default (0): 1. Rules S28 to S32.
-	Permits       uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
+	// INVALID_ARGUMENT in the layout `webjobs`, where sidecars are without the feature `permits` (GetServerInfo).
+	// Default: 1. Rules S28 to S32.
+	Permits       *uint32 `protobuf:"varint,40,opt,name=permits,proto3,oneof" json:"permits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -432,8 +432,8 @@ func (x *LeaseSpec) GetWaitWithoutEnd() bool {
 }
 
 func (x *LeaseSpec) GetPermits() uint32 {
-	if x != nil {
-		return x.Permits
+	if x != nil && x.Permits != nil {
+		return *x.Permits
 	}
 	return 0
 }
@@ -1536,7 +1536,7 @@ var File_leasehold_v1_hold_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\"\xfd\x04\n" +
+	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\"\x8e\x05\n" +
 	"\tLeaseSpec\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12@\n" +
 	"\x0elease_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x12-\n" +
@@ -1551,12 +1551,14 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x06holder\x18\t \x01(\tR\x06holder\x12;\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2#.leasehold.v1.LeaseSpec.LabelsEntryR\x06labels\x12(\n" +
-	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12\x18\n" +
-	"\apermits\x18( \x01(\rR\apermits\x1a9\n" +
+	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12\x1d\n" +
+	"\apermits\x18( \x01(\rH\x01R\apermits\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
-	"\v_auto_renew\"P\n" +
+	"\v_auto_renewB\n" +
+	"\n" +
+	"\b_permits\"P\n" +
 	"\n" +
 	"Understood\x12(\n" +
 	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12\x18\n" +

@@ -222,8 +222,8 @@ class LeaseSpec(google.protobuf.message.Message):
     """How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
     lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
     the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
-    INVALID_ARGUMENT in the layout `webjobs`, and at sidecars without the feature `permits` (GetServerInfo): this
-    version is one. Default (0): 1. Rules S28 to S32.
+    INVALID_ARGUMENT in the layout `webjobs`, where sidecars are without the feature `permits` (GetServerInfo).
+    Default: 1. Rules S28 to S32.
     """
     @property
     def key(self) -> leasehold.v1.lock_pb2.LockKey:
@@ -277,11 +277,14 @@ class LeaseSpec(google.protobuf.message.Message):
         holder: builtins.str = ...,
         labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
         wait_without_end: builtins.bool = ...,
-        permits: builtins.int = ...,
+        permits: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "auto_renew", b"auto_renew", "key", b"key", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "progress_timeout", b"progress_timeout", "wait", b"wait"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "permits", b"permits", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait", "wait_without_end", b"wait_without_end"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "key", b"key", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "permits", b"permits", "progress_timeout", b"progress_timeout", "wait", b"wait"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "permits", b"permits", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait", "wait_without_end", b"wait_without_end"]) -> None: ...
+    @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_auto_renew", b"_auto_renew"]) -> typing.Literal["auto_renew"] | None: ...
+    @typing.overload
+    def WhichOneof(self, oneof_group: typing.Literal["_permits", b"_permits"]) -> typing.Literal["permits"] | None: ...
 
 Global___LeaseSpec: typing_extensions.TypeAlias = LeaseSpec
 

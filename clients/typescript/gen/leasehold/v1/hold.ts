@@ -328,10 +328,10 @@ export interface LeaseSpec {
    * How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
    * lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
    * the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
-   * INVALID_ARGUMENT in the layout `webjobs`, and at sidecars without the feature `permits` (GetServerInfo): this
-   * version is one. Default (0): 1. Rules S28 to S32.
+   * INVALID_ARGUMENT in the layout `webjobs`, where sidecars are without the feature `permits` (GetServerInfo).
+   * Default: 1. Rules S28 to S32.
    */
-  permits: number;
+  permits?: number | undefined;
 }
 
 export interface LeaseSpec_LabelsEntry {
@@ -622,7 +622,7 @@ function createBaseLeaseSpec(): LeaseSpec {
     holder: "",
     labels: {},
     waitWithoutEnd: false,
-    permits: 0,
+    permits: undefined,
   };
 }
 
@@ -661,7 +661,7 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
     if (message.waitWithoutEnd !== false) {
       writer.uint32(88).bool(message.waitWithoutEnd);
     }
-    if (message.permits !== 0) {
+    if (message.permits !== undefined) {
       writer.uint32(320).uint32(message.permits);
     }
     return writer;
@@ -823,7 +823,7 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
       {},
     );
     message.waitWithoutEnd = object.waitWithoutEnd ?? false;
-    message.permits = object.permits ?? 0;
+    message.permits = object.permits ?? undefined;
     return message;
   },
 };
