@@ -39,17 +39,12 @@ pub(crate) fn measure(figures: &mut Figures) {
 async fn compare(connection: &str) -> (f64, f64, f64, f64) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
-    let store = || {
-        let credential = AzureCredential::ConnectionString(Secret::new(connection));
-        let settings = AzureSettings { create_container: true, ..AzureSettings::new(credential) };
-        Arc::new(AzureStore::new(&settings, Arc::new(BootClock::new())).unwrap())
-    };
-    sidecar::start(&socket, store());
+    sidecar::start(&socket, store(connection));
     let mut client = Client::new(connect(&socket).await);
     // One of its own for each run: what was used before has its lease.
     let lock = format!("warm-{}", Uuid::new_v4());
     let warm = acquire(&mut client, &lock, 0).await;
-    let mut direct = Direct::of(store(), &warm.lock_path).await;
+    let mut direct = Direct::of(store(connection), &warm.lock_path).await;
     release(&mut client, warm.lease_id).await;
     let watch = Stopwatch::new();
     let mut times: [Vec<Duration>; 4] = Default::default();
@@ -66,8 +61,14 @@ async fn compare(connection: &str) -> (f64, f64, f64, f64) {
     (grant, cycle, call, direct)
 }
 
+pub(crate) fn store(connection: &str) -> Arc<AzureStore> {
+    let credential = AzureCredential::ConnectionString(Secret::new(connection));
+    let settings = AzureSettings { create_container: true, ..AzureSettings::new(credential) };
+    Arc::new(AzureStore::new(&settings, Arc::new(BootClock::new())).unwrap())
+}
+
 /// The storage calls of a grant and its release, by the same SDK and nothing else.
-struct Direct {
+pub(crate) struct Direct {
     store: Arc<AzureStore>,
     path: LockPath,
     /// What the sidecar writes.
@@ -78,7 +79,7 @@ struct Direct {
 
 impl Direct {
     /// The calls that the sidecar makes for the lock `like`, made for one beside it.
-    async fn of(store: Arc<AzureStore>, like: &str) -> Self {
+    pub(crate) async fn of(store: Arc<AzureStore>, like: &str) -> Self {
         let (container, name) = like.split_once('/').unwrap();
         let container = Container::parse(container).unwrap();
         let like = store.read_record(&LockPath::from_parts(&container, name)).await.unwrap();
@@ -88,6 +89,12 @@ impl Direct {
 
     /// How long one call takes, and all of them.
     async fn cycle(&mut self, watch: &Stopwatch) -> (Duration, Duration) {
+        let [call, writing, releasing] = self.calls(watch).await;
+        (call, call + writing + releasing)
+    }
+
+    /// How long an acquire takes, a write, and a release.
+    pub(crate) async fn calls(&mut self, watch: &Stopwatch) -> [Duration; 3] {
         let (lease_id, if_match) = (LeaseId::from_uuid(Uuid::new_v4()), self.etag.take());
         let request = Acquire { lease_id, duration: Duration::from_secs(60), if_match };
         let (acquired, call) = watch.time(self.store.acquire(&self.path, request)).await;
@@ -99,6 +106,6 @@ impl Direct {
         let (released, releasing) = watch.time(released).await;
         released.unwrap();
         self.etag = Some(etag);
-        (call, call + writing + releasing)
+        [call, writing, releasing]
     }
 }

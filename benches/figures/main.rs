@@ -20,6 +20,7 @@ mod holds;
 mod idle;
 mod process;
 mod requests;
+mod saves;
 mod sidecar;
 mod slow_store;
 mod waiters;
@@ -29,10 +30,11 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
+    ("saves", saves::measure),
     ("waiters", waiters::measure),
     ("idle", idle::measure),
     ("holds", holds::measure),

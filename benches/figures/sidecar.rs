@@ -13,7 +13,8 @@ use leasehold::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use leasehold::time::{BootClock, Clock};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
-    AcquireLeaseRequest, Grant, LeaseSpec, LockKey, ReleaseLeaseRequest, acquire_lease_response,
+    AcquireLeaseRequest, Grant, LeaseSpec, LockKey, ReleaseLeaseRequest, SaveCheckpointRequest,
+    acquire_lease_response,
 };
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
@@ -124,9 +125,20 @@ pub(crate) async fn connect(socket: &Path) -> Channel {
 }
 
 pub(crate) async fn acquire(client: &mut Client, function: &str, wait: i64) -> Grant {
+    acquire_one_of(client, function, wait, 1).await
+}
+
+/// One of so many permits of a lock.
+pub(crate) async fn acquire_one_of(
+    client: &mut Client,
+    function: &str,
+    wait: i64,
+    permits: u32,
+) -> Grant {
     let spec = LeaseSpec {
         key: Some(LockKey { function: function.to_owned(), ..LockKey::default() }),
         wait: Some(prost_types::Duration { seconds: wait, nanos: 0 }),
+        permits: Some(permits),
         ..LeaseSpec::default()
     };
     let answer = client.acquire_lease(AcquireLeaseRequest { spec: Some(spec) }).await.unwrap();
@@ -134,6 +146,12 @@ pub(crate) async fn acquire(client: &mut Client, function: &str, wait: i64) -> G
         acquire_lease_response::Outcome::Granted(grant) => grant,
         acquire_lease_response::Outcome::Busy(busy) => panic!("{busy:?}"),
     }
+}
+
+pub(crate) async fn save(client: &mut Client, grant: &Grant, value: &[u8]) {
+    let (lease_id, generation) = (grant.lease_id.clone(), grant.generation);
+    let request = SaveCheckpointRequest { lease_id, generation, value: value.to_vec() };
+    client.save_checkpoint(request).await.unwrap();
 }
 
 pub(crate) async fn release(client: &mut Client, lease_id: String) {
