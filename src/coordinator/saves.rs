@@ -131,7 +131,7 @@ impl Coordinator {
     /// Replaces the lock's checkpoint; answers when the store has it (S24).
     ///
     /// # Errors
-    /// When the hold is over or never was, the store refuses, or the outcome stays unknown (S27).
+    /// When the hold is over, was resumed since, or never was; when the store refuses, or the outcome stays unknown (S27).
     pub async fn save(
         &self,
         lease_id: LeaseId,

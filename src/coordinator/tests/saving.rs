@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::rig::{
-    Account, MINUTE, SECOND, Sidecar, counts, granted, pass, request, settle, waiting,
+    Account, MINUTE, SECOND, Sidecar, by_key, counts, granted, next_but_renewals, pass, request,
+    settle, waiting,
 };
 use crate::coordinator::{
-    CallError, CheckpointOutcome, Grant, LossReason, NoObserver, Released, Saved, StoreFailureKind,
+    BreakPeriod, CallError, CheckpointOutcome, Grant, HoldRequest, HoldStream, LossReason,
+    NoObserver, Released, ResumeRequest, Saved, StoreFailureKind,
 };
 use crate::lock::{CheckpointValue, Layout};
 use crate::store::{FaultPlan, Operation};
@@ -17,6 +19,17 @@ fn value(text: &str) -> CheckpointValue {
 
 async fn save(sidecar: &Sidecar, grant: &Grant, text: &str) -> Result<Saved, CallError> {
     sidecar.coordinator.save(grant.lease_id, Some(grant.generation), value(text)).await
+}
+
+async fn resumed(sidecar: &Sidecar, grant: &Grant) -> (HoldStream, Grant) {
+    let request = ResumeRequest {
+        resume_token: grant.resume_token.clone(),
+        attempt_id: "try".to_owned(),
+        told_valid_until: None,
+    };
+    let mut stream = sidecar.coordinator.resume(&request).unwrap();
+    let grant = granted(&mut stream).await;
+    (stream, grant)
 }
 
 fn text(grant: &Grant) -> Option<String> {
@@ -173,4 +186,17 @@ async fn s26_a_save_that_the_store_refuses_is_told_and_the_hold_goes_on() {
     assert_eq!(failure.kind, StoreFailureKind::Denied);
     sidecar.faults().set_plan(FaultPlan::default());
     save(&sidecar, &grant, "page 8").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_save_from_before_a_resume_is_told_that_it_was_superseded() {
+    let sidecar = Account::new().sidecar();
+    let (stream, first) = sidecar.hold(&request("nightly")).await;
+    stream.disconnected();
+    let (_stream, second) = resumed(&sidecar, &first).await;
+    sidecar.counts();
+    let old = save(&sidecar, &first, "old").await.unwrap_err();
+    assert!(matches!(old, CallError::ResumedSince), "{old}");
+    assert_eq!(sidecar.counts(), counts([]));
+    save(&sidecar, &second, "new").await.unwrap();
 }
