@@ -200,3 +200,14 @@ async fn s16_a_save_from_before_a_resume_is_told_that_it_was_superseded() {
     assert_eq!(sidecar.counts(), counts([]));
     save(&sidecar, &second, "new").await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn s25_a_repeated_acquire_has_the_checkpoint_of_now() {
+    let sidecar = Account::new().sidecar();
+    let repeated = HoldRequest { request_id: "run-42".to_owned(), ..request("nightly") };
+    let first = sidecar.acquire(repeated.clone()).await;
+    save(&sidecar, &first, "page 7").await.unwrap();
+    let again = sidecar.acquire(repeated).await;
+    assert_eq!((again.lease_id, again.token), (first.lease_id, first.token));
+    assert_eq!(text(&again).as_deref(), Some("page 7"));
+}
