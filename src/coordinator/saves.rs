@@ -233,8 +233,8 @@ pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> Checkp
             let detail = "the hold was over before the store answered".to_owned();
             return CheckpointOutcome::Unknown { detail };
         }
-        // The release that was answered before may have carried the same checkpoint.
-        Some(SaveOutcome::Ended) | None if *released == Released::AlreadyReleased => {
+        // An earlier release has passed its save, which may have been of the same checkpoint.
+        None if !matches!(released, Released::AlreadyLost { .. }) => {
             let detail =
                 "the hold had been released before; what that call saved stands".to_owned();
             return CheckpointOutcome::Unknown { detail };

@@ -281,8 +281,10 @@ impl Task {
         };
         let under_way = self.is_releasing(caller);
         self.releases.push((caller, reply));
-        // S26: the save first.
-        if let Some(save) = save {
+        // S26: the save first. Where a release has passed its save, dropping the reply says so.
+        if let Some(save) = save
+            && (!under_way || self.hold.is_saving_last())
+        {
             self.save_of(caller, generation, save);
         }
         if !under_way {

@@ -257,6 +257,12 @@ impl Hold {
         }
     }
 
+    /// Whether a hold has ended whose last checkpoint is still on its way (S26).
+    #[must_use]
+    pub fn is_saving_last(&self) -> bool {
+        matches!(&self.state, State::Held(held) if matches!(held.phase, held::Phase::LastSave { .. }))
+    }
+
     /// The end of the validity of `caller`'s hold, if it has one (S2).
     #[must_use]
     pub fn validity(&self, caller: CallerId) -> Option<Instant> {

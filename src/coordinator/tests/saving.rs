@@ -211,3 +211,29 @@ async fn s25_a_repeated_acquire_has_the_checkpoint_of_now() {
     assert_eq!((again.lease_id, again.token), (first.lease_id, first.token));
     assert_eq!(text(&again).as_deref(), Some("page 7"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn s26_a_repeated_release_does_not_say_that_a_checkpoint_was_not_saved_which_was() {
+    let sidecar = Account::new().sidecar();
+    let grant = sidecar.acquire(request("nightly")).await;
+    let generation = Some(grant.generation);
+    sidecar.faults().set_plan(FaultPlan {
+        delay_answer: 1_000,
+        longest_delay: 2 * SECOND,
+        ..FaultPlan::default()
+    });
+    let release =
+        || sidecar.coordinator.release_saving(grant.lease_id, generation, Some(value("end")));
+    let repeated = async {
+        // The save is done by then, and the release under way.
+        while sidecar.link.counts().of(Operation::Release) == 0 {
+            pass(SECOND / 100).await;
+        }
+        release().await
+    };
+    let (first, second) = tokio::join!(release(), repeated);
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(matches!(first.1, Some(CheckpointOutcome::Saved { .. })), "{first:?}");
+    assert_eq!(second.0, Released::Released);
+    assert!(!matches!(second.1, Some(CheckpointOutcome::NotSaved { .. })), "{second:?}");
+}
