@@ -237,3 +237,15 @@ async fn s26_a_repeated_release_does_not_say_that_a_checkpoint_was_not_saved_whi
     assert_eq!(second.0, Released::Released);
     assert!(!matches!(second.1, Some(CheckpointOutcome::NotSaved { .. })), "{second:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn s17_s24_a_save_that_meets_a_break_tells_it_with_its_reason() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (mut stream, grant) = here.hold(&request("nightly")).await;
+    super::breaking::broken(&there, BreakPeriod::Now).await.unwrap();
+    let late = save(&here, &grant, "late").await.unwrap_err();
+    let CallError::HoldLost { reason } = late else { panic!("{late}") };
+    assert_eq!(reason, LossReason::Broken);
+    super::breaking::assert_lost_by_the_break(&next_but_renewals(&mut stream).await);
+}
