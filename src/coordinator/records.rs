@@ -213,7 +213,8 @@ impl LockRecord {
             let holder = (&record.holder, &record.host_type, record.labels.as_map());
             let grant = (record.token, record.acquired_at, record.resting_until.is_some());
             let key = (&record.function, &record.scope, &record.mode);
-            (lock.state, lock.held_here, holder, grant, key)
+            let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
+            (lock.state, lock.held_here, holder, grant, key, checkpoint)
         }
         seen(self) == seen(other)
     }
