@@ -249,3 +249,18 @@ async fn s17_s24_a_save_that_meets_a_break_tells_it_with_its_reason() {
     assert_eq!(reason, LossReason::Broken);
     super::breaking::assert_lost_by_the_break(&next_but_renewals(&mut stream).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s23_s16_a_checkpoint_is_read_from_the_store_also_where_the_hold_has_left() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (_stream, first) = here.hold(&request("nightly")).await;
+    let (_moved, second) = resumed(&there, &first).await;
+    save(&there, &second, "page 7").await.unwrap();
+    here.counts();
+    let lock = here.coordinator.get_with_checkpoint(&by_key("nightly")).await.unwrap();
+    let read = lock.checkpoint.map(|checkpoint| checkpoint.value);
+    assert_eq!(read, Some(value("page 7")));
+    assert_eq!(here.counts(), counts([(Operation::ReadRecord, 1)]));
+    here.coordinator.get_with_checkpoint(&by_key("weekly")).await.unwrap();
+}
