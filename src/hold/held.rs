@@ -30,7 +30,7 @@ pub(super) struct Held {
     /// S16: until then somebody may still believe in the hold elsewhere; only a release that carries its generation
     /// ends it early. None for a hold that was not resumed.
     pub(super) settled_at: Option<Instant>,
-    /// When the record was last written for this hold or the one before it under this lease.
+    /// When a grant or a resume under this lease was written last: others poll eagerly for a while from then on (S10).
     pub(super) written_at: Instant,
     /// The record is read to see whether a change of it was ours (S16).
     pub(super) settling: Option<Box<Flight>>,

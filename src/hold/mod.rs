@@ -66,7 +66,7 @@ pub use event::{
 };
 pub use held::Holding;
 pub use known::Known;
-pub use memory::{Memory, Rest};
+pub use memory::{Change, Memory, Rest};
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
 
