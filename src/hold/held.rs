@@ -78,7 +78,7 @@ pub struct Holding {
     pub resting_until: Option<Instant>,
     /// Whether the holder has it: false while it rests or fades.
     pub active: bool,
-    /// Whether its lease was broken and runs out (S22).
+    /// Whether its holder was told that its lease was broken and runs out (S22).
     pub revoked: bool,
     /// Whether its stream broke, and it may come back (S14, S16).
     pub disconnected: bool,
@@ -206,7 +206,7 @@ impl Held {
                 Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
-            revoked: self.notice.is_some(),
+            revoked: self.deadline().is_some(),
             disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),
             told_until: self.told_until,
             generation: self.generation,
