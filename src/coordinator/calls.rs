@@ -11,7 +11,7 @@ use crate::hold::{
     Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
     Stored,
 };
-use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit};
+use crate::lock::{ETag, Fields, LeaseId, LockPath, Permit, Record};
 use crate::store::{
     Acquire, BreakNote, BreakPeriod, LeaseEnd, LeaseState, StoreError, StoredLock, Write,
 };
@@ -49,10 +49,14 @@ pub(super) fn send(
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
             let fields = shared.with_function_instance(fields);
             let write = Write { lease_id, if_match: Some(if_match), fields };
+            let notes = Notes::of(inbox);
             spawn(inbox, async move {
                 let writing = shared.store.write_record(&path, write);
                 let answer = shared.limited(Urgency::Lease, timeout, writing).await;
-                let answer = shared.answer(answer).map(|written| written.etag);
+                let answer = match shared.answer(answer) {
+                    Err(Failure::Taken) => Err(shared.why_gone(&path, lease_id, &notes).await),
+                    answer => answer.map(|written| written.etag),
+                };
                 Event::WriteAnswered { request, answer }
             });
         }
@@ -160,7 +164,10 @@ async fn look(
         // Without its note a break counts as somebody else's: that is for the store to say, and not for its silence.
         (read, note.map_err(|error| failure(&error))?)
     } else {
-        (reading.await, None)
+        let read = reading.await;
+        // S17: a later break has ended it, and its note is another.
+        let ended = read.as_ref().is_ok_and(|read| read.lease == LeaseState::Broken);
+        (read, if ended { shared.break_note(path).await } else { None })
     };
     let read = shared.answer(gone(read))?;
     let breaking = read.lease == LeaseState::Breaking;
@@ -234,6 +241,21 @@ impl Shared {
             fields.insert(FUNCTION_INSTANCE.to_owned(), holder);
         }
         fields
+    }
+
+    /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for it (S17).
+    async fn why_gone(&self, path: &LockPath, lease_id: LeaseId, notes: &Notes) -> Failure {
+        let reading = limited(NOTE_TIMEOUT, self.store.read_record(path));
+        let (read, note) = tokio::join!(reading, self.break_note(path));
+        let Ok(read) = read else { return Failure::Taken };
+        let ours = Record::from_fields(&read.fields).lease == Some(lease_id.fingerprint());
+        if !ours || read.lease != LeaseState::Broken {
+            return Failure::Taken;
+        }
+        if let Some(note) = note {
+            notes.send(note);
+        }
+        Failure::Broken
     }
 
     /// The note of the break that ended a lease, if it can be read in time (S17).

@@ -87,6 +87,11 @@ pub enum CallError {
     /// A repeated call took this one's place.
     #[error("a later call with the same request_id, or a resume, has taken the place of this one")]
     Superseded,
+    /// The hold was resumed since the grant that the call is about (S16).
+    #[error(
+        "the hold was resumed since: nothing was saved; save with the generation of the newest grant"
+    )]
+    ResumedSince,
     /// The resume token is not one of ours.
     #[error("the resume token cannot be read; give it exactly as it was granted")]
     ResumeToken,

@@ -10,7 +10,7 @@ use super::request::{BreakResult, LockRecord, LockSelector, LockState, TokenStat
 use super::task::Command;
 use super::{Coordinator, Shared, calls};
 use crate::hold::Holding;
-use crate::lock::{FencingToken, HostId, Labels, LockPath, Record};
+use crate::lock::{Checkpoint, FencingToken, HostId, Labels, LockPath, Record};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, List, StoreError, StoredLock};
 
 /// Where locks are.
@@ -71,6 +71,29 @@ impl Coordinator {
     pub async fn get(&self, selector: &LockSelector) -> Result<LockRecord, CallError> {
         let path = self.shared.select(selector)?;
         self.shared.record(&path).await
+    }
+
+    /// As [`Coordinator::get`], with the checkpoint that the store has: a hold that has gone on elsewhere, or has ended and
+    /// does not know it, is no witness of what was saved since (S23).
+    ///
+    /// # Errors
+    /// When the store cannot be asked.
+    pub async fn get_with_checkpoint(
+        &self,
+        selector: &LockSelector,
+    ) -> Result<LockRecord, CallError> {
+        let path = self.shared.select(selector)?;
+        let record = self.shared.record(&path).await?;
+        if record.written_at.is_some() {
+            return Ok(record);
+        }
+        let stored = self.shared.asked(PATIENCE, self.shared.store.read_record(&path)).await;
+        let checkpoint = match stored {
+            Ok(stored) => Checkpoint::from_fields(&stored.fields),
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => None,
+            Err(error) => return Err(store_error(&error)),
+        };
+        Ok(LockRecord { checkpoint, ..record })
     }
 
     /// A page of those locks in the store that are `visible`. Looks at a bounded number of the store's pages: where none
@@ -215,7 +238,8 @@ impl LockRecord {
             let holder = (&record.holder, &record.host_type, record.labels.as_map());
             let grant = (record.token, record.acquired_at, record.resting_until.is_some());
             let key = (&record.function, &record.scope, &record.mode);
-            (lock.state, lock.held_here, holder, grant, key)
+            let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
+            (lock.state, lock.held_here, holder, grant, key, checkpoint)
         }
         seen(self) == seen(other)
     }

@@ -188,8 +188,11 @@ impl Registry {
         self.hands_over = true;
     }
 
-    /// Why a call about a hold that is not here is refused.
+    /// Why a call about a hold that is not here is refused. One that is here has been resumed since.
     pub(super) fn why_over(&self, lease_id: LeaseId, generation: Option<u64>) -> CallError {
+        if self.holds.contains_key(&lease_id) {
+            return CallError::ResumedSince;
+        }
         match self.ended(lease_id, generation) {
             None => self.unknown_lease(),
             Some(Ended::Released) => CallError::HoldReleased,

@@ -131,7 +131,7 @@ impl Coordinator {
     /// Replaces the lock's checkpoint; answers when the store has it (S24).
     ///
     /// # Errors
-    /// When the hold is over or never was, the store refuses, or the outcome stays unknown (S27).
+    /// When the hold is over, was resumed since, or never was; when the store refuses, or the outcome stays unknown (S27).
     pub async fn save(
         &self,
         lease_id: LeaseId,
@@ -235,8 +235,8 @@ pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> Checkp
             let detail = "the hold was over before the store answered".to_owned();
             return CheckpointOutcome::Unknown { detail };
         }
-        // The release that was answered before may have carried the same checkpoint.
-        Some(SaveOutcome::Ended) | None if *released == Released::AlreadyReleased => {
+        // An earlier release has passed its save, which may have been of the same checkpoint.
+        None if !matches!(released, Released::AlreadyLost { .. }) => {
             let detail =
                 "the hold had been released before; what that call saved stands".to_owned();
             return CheckpointOutcome::Unknown { detail };

@@ -303,13 +303,23 @@ impl Task {
         };
         let under_way = self.is_releasing(caller);
         self.releases.push((caller, reply));
-        // S26: the save first.
-        if let Some(save) = save {
+        // S26: the save first. Where a release has passed its save, dropping the reply says so.
+        if let Some(save) = save
+            && (!under_way || self.is_saving_last(caller))
+        {
             self.save_of(caller, generation, save);
         }
         if !under_way {
             self.feed(Event::ReleaseAsked { caller, generation });
         }
+    }
+
+    /// Whether the caller's hold has ended and its last checkpoint is still on its way (S26).
+    fn is_saving_last(&self, caller: CallerId) -> bool {
+        let permit = self.callers.get(&caller).map(|caller| caller.permit);
+        permit
+            .and_then(|permit| self.pool.machine(permit))
+            .is_some_and(crate::hold::Hold::is_saving_last)
     }
 
     fn is_releasing(&self, caller: CallerId) -> bool {

@@ -8,7 +8,7 @@ use super::registry::{Ended, HoldEntry};
 use super::request::{BusyAnswer, Extended, Grant, HoldEvent, LockState, Outcome, Released};
 use super::task::Task;
 use super::{calls, resume_token};
-use crate::hold::{Action, Busy, CallerId, Granted, LossReason, StoreFailure};
+use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, StoreFailure};
 use crate::lock::{FencingToken, LockPath, Permit};
 use crate::store::BreakNote;
 use crate::time::Instant;
@@ -148,11 +148,13 @@ impl Task {
         }
     }
 
-    /// A repeated call gets what the first one got, with the validity of now.
+    /// A repeated call gets what the first one got, with the validity and the checkpoint of now.
     fn tell_same_grant(&mut self, id: CallerId, holder: CallerId) {
         let grant = self.grants.repeat(holder, id).map(|mut grant| {
             grant.max_hold_ends =
                 self.callers.get(&holder).and_then(|caller| self.max_hold_ends(caller));
+            // S25: what its holder has saved since is there too.
+            grant.checkpoint = self.known(grant.permit).and_then(Known::checkpoint);
             if let Some(valid_until) = self.pool.validity(holder) {
                 grant.validity = self.shared.validity(valid_until);
                 grant.expires_at = self.shared.clock.wall() + grant.validity.valid_for;

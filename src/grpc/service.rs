@@ -140,10 +140,12 @@ impl LeaseService for Service {
         let request = request.into_inner();
         let selector = convert::selector(request.lock)?;
         self.permit_selected(&caller, Right::Read, &selector)?;
-        let record = answered(self.coordinator.get(&selector).await)?;
-        let record = match request.with_checkpoint {
-            true => answer::record_with_checkpoint(record, self.namespace()),
-            false => answer::record(record, self.namespace()),
+        let record = if request.with_checkpoint {
+            let record = answered(self.coordinator.get_with_checkpoint(&selector).await)?;
+            answer::record_with_checkpoint(record, self.namespace())
+        } else {
+            let record = answered(self.coordinator.get(&selector).await)?;
+            answer::record(record, self.namespace())
         };
         Ok(Response::new(GetLockResponse { record: Some(record) }))
     }

@@ -65,7 +65,7 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::NoCheckpoints { .. } | CallError::NoPermits { .. } => ErrorReason::InvalidField,
         CallError::CheckpointUnknown => ErrorReason::CheckpointUnknown,
         CallError::BreakNotEnabled => ErrorReason::BreakNotEnabled,
-        CallError::Superseded => ErrorReason::Superseded,
+        CallError::Superseded | CallError::ResumedSince => ErrorReason::Superseded,
         CallError::NoSuchLock { .. } => ErrorReason::UnknownLock,
     }
 }
@@ -120,6 +120,7 @@ pub(super) fn of_call(error: &CallError) -> Status {
         | CallError::CheckpointUnknown
         | CallError::BreakNotEnabled
         | CallError::Superseded
+        | CallError::ResumedSince
         | CallError::NoSuchLock { .. } => {}
     }
     let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);

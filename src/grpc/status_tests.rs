@@ -43,6 +43,7 @@ fn every_status() -> Vec<Status> {
         CallError::HoldReleased,
         CallError::BreakNotEnabled,
         CallError::Superseded,
+        CallError::ResumedSince,
         CallError::NoSuchLock { path: "locks/a".parse().unwrap() },
     ];
     let kinds = kinds.into_iter().map(|kind| CallError::StoreFailure(failure(kind)));

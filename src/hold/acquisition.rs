@@ -11,7 +11,7 @@ use super::polling::Polling;
 use super::releasing::Releasing;
 use super::tenure::eager_span;
 use super::validity::cut_off;
-use super::{Flight, Hold, Known, State};
+use super::{Change, Flight, Hold, Known, State};
 use crate::lock::{LeaseId, Record};
 use crate::time::Instant;
 
@@ -231,8 +231,8 @@ impl Hold {
     /// Whether the holder's sidecar hands the lock on, as far as we know (S10). A mark ages: it may have been left by
     /// callers that have gone.
     pub(crate) fn is_handed_on(&self, lease_duration: Duration, now: Instant) -> bool {
-        let changed = self.memory.changed_at;
-        changed.is_some_and(|at| now.saturating_since(at) < eager_span(lease_duration))
+        let change = self.memory.change.as_ref();
+        change.is_some_and(|change| now.saturating_since(change.at) < eager_span(lease_duration))
             && self.memory.known.as_ref().is_some_and(Known::is_handed_on)
     }
 
@@ -267,11 +267,11 @@ impl Hold {
     }
 
     pub(super) fn learn(&mut self, stored: Stored, now: Instant) {
-        let token = Record::from_fields(&stored.fields).token;
-        self.memory.highest = self.memory.highest.max(token);
-        let known = self.memory.known.as_ref();
-        if known.is_none_or(|known| *known.etag() != stored.etag) {
-            self.memory.changed_at = Some(now);
+        let record = Record::from_fields(&stored.fields);
+        self.memory.highest = self.memory.highest.max(record.token);
+        let change = Change::new(&record, now);
+        if !self.memory.change.as_ref().is_some_and(|known| known.is_to(&change)) {
+            self.memory.change = Some(Box::new(change));
         }
         self.memory.known = Some(Known::new(stored.etag, &stored.fields));
     }

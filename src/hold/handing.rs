@@ -58,11 +58,11 @@ impl Hold {
     /// A holder's stream ended in a way that S14 trusts: it is gone, or it knows that its hold is over.
     pub(super) fn holder_left(&mut self, caller: CallerId, output: &mut Output) {
         match self.take_state(output.now) {
-            // S16: a resume that was given up may be repeated elsewhere.
+            // S16: a resume that was given up may be repeated elsewhere. A release with the generation counts nevertheless.
             State::Held(held)
                 if held.caller == caller
                     && held.is_unsettled(output.now)
-                    && !matches!(held.phase, Phase::Resting { .. }) =>
+                    && !held.phase.is_released() =>
             {
                 self.run_out(&held, output);
             }

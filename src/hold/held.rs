@@ -30,7 +30,7 @@ pub(super) struct Held {
     /// S16: until then somebody may still believe in the hold elsewhere; only a release that carries its generation
     /// ends it early. None for a hold that was not resumed.
     pub(super) settled_at: Option<Instant>,
-    /// When the record was last written for this hold or the one before it under this lease.
+    /// When a grant or a resume under this lease was written last: others poll eagerly for a while from then on (S10).
     pub(super) written_at: Instant,
     /// The record is read to see whether a change of it was ours (S16).
     pub(super) settling: Option<Box<Flight>>,
@@ -78,7 +78,7 @@ pub struct Holding {
     pub resting_until: Option<Instant>,
     /// Whether the holder has it: false while it rests or fades.
     pub active: bool,
-    /// Whether its lease was broken and runs out (S22).
+    /// Whether its holder was told that its lease was broken and runs out (S22).
     pub revoked: bool,
     /// Whether its stream broke, and it may come back (S14, S16).
     pub disconnected: bool,
@@ -206,7 +206,7 @@ impl Held {
                 Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
-            revoked: self.notice.is_some(),
+            revoked: self.deadline().is_some(),
             disconnected: self.phase == Phase::GracePeriod(GracePeriod::Silent),
             told_until: self.told_until,
             generation: self.generation,

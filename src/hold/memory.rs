@@ -1,7 +1,7 @@
 //! What is remembered of a lock while nobody here wants it (S5, S10, S11, S13).
 
 use super::{Known, Tenure};
-use crate::lock::{ETag, FencingToken};
+use crate::lock::{ETag, FencingToken, Record};
 use crate::time::Instant;
 
 /// What outlives a machine: kept while nobody wants the lock, so that the next acquisition is cheap and its token
@@ -17,12 +17,32 @@ pub struct Memory {
     pub not_before: Option<Instant>,
     /// The rest that its record has promised, if it was seen (S11).
     pub rest: Option<Box<Rest>>,
-    /// When the record was last seen to have changed: how eagerly the lock is polled depends on it (S10).
-    pub changed_at: Option<Instant>,
+    /// When the record was last seen to be of another grant: how eagerly the lock is polled depends on it (S10).
+    pub change: Option<Box<Change>>,
     /// How long this sidecar has had the lock again and again (S10).
     pub tenure: Tenure,
     /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
     pub stands_back_until: Option<Instant>,
+}
+
+/// The grant that a record is of, and since when. A save writes the record too, and says nothing of who waits (S10).
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub(super) at: Instant,
+    epoch: Option<u64>,
+    generation: u64,
+}
+
+impl Change {
+    pub(super) fn new(record: &Record, at: Instant) -> Self {
+        let epoch = record.token.map(FencingToken::epoch);
+        Self { at, epoch, generation: record.generation }
+    }
+
+    /// Whether a record is of the same grant.
+    pub(super) fn is_to(&self, other: &Self) -> bool {
+        (self.epoch, self.generation) == (other.epoch, other.generation)
+    }
 }
 
 /// A rest that a record has promised, on our own clock (S11): a wall clock that goes back makes no more of it.

@@ -67,7 +67,7 @@ pub use event::{
 };
 pub use held::Holding;
 pub use known::Known;
-pub use memory::{Memory, Rest};
+pub use memory::{Change, Memory, Rest};
 pub use pooled::Readiness;
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
@@ -262,6 +262,12 @@ impl Hold {
                 None
             }
         }
+    }
+
+    /// Whether a hold has ended whose last checkpoint is still on its way (S26).
+    #[must_use]
+    pub fn is_saving_last(&self) -> bool {
+        matches!(&self.state, State::Held(held) if matches!(held.phase, held::Phase::LastSave { .. }))
     }
 
     /// The end of the validity of `caller`'s hold, if it has one (S2).

@@ -17,6 +17,14 @@ pub(super) enum Phase {
 }
 
 impl Phase {
+    /// Whether a call with the generation has released the hold, and something of it remains to be done.
+    pub(super) const fn is_released(self) -> bool {
+        match self {
+            Self::LastSave { released: true } | Self::Resting { .. } => true,
+            Self::Active | Self::LastSave { released: false } | Self::GracePeriod(_) => false,
+        }
+    }
+
     /// Whether its holder has it, or has ended it and waits for its last save and its release.
     pub(super) const fn is_open(self) -> bool {
         match self {

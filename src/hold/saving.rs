@@ -331,7 +331,6 @@ impl Hold {
 
     /// The store has the save that was under way.
     fn saved(&mut self, mut held: Box<Held>, output: &mut Output) {
-        held.written_at = output.now;
         if let Some(saving) = &mut held.saving {
             saving.newest = Some(Request(self.requests));
         }

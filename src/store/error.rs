@@ -147,6 +147,11 @@ impl StoreError {
         }
     }
 
+    /// Whether what was asked was certainly not done, and will not be.
+    pub(crate) const fn is_surely_not_done(&self) -> bool {
+        !matches!(self, Self::Unavailable { sent: true, .. })
+    }
+
     /// The error and its causes in one line, outermost first.
     #[must_use]
     pub fn chain(&self) -> String {

@@ -218,12 +218,16 @@ impl Machine {
         }
     }
 
-    /// A record that was read, as if it had changed just now.
+    /// A record that was read, as if it were of another grant now.
     fn as_changed(&mut self, event: Event) -> Event {
         self.looks += 1;
         let looks = self.looks;
+        let waits = self.hold.holding().is_none();
         let changed = |mut stored: Stored| {
-            stored.etag = ETag(format!("{}{LOOK}{looks}", stored.etag.0));
+            if let Some(lease) = stored.fields.get("leasehold_lease").filter(|_| waits) {
+                let generation = format!("{lease}.{looks}");
+                stored.fields.insert("leasehold_generation".to_owned(), generation);
+            }
             stored
         };
         match event {
@@ -332,15 +336,6 @@ impl Machine {
             (Bug::RestByStoreClock, Action::SendWrite { fields, .. }) => {
                 fields.retain(|name, _| !name.ends_with("_resting_for"));
             }
-            (
-                Bug::MarkNeverAges,
-                Action::SendAcquire { if_match: Some(etag), .. }
-                | Action::SendRenew { if_match: Some(etag), .. }
-                | Action::SendRelease { if_match: Some(etag), .. }
-                | Action::SendWrite { if_match: etag, .. },
-            ) => {
-                etag.0 = etag.0.split(LOOK).take(1).collect();
-            }
             _ => {}
         }
     }
@@ -352,6 +347,3 @@ enum Behind {
     /// It is answered without being done.
     Event(Event),
 }
-
-/// What [`Machine::as_changed`] puts between a version and its own number.
-const LOOK: char = '~';

@@ -43,6 +43,15 @@ impl World {
         }
     }
 
+    /// A holder adds to the checkpoint once, whatever the plan says.
+    pub(crate) fn save_once(&mut self, index: usize) {
+        let client = &self.clients[index];
+        let (caller, generation) = (client.caller, client.generation);
+        if let Some(event) = self.save_of(index, caller, generation) {
+            self.send_event(index, event);
+        }
+    }
+
     /// A save comes to a sidecar that the hold has left, or once more to its own (S16).
     fn stray_save(&mut self, index: usize, random: &mut SeededRandom) {
         let mut log = std::mem::take(&mut self.clients[index].log);

@@ -1925,7 +1925,8 @@ pub mod lease_service_client {
         /// Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
         /// most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
         /// answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-        /// lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+        /// lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+        /// CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
         pub async fn save_checkpoint(
             &mut self,
             request: impl tonic::IntoRequest<super::SaveCheckpointRequest>,
@@ -2193,7 +2194,8 @@ pub mod lease_service_server {
         /// Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
         /// most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
         /// answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-        /// lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+        /// lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+        /// CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
         async fn save_checkpoint(
             &self,
             request: tonic::Request<super::SaveCheckpointRequest>,

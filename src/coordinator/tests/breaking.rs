@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rig::{
     Account, LEASE, MINUTE, SECOND, Sidecar, by_key, counts, granted, next, next_but_renewals,
-    pass, request, settle, waiting,
+    pass, path, request, settle, waiting,
 };
 use crate::coordinator::{
     BreakPeriod, BreakRequest, BreakResult, CallError, CheckpointOutcome, HoldEvent, LockState,
@@ -13,7 +13,10 @@ use crate::coordinator::{
 use crate::lock::CheckpointValue;
 use crate::store::{LeaseState, Operation};
 
-async fn broken(sidecar: &Sidecar, period: BreakPeriod) -> Result<BreakResult, CallError> {
+pub(super) async fn broken(
+    sidecar: &Sidecar,
+    period: BreakPeriod,
+) -> Result<BreakResult, CallError> {
     let request = BreakRequest {
         lock: by_key("nightly"),
         period,
@@ -24,7 +27,7 @@ async fn broken(sidecar: &Sidecar, period: BreakPeriod) -> Result<BreakResult, C
     sidecar.coordinator.break_lock(request).await
 }
 
-fn assert_lost_by_the_break(event: &HoldEvent) {
+pub(super) fn assert_lost_by_the_break(event: &HoldEvent) {
     let HoldEvent::Lost { reason: LossReason::Broken, detail, break_note: Some(note) } = event
     else {
         panic!("{event:?}")
@@ -132,7 +135,10 @@ async fn s22_now_during_a_notice_is_learned() {
     assert_revoked(&next_but_renewals(&mut stream).await);
     broken(&there, BreakPeriod::Now).await.unwrap();
     let asked = account.now();
-    assert_lost_by_the_break(&next(&mut stream).await);
+    let event = next(&mut stream).await;
+    assert_lost_by_the_break(&event);
+    let HoldEvent::Lost { break_note: Some(note), .. } = event else { panic!("{event:?}") };
+    assert_eq!(note.period, BreakPeriod::Now, "S17: the break that has ended it");
     assert!(account.now() - asked <= 3 * SECOND);
 }
 
@@ -189,7 +195,7 @@ async fn s17_the_note_of_an_earlier_break_says_nothing_about_a_later_loss() {
     assert_lost_by_the_break(&next(&mut first).await);
     first.closed_by_client();
     let (mut second, _) = sidecar.hold(&waiting("nightly", MINUTE)).await;
-    account.store.locks().delete_lock(&super::rig::path("nightly"));
+    account.store.locks().delete_lock(&path("nightly"));
     let event = next_but_renewals(&mut second).await;
     let HoldEvent::Lost { reason, break_note, .. } = event else { panic!("{event:?}") };
     assert_eq!((reason, break_note), (LossReason::LockDeleted, None));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rig::{Account, SECOND, Sidecar, counts, pass, path, request, settle};
 use crate::coordinator::{BreakPeriod, BreakRequest, LockState, LocksEvent, LocksWatch, Under};
-use crate::lock::{LeaseId, LockPath};
+use crate::lock::{CheckpointValue, LeaseId, LockPath};
 use crate::store::{Acquire, FaultPlan, LeaseStore as _, Operation};
 
 fn follow(sidecar: &Sidecar) -> LocksWatch {
@@ -167,4 +167,34 @@ async fn a_lock_that_is_not_among_the_followed_any_more_is_gone() {
     sidecar.release(&grant).await;
     settle().await;
     assert_eq!(events(&mut watch).await, [format!("gone {}", grant.path)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s23_a_follower_is_told_the_version_of_the_newest_checkpoint() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    let grant = sidecar.acquire(request("nightly")).await;
+    let (mut here, mut there) = (follow(&sidecar), follow(&other));
+    assert_eq!((version(&mut here).await, version(&mut there).await), (None, None));
+    let generation = Some(grant.generation);
+    let value = CheckpointValue::new(b"page 7").unwrap();
+    let saved = sidecar.coordinator.save(grant.lease_id, generation, value).await.unwrap();
+    settle().await;
+    assert_eq!(version(&mut here).await, Some(saved.version), "at once");
+    pass(6 * SECOND).await;
+    assert_eq!(version(&mut there).await, Some(saved.version), "with the next listing");
+    sidecar.release(&grant).await;
+    settle().await;
+    assert_eq!(version(&mut here).await, Some(saved.version));
+}
+
+/// The version of the checkpoint in the newest record that is told now.
+async fn version(watch: &mut LocksWatch) -> Option<u64> {
+    let mut newest = None;
+    while let Ok(event) = tokio::time::timeout(Duration::from_millis(1), watch.next()).await {
+        if let LocksEvent::Changed(lock) = event.unwrap() {
+            newest = lock.checkpoint.map(|checkpoint| checkpoint.version);
+        }
+    }
+    newest
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use super::rig::{
-    Account, MINUTE, SECOND, Sidecar, counts, granted, pass, request, settle, waiting,
+    Account, MINUTE, SECOND, Sidecar, by_key, counts, granted, next_but_renewals, pass, request,
+    settle, waiting,
 };
 use crate::coordinator::{
-    CallError, CheckpointOutcome, Grant, LossReason, NoObserver, Released, Saved, StoreFailureKind,
+    BreakPeriod, CallError, CheckpointOutcome, Grant, HoldRequest, HoldStream, LossReason,
+    NoObserver, Released, ResumeRequest, Saved, StoreFailureKind,
 };
 use crate::lock::{CheckpointValue, Layout};
 use crate::store::{FaultPlan, Operation};
@@ -17,6 +19,17 @@ fn value(text: &str) -> CheckpointValue {
 
 async fn save(sidecar: &Sidecar, grant: &Grant, text: &str) -> Result<Saved, CallError> {
     sidecar.coordinator.save(grant.lease_id, Some(grant.generation), value(text)).await
+}
+
+async fn resumed(sidecar: &Sidecar, grant: &Grant) -> (HoldStream, Grant) {
+    let request = ResumeRequest {
+        resume_token: grant.resume_token.clone(),
+        attempt_id: "try".to_owned(),
+        told_valid_until: None,
+    };
+    let mut stream = sidecar.coordinator.resume(&request).unwrap();
+    let grant = granted(&mut stream).await;
+    (stream, grant)
 }
 
 fn text(grant: &Grant) -> Option<String> {
@@ -173,4 +186,81 @@ async fn s26_a_save_that_the_store_refuses_is_told_and_the_hold_goes_on() {
     assert_eq!(failure.kind, StoreFailureKind::Denied);
     sidecar.faults().set_plan(FaultPlan::default());
     save(&sidecar, &grant, "page 8").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_save_from_before_a_resume_is_told_that_it_was_superseded() {
+    let sidecar = Account::new().sidecar();
+    let (stream, first) = sidecar.hold(&request("nightly")).await;
+    stream.disconnected();
+    let (_stream, second) = resumed(&sidecar, &first).await;
+    sidecar.counts();
+    let old = save(&sidecar, &first, "old").await.unwrap_err();
+    assert!(matches!(old, CallError::ResumedSince), "{old}");
+    assert_eq!(sidecar.counts(), counts([]));
+    save(&sidecar, &second, "new").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn s25_a_repeated_acquire_has_the_checkpoint_of_now() {
+    let sidecar = Account::new().sidecar();
+    let repeated = HoldRequest { request_id: "run-42".to_owned(), ..request("nightly") };
+    let first = sidecar.acquire(repeated.clone()).await;
+    save(&sidecar, &first, "page 7").await.unwrap();
+    let again = sidecar.acquire(repeated).await;
+    assert_eq!((again.lease_id, again.token), (first.lease_id, first.token));
+    assert_eq!(text(&again).as_deref(), Some("page 7"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s26_a_repeated_release_does_not_say_that_a_checkpoint_was_not_saved_which_was() {
+    let sidecar = Account::new().sidecar();
+    let grant = sidecar.acquire(request("nightly")).await;
+    let generation = Some(grant.generation);
+    sidecar.faults().set_plan(FaultPlan {
+        delay_answer: 1_000,
+        longest_delay: 2 * SECOND,
+        ..FaultPlan::default()
+    });
+    let release =
+        || sidecar.coordinator.release_saving(grant.lease_id, generation, Some(value("end")));
+    let repeated = async {
+        // The save is done by then, and the release under way.
+        while sidecar.link.counts().of(Operation::Release) == 0 {
+            pass(SECOND / 100).await;
+        }
+        release().await
+    };
+    let (first, second) = tokio::join!(release(), repeated);
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert!(matches!(first.1, Some(CheckpointOutcome::Saved { .. })), "{first:?}");
+    assert_eq!(second.0, Released::Released);
+    assert!(!matches!(second.1, Some(CheckpointOutcome::NotSaved { .. })), "{second:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn s17_s24_a_save_that_meets_a_break_tells_it_with_its_reason() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (mut stream, grant) = here.hold(&request("nightly")).await;
+    super::breaking::broken(&there, BreakPeriod::Now).await.unwrap();
+    let late = save(&here, &grant, "late").await.unwrap_err();
+    let CallError::HoldLost { reason } = late else { panic!("{late}") };
+    assert_eq!(reason, LossReason::Broken);
+    super::breaking::assert_lost_by_the_break(&next_but_renewals(&mut stream).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s23_s16_a_checkpoint_is_read_from_the_store_also_where_the_hold_has_left() {
+    let account = Account::new();
+    let (here, there) = (account.sidecar(), account.sidecar());
+    let (_stream, first) = here.hold(&request("nightly")).await;
+    let (_moved, second) = resumed(&there, &first).await;
+    save(&there, &second, "page 7").await.unwrap();
+    here.counts();
+    let lock = here.coordinator.get_with_checkpoint(&by_key("nightly")).await.unwrap();
+    let read = lock.checkpoint.map(|checkpoint| checkpoint.value);
+    assert_eq!(read, Some(value("page 7")));
+    assert_eq!(here.counts(), counts([(Operation::ReadRecord, 1)]));
+    here.coordinator.get_with_checkpoint(&by_key("weekly")).await.unwrap();
 }

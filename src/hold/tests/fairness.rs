@@ -93,6 +93,29 @@ fn s10_a_mark_ages() {
     assert!(requests < 1_400, "{requests} requests in an hour");
 }
 
+#[test]
+fn s10_saves_do_not_keep_a_mark_young() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.arrive(ANN, Terms { wait: secs(600), ..terms() });
+    rig.arrive(BOB, Terms { wait: secs(600), ..terms() });
+    rig.serve();
+    assert!(rig.record().handed_on);
+    rig.leave(BOB);
+    other.arrive(CAT, Terms { wait: secs(7_200), ..terms() });
+    other.serve();
+    let mut requests = 0;
+    for tick in 0..6_000 {
+        if tick % 100 == 0 {
+            rig.save(ANN, tick, "page");
+        }
+        rig.pass_served(millis(100));
+        other.pass(millis(100));
+        requests += other.sent.len();
+        other.serve();
+    }
+    assert!(requests < 400, "{requests} requests in ten minutes");
+}
+
 /// Two holds in a row, so that this sidecar stands back after the second; what it does then is up to the caller.
 fn loop_twice(first: Duration, second: Duration) -> Rig {
     let mut rig = Rig::new();

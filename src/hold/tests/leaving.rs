@@ -1,9 +1,10 @@
 //! Holds that have left, stale resumes, and suspicions that cross with grants: S3, S6, S11 to S16.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, secs, store_failure, terms,
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, outage, released, saved, secs, store_failure,
+    terms,
 };
-use crate::hold::{Action, Event, StoreFailureKind, Terms};
+use crate::hold::{Action, Event, SaveOutcome, StoreFailureKind, Terms};
 
 /// The stream is closed where the hold was; it goes on elsewhere.
 #[test]
@@ -49,6 +50,23 @@ fn s11_s12_a_stream_that_closes_after_its_release_does_not_make_others_wait() {
     rig.pass_served(secs(4));
     let told = rig.told();
     assert!(is_granted(&told, CAT), "the rest was over after 2 s: {told:?}");
+}
+
+#[test]
+fn s16_s26_a_stream_that_closes_after_its_release_leaves_the_last_save_alone() {
+    let (mut rig, grant) = Rig::with_holder(ANN, terms());
+    rig.restart();
+    rig.resume(BOB, &grant, Terms { resumable: true, ..terms() }, secs(9));
+    rig.serve();
+    let resumed = rig.granted(BOB);
+    rig.save_of(BOB, 1, &resumed);
+    rig.release_of(BOB, &resumed);
+    rig.leave(BOB);
+    rig.serve();
+    let told = rig.told();
+    assert!(matches!(saved(&told, 1), Some(SaveOutcome::Saved { .. })), "{told:?}");
+    assert_eq!(released(&told, BOB), Some(None));
+    assert!(!rig.is_leased(), "it was released with its generation");
 }
 
 /// A lease of our own is had when somebody resumes what is long gone.

@@ -297,3 +297,18 @@ fn s22_s26_the_last_save_goes_on_when_the_lease_is_found_to_run_out() {
         assert_eq!(released(&told, ANN), Some(None));
     }
 }
+
+#[test]
+fn s22_a_hold_is_not_called_revoked_before_its_note_was_read() {
+    let (mut rig, _) = Rig::with_holder(ANN, terms());
+    // Another tool breaks the lease, and nobody knows when it ends.
+    rig.table_mut().break_softly(None);
+    rig.pass(secs(6));
+    let renewal = rig.request();
+    rig.serve_one(&renewal);
+    let look = rig.request();
+    assert!(matches!(look, Action::SendLook { .. }), "{look:?}");
+    assert!(rig.hold.holding().is_some_and(|holding| holding.active && !holding.revoked));
+    rig.serve_one(&look);
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::Broken));
+}

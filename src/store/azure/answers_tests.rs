@@ -320,3 +320,41 @@ async fn s18_a_renewal_that_finds_the_container_gone_starts_the_minute() {
         store.acquire(&path(), acquire()).await.unwrap();
     }
 }
+
+fn note(period: BreakPeriod) -> BreakNote {
+    let token = crate::lock::FencingToken::from_u64(4_096);
+    BreakNote {
+        period,
+        reason: "hangs".to_owned(),
+        by: "ann".to_owned(),
+        token,
+        at: UnixMillis(1_800_000_000_123),
+    }
+}
+
+#[tokio::test]
+async fn s22_a_break_that_is_refused_leaves_no_note_of_its_own() {
+    let leased = ("x-ms-lease-state", "leased");
+    let lock = service(200, &[leased, ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT")]);
+    let refused = refusal(403, "AuthorizationPermissionMismatch");
+    let earlier = service(200, &[("x-ms-meta-period", "run-out"), ("x-ms-meta-token", "4096")]);
+    for (former, mended) in [(refusal(404, "BlobNotFound"), "DELETE"), (earlier, "PUT")] {
+        let replies = vec![
+            lock.clone(),
+            former,
+            service(201, &[]),
+            refused.clone(),
+            refused.clone(),
+            service(201, &[]),
+        ];
+        let (store, fake, _) = store_on(replies).await;
+        let broken = store.break_lease(&path(), note(BreakPeriod::Now), None).await;
+        assert!(matches!(broken, Err(StoreError::Denied { .. })), "{broken:?}");
+        let asked = fake.asked();
+        let last = asked.last().unwrap();
+        assert_eq!((asked.len(), last.method.as_str()), (6, mended), "{asked:?}");
+        assert!(last.target.contains("leasehold-breaks"), "{}", last.target);
+        let period = last.header("x-ms-meta-period");
+        assert_eq!(period, (mended == "PUT").then_some("run-out"), "the earlier break stands");
+    }
+}

@@ -118,6 +118,13 @@ impl AzureStore {
         written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
     }
 
+    /// Best effort, as [`AzureStore::delete_note`]: the note of an earlier break, in the place of one that came to nothing.
+    pub(super) async fn restore_note(&self, path: &LockPath, former: &BreakNote) {
+        if let Err(error) = self.write_note(path, former).await {
+            tracing::warn!(%path, %error, "could not restore the note of an earlier break");
+        }
+    }
+
     /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
     pub(super) async fn delete_note(&self, path: &LockPath) {
         let name = note_name(path.name());

@@ -269,9 +269,14 @@ impl LeaseStore for AzureStore {
         };
         let watch = self.containers.watch(path.container());
         let broken = self.answer(watch, Request::Break, broken.await);
-        // A note of a break that was not done would speak for a later one by somebody else.
-        if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound | StoreError::Changed)) {
-            self.delete_note(path).await;
+        // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
+        match (&broken, &former) {
+            (Err(StoreError::NotFound), _) => self.delete_note(path).await,
+            (Err(error), Some(former)) if error.is_surely_not_done() => {
+                self.restore_note(path, former).await;
+            }
+            (Err(error), None) if error.is_surely_not_done() => self.delete_note(path).await,
+            (Ok(_) | Err(_), _) => {}
         }
         broken
     }

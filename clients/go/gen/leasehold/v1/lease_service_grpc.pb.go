@@ -113,7 +113,8 @@ type LeaseServiceClient interface {
 	// Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
 	// most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
 	// answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-	// lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+	// lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+	// CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
 	SaveCheckpoint(ctx context.Context, in *SaveCheckpointRequest, opts ...grpc.CallOption) (*SaveCheckpointResponse, error)
 	// Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
 	// that stores the greatest token it has seen is safer, and needs no call.
@@ -386,7 +387,8 @@ type LeaseServiceServer interface {
 	// Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
 	// most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
 	// answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-	// lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+	// lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+	// CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
 	SaveCheckpoint(context.Context, *SaveCheckpointRequest) (*SaveCheckpointResponse, error)
 	// Compares a fencing token with the newest one of the lock. For protected resources that store no tokens. A resource
 	// that stores the greatest token it has seen is safer, and needs no call.

@@ -3806,7 +3806,8 @@ export const LeaseServiceService = {
    * Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
    * most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
    * answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-   * lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+   * lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+   * CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
    */
   saveCheckpoint: {
     path: "/leasehold.v1.LeaseService/SaveCheckpoint" as const,
@@ -3950,7 +3951,8 @@ export interface LeaseServiceServer extends UntypedServiceImplementation {
    * Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
    * most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
    * answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-   * lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+   * lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+   * CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
    */
   saveCheckpoint: handleUnaryCall<SaveCheckpointRequest, SaveCheckpointResponse>;
   /**
@@ -4164,7 +4166,8 @@ export interface LeaseServiceClient extends Client {
    * Replaces the lock's checkpoint. OK only once the store has it: a holder whose lease is gone cannot save (S24). At
    * most one save per second reaches the store for a lock. A save that waits is replaced by a newer one, and is
    * answered with the newer one's outcome (S26). FAILED_PRECONDITION when the hold is over, NOT_FOUND for an unknown
-   * lease id, UNAVAILABLE with reason CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
+   * lease id, ABORTED with reason SUPERSEDED when the hold was resumed since `generation`, UNAVAILABLE with reason
+   * CHECKPOINT_UNKNOWN if the validity ended before the store's answer came.
    */
   saveCheckpoint(
     request: SaveCheckpointRequest,
