@@ -8,8 +8,9 @@ use serde::Serialize;
 use super::connection::ConnectionArgs;
 use super::exit::{Exit, UsageError};
 use super::output::{self, OutputArgs};
-use super::record::{self, LockView};
+use super::record;
 use super::spec::SelectorArgs;
+use super::view::LockView;
 
 /// Breaks the lease of a lock that somebody else holds. The lease is not renewed any more, and nobody is granted the lock
 /// before it has expired; the holder is told at its next renewal at the latest. The sidecar must allow it (admin.allow_break).

@@ -21,10 +21,14 @@ pub(crate) enum Exit {
     UnknownToken,
     /// 64: the command line, or a value in it, is invalid.
     Usage,
+    /// 66: the lock has no checkpoint (`checkpoint get`).
+    NoCheckpoint,
     /// 69: the sidecar or the store cannot be reached, or is not ready.
     Unavailable,
     /// 70: something is broken that trying again does not mend.
     Internal,
+    /// 74: a checkpoint was not saved, or it is not known whether it was.
+    NotSaved,
     /// 75: the lock is busy.
     Busy,
     /// 76: the lock was lost.
@@ -50,8 +54,10 @@ impl Exit {
             Self::StaleToken => 1,
             Self::UnknownToken => 2,
             Self::Usage => 64,
+            Self::NoCheckpoint => 66,
             Self::Unavailable => 69,
             Self::Internal => 70,
+            Self::NotSaved => 74,
             Self::Busy => 75,
             Self::Lost => 76,
             Self::Denied => 77,
@@ -126,6 +132,7 @@ fn of_client(error: &ClientError) -> Exit {
         ClientError::CertificateRefused { .. } => Exit::Denied,
         ClientError::Refused(refusal) => of_refusal(refusal),
         ClientError::Lost(_) => Exit::Lost,
+        ClientError::CheckpointNotSaved(_) | ClientError::CheckpointUnknown(_) => Exit::NotSaved,
         _ => Exit::Internal,
     }
 }
@@ -201,8 +208,10 @@ mod tests {
             Exit::StaleToken,
             Exit::UnknownToken,
             Exit::Usage,
+            Exit::NoCheckpoint,
             Exit::Unavailable,
             Exit::Internal,
+            Exit::NotSaved,
             Exit::Busy,
             Exit::Lost,
             Exit::Denied,

@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
-use super::record::{self, ValidityView};
+use super::record;
 use super::release::LeaseArgs;
 use super::spec::duration;
+use super::view::ValidityView;
 
 /// Sets a new bound of a hold that `acquire` acquired, counted from now.
 #[derive(Debug, clap::Args)]

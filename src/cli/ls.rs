@@ -9,8 +9,9 @@ use serde::Serialize;
 use super::connection::ConnectionArgs;
 use super::exit::{Exit, UnavailableError};
 use super::output::{self, Format, OutputArgs};
-use super::record::{self, LockView};
+use super::record;
 use super::spec::label;
+use super::view::LockView;
 
 /// Lists the locks under the sidecar's host id, another one, or a prefix.
 #[derive(Debug, clap::Args)]

@@ -6,9 +6,11 @@
 //! and only `exit.rs` knows exit codes.
 
 mod acquire;
+mod asking;
 mod bench;
 mod break_lock;
 mod check_token;
+mod checkpoint;
 mod completions;
 mod connection;
 mod doctor;
@@ -32,6 +34,7 @@ mod shell;
 mod show;
 mod signals;
 mod spec;
+mod view;
 mod watch;
 
 use std::ffi::OsString;
@@ -54,7 +57,8 @@ struct CommandLine {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 64 usage; 69 sidecar or store unavailable; 70 internal; 75 the lock is busy; 76 the lock was \
-lost; 77 not allowed; 78 configuration. check-token: 1 stale, 2 unknown. run: the command's own; 126 and 127 when it \
+lost; 77 not allowed; 78 configuration. check-token: 1 stale, 2 unknown. checkpoint: 66 there is none, 74 not saved. \
+run: the command's own; 126 and 127 when it \
 cannot be run; 128 and the signal's number when a signal ended it.";
 
 /// What is to be done: a command with its arguments.
@@ -83,6 +87,8 @@ pub enum Command {
     Path(path::Args),
     /// Show what a sidecar is: its version, limits and features.
     Info(info::Args),
+    /// Read or replace the value from which the next holder of a lock goes on.
+    Checkpoint(checkpoint::Args),
     /// Compare a fencing token with the newest of its lock.
     CheckToken(check_token::Args),
     /// Ask a sidecar whether it is ready: for container probes.
@@ -154,6 +160,7 @@ impl Command {
             Self::Break(args) => args.output.output,
             Self::Path(args) => args.output.output,
             Self::Info(args) => args.output.output,
+            Self::Checkpoint(args) => args.format(),
             Self::CheckToken(args) => args.output.output,
             Self::Doctor(args) => args.output.output,
             Self::Gc(args) => args.output.output,
@@ -182,6 +189,7 @@ impl Command {
             Self::Break(args) => break_lock::run(args).await,
             Self::Path(args) => path::run(args).await,
             Self::Info(args) => info::run(args).await,
+            Self::Checkpoint(args) => checkpoint::run(args).await,
             Self::CheckToken(args) => check_token::run(args).await,
             Self::Probe(args) => probe::run(args).await,
             Self::Doctor(args) => doctor::run(args).await,
@@ -210,28 +218,40 @@ mod tests {
         command_line().debug_assert();
     }
 
+    /// Each command that people can give, with its name: those of groups, too.
+    fn commands() -> Vec<(String, clap::Command)> {
+        let mut all = Vec::new();
+        for command in command_line().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let of_group = command
+                .get_subcommands()
+                .map(|one| (format!("{} {}", command.get_name(), one.get_name()), one.clone()));
+            all.extend(of_group);
+            all.push((command.get_name().to_owned(), command.clone()));
+        }
+        all
+    }
+
     #[test]
     fn every_command_with_json_output_has_a_kept_shape() {
         let shapes = include_str!("../../tests/cli/json_shapes.json");
         let shapes: serde_json::Map<_, _> = serde_json::from_str(shapes).unwrap();
-        let with_output = |command: &&clap::Command| {
+        let with_output = |command: &clap::Command| {
             command.get_arguments().any(|argument| argument.get_long() == Some("output"))
         };
-        let line = command_line();
-        let missing: Vec<&str> = line
-            .get_subcommands()
-            .filter(with_output)
-            .map(clap::Command::get_name)
-            .filter(|name| !shapes.contains_key(*name))
+        let missing: Vec<String> = commands()
+            .into_iter()
+            .filter(|(_, command)| with_output(command))
+            .map(|(name, _)| name)
+            .filter(|name| !shapes.contains_key(name))
             .collect();
         assert!(missing.is_empty(), "without a shape in tests/cli/json_shapes.json: {missing:?}");
+        assert!(commands().iter().any(|(name, _)| name == "checkpoint get"));
     }
 
     #[test]
     fn every_command_and_flag_is_documented() {
         let page = include_str!("../../docs/cli.md");
-        for command in command_line().get_subcommands().filter(|command| !command.is_hide_set()) {
-            let name = command.get_name();
+        for (name, command) in commands() {
             assert!(page.contains(&format!("`leasehold {name}")), "{name} is not in docs/cli.md");
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
                 assert!(

@@ -1,7 +1,7 @@
 //! Results and errors, for people or as JSON: the only file that prints.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use clap::ValueEnum;
 use comfy_table::{Cell, Table, presets};
@@ -56,6 +56,17 @@ pub(crate) fn next_result(
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}", text.trim_end_matches('\n'))?;
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Prints bytes as they are; a terminal gets the end of the line that they lack.
+pub(crate) fn raw(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    if stdout.is_terminal() && !bytes.ends_with(b"\n") {
+        stdout.write_all(b"\n")?;
+    }
     stdout.flush()?;
     Ok(())
 }

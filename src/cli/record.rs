@@ -1,157 +1,12 @@
-//! What commands show of grants and locks, for people and as JSON.
+//! What commands show of locks, for people; `view.rs` has the same as JSON.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_client::{
-    BreakNote, Busy, BusyReason, Grant, LockKey, LockMode, LockRecord, LockSelector, LockState,
-    Validity,
-};
-use serde::Serialize;
+use leasehold_client::{Busy, BusyReason, LockRecord, LockSelector, LockState};
 
 use super::output;
+use super::view::LockView;
 use crate::time::{BootClock, Clock as _, UnixMillis};
-
-/// A lock's record as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct LockView {
-    lock_path: String,
-    state: &'static str,
-    fencing_token: Option<u64>,
-    holder: String,
-    /// Somebody who leaves no record may have the lock instead: a WebJobs host.
-    holder_is_last_recorded: bool,
-    host_id: String,
-    host_type: String,
-    key: Option<KeyView>,
-    labels: BTreeMap<String, String>,
-    acquired_at: Option<String>,
-    resting_until: Option<String>,
-    written_at: Option<String>,
-    waiters_here: u32,
-    held_here: bool,
-    break_note: Option<BreakView>,
-}
-
-/// A lock's name as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct KeyView {
-    function: String,
-    scope: String,
-    mode: &'static str,
-}
-
-/// A break as JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct BreakView {
-    reason: String,
-    broken_by: String,
-    broken_at: Option<String>,
-    fencing_token: Option<u64>,
-}
-
-/// A grant as JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct GrantView {
-    pub(super) lease_id: String,
-    pub(super) fencing_token: u64,
-    pub(super) lock_path: String,
-    host_id: String,
-    acquired_at: Option<String>,
-    pub(super) expires_at: Option<String>,
-    validity: ValidityView,
-}
-
-/// A validity as JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct ValidityView {
-    /// The end on the boot clock of the kernel with this boot id.
-    boot_id: String,
-    valid_until_seconds: f64,
-    valid_for_seconds: f64,
-}
-
-/// A lock that is busy, as JSON.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct BusyView {
-    reason: &'static str,
-    retry_after_seconds: f64,
-    lock: Option<LockView>,
-}
-
-impl From<&LockRecord> for LockView {
-    fn from(record: &LockRecord) -> Self {
-        Self {
-            lock_path: record.lock_path.clone(),
-            state: state(record),
-            fencing_token: record.fencing_token,
-            holder: record.holder.clone(),
-            holder_is_last_recorded: record.holder_is_last_recorded,
-            host_id: record.host_id.clone(),
-            host_type: record.host_type.clone(),
-            key: record.key.as_ref().map(KeyView::from),
-            labels: record.labels.clone(),
-            acquired_at: moment(record.acquired_at),
-            resting_until: moment(record.resting_until),
-            written_at: moment(record.written_at),
-            waiters_here: record.waiters_here,
-            held_here: record.held_here,
-            break_note: record.break_note.as_ref().map(BreakView::from),
-        }
-    }
-}
-
-impl From<&LockKey> for KeyView {
-    fn from(key: &LockKey) -> Self {
-        let mode = if key.mode == LockMode::Listener { "listener" } else { "function" };
-        Self { function: key.function.clone(), scope: key.scope.clone(), mode }
-    }
-}
-
-impl From<&BreakNote> for BreakView {
-    fn from(note: &BreakNote) -> Self {
-        Self {
-            reason: note.reason.clone(),
-            broken_by: note.broken_by.clone(),
-            broken_at: moment(note.broken_at),
-            fencing_token: note.fencing_token,
-        }
-    }
-}
-
-impl From<&Grant> for GrantView {
-    fn from(grant: &Grant) -> Self {
-        Self {
-            lease_id: grant.lease_id.clone(),
-            fencing_token: grant.fencing_token,
-            lock_path: grant.lock_path.clone(),
-            host_id: grant.host_id.clone(),
-            acquired_at: moment(grant.acquired_at),
-            expires_at: moment(grant.expires_at),
-            validity: ValidityView::from(&grant.validity),
-        }
-    }
-}
-
-impl From<&Validity> for ValidityView {
-    fn from(validity: &Validity) -> Self {
-        Self {
-            boot_id: validity.boot_id.clone(),
-            valid_until_seconds: validity.valid_until.since_boot().as_secs_f64(),
-            valid_for_seconds: validity.valid_for.as_secs_f64(),
-        }
-    }
-}
-
-impl From<&Busy> for BusyView {
-    fn from(busy: &Busy) -> Self {
-        Self {
-            reason: reason(busy.reason),
-            retry_after_seconds: busy.retry_after.as_secs_f64(),
-            lock: busy.record.as_ref().map(LockView::from),
-        }
-    }
-}
 
 /// Why a lock is busy, in a sentence: who has it, since when.
 pub(crate) fn busy_text(busy: &Busy) -> String {
@@ -222,14 +77,21 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         let at = note.broken_at.unwrap_or_default();
         format!("{} (by {by}, {at})", printable(&note.reason))
     });
-    let key =
-        view.key.unwrap_or(KeyView { function: String::new(), scope: String::new(), mode: "" });
+    let key = view.key.unwrap_or_default();
+    let checkpoint = record.checkpoint_version.map(|version| {
+        format!("version {version}, {} bytes", record.checkpoint_size.unwrap_or_default())
+    });
+    let renewed = record.lease_duration.map(|lease| {
+        let lease = humantime::format_duration(lease);
+        format!("{}, for {lease}", view.renewed_at.clone().unwrap_or_default())
+    });
     output::fields(&[
         ("lock", view.lock_path),
         ("state", view.state.to_owned()),
         ("holder", holder(record)),
         ("fencing token", view.fencing_token.map(|token| token.to_string()).unwrap_or_default()),
         ("acquired", since.unwrap_or_default()),
+        ("renewed", renewed.unwrap_or_default()),
         ("resting until", view.resting_until.unwrap_or_default()),
         ("function", printable(&key.function)),
         ("scope", printable(&key.scope)),
@@ -237,6 +99,7 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         ("host id", view.host_id),
         ("host type", printable(&view.host_type)),
         ("labels", labels.join(", ")),
+        ("checkpoint", checkpoint.unwrap_or_default()),
         ("last written", view.written_at.unwrap_or_default()),
         ("held here", if view.held_here { "yes" } else { "no" }.to_owned()),
         ("waiters here", view.waiters_here.to_string()),
@@ -269,7 +132,7 @@ pub(crate) fn state(record: &LockRecord) -> &'static str {
 }
 
 /// Why a lock is busy, in a word.
-fn reason(reason: BusyReason) -> &'static str {
+pub(super) fn reason(reason: BusyReason) -> &'static str {
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the API says to take a reason that is not known for held"
@@ -286,6 +149,9 @@ pub(crate) fn selector_text(selector: &LockSelector) -> String {
     match selector {
         LockSelector::Path(path) => path.clone(),
         LockSelector::Key(key) => format!("{} {}", key.function, key.scope).trim().to_owned(),
+        LockSelector::Permit(key, permit) => {
+            format!("{} {} (permit {permit})", key.function, key.scope)
+        }
         _ => String::new(),
     }
 }

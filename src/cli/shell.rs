@@ -2,16 +2,18 @@
 
 use leasehold_client::Grant;
 
-use super::record::{GrantView, whole_millis};
+use super::record::whole_millis;
+use super::view::GrantView;
 
 /// The grant as lines that a shell reads as well as a person: `eval "$(leasehold acquire …)"`.
 pub(crate) fn grant_text(grant: &Grant) -> String {
     let view = GrantView::from(grant);
     format!(
-        "lease_id={}\nfencing_token={}\nlock_path={}\nvalid_for={}\nexpires_at={}",
+        "lease_id={}\nfencing_token={}\nlock_path={}\npermit={}\nvalid_for={}\nexpires_at={}",
         shell_word(&view.lease_id),
         view.fencing_token,
         shell_word(&view.lock_path),
+        view.permit,
         humantime::format_duration(whole_millis(grant.validity.valid_for))
             .to_string()
             .replace(' ', ""),

@@ -3,8 +3,9 @@
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
-use super::record::{self, LockView};
+use super::record;
 use super::spec::SelectorArgs;
+use super::view::LockView;
 
 /// Shows one lock, by its name or its path. A lock that was never taken is available.
 #[derive(Debug, clap::Args)]

@@ -53,6 +53,11 @@ impl KeyArgs {
         Self { function: function.or(self.function), ..self }
     }
 
+    /// Whether a lock is named.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.function.is_some() || self.scope.is_some()
+    }
+
     /// The key.
     ///
     /// # Errors
@@ -126,6 +131,16 @@ pub(crate) struct SpecArgs {
     /// Do not renew the lease: the hold lasts for one lease duration at most.
     #[arg(long)]
     no_renew: bool,
+    /// How many callers may hold the lock at the same time, 1 to 32: the same number everywhere. Needs a sidecar that
+    /// serves permits.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=32),
+        allow_hyphen_values = true
+    )]
+    permits: u32,
     /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
     #[arg(long, value_name = "TEXT")]
     holder: Option<String>,
@@ -153,6 +168,7 @@ impl SpecArgs {
         if let Some(timeout) = self.progress_timeout {
             spec = spec.with_progress_timeout(timeout);
         }
+        spec.permits = self.permits;
         spec.auto_renew = !self.no_renew;
         spec.holder = self.holder.unwrap_or_default();
         spec.labels = self.labels.into_iter().collect();

@@ -70,7 +70,8 @@ async fn shapes() -> BTreeMap<String, Value> {
         ("acquire, busy", ask(&["acquire", "job"]).await),
         ("extend", ask(&["extend", lease_id, "--max-hold", "5m"]).await),
         ("ls", ask(&["ls"]).await),
-        ("watch", first_of_watch(&sidecar, "job").await),
+        ("watch", first_line(&sidecar, &["watch", "-f", "job"]).await),
+        ("ls --watch", first_line(&sidecar, &["ls", "--watch"]).await),
         ("path", ask(&["path", "job"]).await),
         ("info", ask(&["info"]).await),
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
@@ -90,6 +91,11 @@ async fn shapes() -> BTreeMap<String, Value> {
     let short = ask(&["acquire", "short"]).await;
     let lease_id = short["lease_id"].as_str().unwrap();
     documents.push(("release", ask(&["release", lease_id]).await));
+    let get = ["checkpoint", "get", "-f", "saved"];
+    documents.push(("checkpoint get, none", ask(&get).await));
+    let set = ["checkpoint", "set", "-f", "saved", "--value", "page 7"];
+    documents.push(("checkpoint set", ask(&set).await));
+    documents.push(("checkpoint get", ask(&get).await));
     crate::gc::age(&sidecar.home, 40).await;
     documents.push(("gc", directly(&["gc", "--idle", "30d", "--dry-run", "--all-hosts"]).await));
     documents.push(("acquire", granted));
@@ -101,9 +107,8 @@ fn with_json<'a>(words: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// The first line of a watch, which does not end by itself.
-async fn first_of_watch(sidecar: &Sidecar, function: &str) -> Value {
-    let words = ["watch", "-f", function, "--output", "json"];
-    let mut watch = sidecar.home.command(&words).spawn().unwrap();
+async fn first_line(sidecar: &Sidecar, words: &[&str]) -> Value {
+    let mut watch = sidecar.home.command(&with_json(words)).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
     let line = tokio::time::timeout(GENEROUS, lines.next_line()).await.expect("a line").unwrap();
     serde_json::from_str(&line.unwrap()).unwrap()

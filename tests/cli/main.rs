@@ -10,6 +10,7 @@
 
 mod azure;
 mod bench;
+mod checkpoint;
 mod doctor;
 mod gc;
 mod install;

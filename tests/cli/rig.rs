@@ -69,11 +69,20 @@ impl Home {
         Ended::of(self.direct_command(arguments)).await
     }
 
+    /// The same for a command of a group.
+    pub(crate) async fn directly_in(&self, group: &str, arguments: &[&str]) -> Ended {
+        Ended::of(self.direct(&[group], arguments)).await
+    }
+
     pub(crate) fn direct_command(&self, arguments: &[&str]) -> Command {
+        self.direct(&[], arguments)
+    }
+
+    fn direct(&self, group: &[&str], arguments: &[&str]) -> Command {
         let store = format!("store.embedded.path={}", self.store().display());
         let (first, rest) = arguments.split_first().unwrap();
-        let mut all = vec![*first, "--store", "embedded", "--set", &store];
-        all.extend(rest);
+        let direct = [*first, "--store", "embedded", "--set", &store];
+        let all: Vec<&str> = group.iter().chain(&direct).chain(rest).copied().collect();
         self.command(&all)
     }
 

@@ -14,19 +14,17 @@ use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 use crate::error::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
-    BreakLock, Broken, Busy, Extended, Grant, Health, HeldLock, LeaseSpec, ListLocks, LockKey,
-    LockPage, LockRecord, LockSelector, ReleaseResult, ResolvedPath, ServerInfo, TokenCheck,
-    Validity, wire_duration,
+    BreakLock, Broken, Busy, Checkpoint, Grant, Health, LeaseSpec, ListLocks, LockKey, LockPage,
+    LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck,
 };
 use crate::proto;
-use crate::transport::{Dial, Headers, Lane, Pool};
+use crate::transport::{Dial, Headers, Lane, Pool, Rpc};
+use crate::understood::Wanted;
 use crate::watch::LockWatch;
 use crate::watch_locks::{LocksWatch, WatchLocks};
 
 /// A call that asks no holder and waits for nothing is given up after this.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// A release may wait until the lease can no longer be valid (S13), at most one lease duration.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(90);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The answer to a request for a lock. That somebody else has it is an answer, not an error.
 #[derive(Clone, Debug)]
@@ -141,118 +139,26 @@ impl Client {
     /// whether or not this process lives. Prefer [`hold`](Self::hold).
     ///
     /// # Errors
-    /// [`Error::Refused`].
+    /// [`Error::Refused`], with [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar is too old for what is
+    /// asked; nothing stays held then.
     pub async fn acquire(&self, spec: LeaseSpec) -> Result<Outcome<Grant>, Error> {
         use proto::acquire_lease_response::Outcome as Wire;
+        let wanted = Wanted::of(&spec);
         let patience = spec.wait.saturating_add(CALL_TIMEOUT);
         let request = proto::AcquireLeaseRequest { spec: Some(spec.into_wire()) };
         let mut lane = self.lane();
         let answer = self.answer(lane.acquire_lease(within(patience, request)).await)?;
         match answer.outcome {
-            Some(Wire::Granted(grant)) => Ok(Outcome::Granted(Grant::from_wire(grant))),
-            Some(Wire::Busy(busy)) => Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
+            Some(Wire::Granted(grant)) => {
+                self.check_grant(wanted, &grant).await?;
+                Ok(Outcome::Granted(Grant::from_wire(grant)))
+            }
+            Some(Wire::Busy(busy)) => {
+                wanted.check(busy.understood)?;
+                Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
+            }
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
-    }
-
-    /// Releases a lock that [`acquire`](Self::acquire) took, and waits until the store has it, at most one lease
-    /// duration. Stop acting on the lock before calling this; may be repeated. Look at the result's outcome:
-    /// `AlreadyLost` says that somebody else may have had the lock before.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], with [`Reason::UnknownLease`](crate::Reason::UnknownLease) if the sidecar knows no such hold.
-    pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
-        let result = self.release_hold(lease_id.into(), 0).await?;
-        Ok(ReleaseResult::from_wire(&result))
-    }
-
-    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
-    pub(crate) async fn release_hold(
-        &self,
-        lease_id: String,
-        generation: u64,
-    ) -> Result<proto::ReleaseResult, Error> {
-        let request = proto::ReleaseLeaseRequest { lease_id, generation, checkpoint: None };
-        let answer = self.pool.short().release_lease(within(RELEASE_TIMEOUT, request)).await;
-        self.answer(answer)?
-            .result
-            .ok_or(Error::Protocol("a release was answered without a result"))
-    }
-
-    /// Sets a new bound of the hold, counted from now.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) if the hold is over.
-    pub async fn extend(
-        &self,
-        lease_id: impl Into<String>,
-        max_hold: Duration,
-    ) -> Result<Extended, Error> {
-        let answer = self.extend_hold(lease_id.into(), 0, max_hold).await?;
-        Ok(Extended::from_wire(&answer))
-    }
-
-    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
-    pub(crate) async fn extend_hold(
-        &self,
-        lease_id: String,
-        generation: u64,
-        max_hold: Duration,
-    ) -> Result<proto::ExtendLeaseResponse, Error> {
-        let max_hold = Some(wire_duration(max_hold));
-        let request = proto::ExtendLeaseRequest { lease_id, max_hold, generation };
-        self.answer(self.pool.short().extend_lease(within(CALL_TIMEOUT, request)).await)
-    }
-
-    /// Says that the holder makes progress, and restarts `progress_timeout` (S11). Returns until when it may act.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) if the hold is lost.
-    pub async fn report_progress(&self, lease_id: impl Into<String>) -> Result<Validity, Error> {
-        let validity = self.report_hold(lease_id.into(), 0).await?;
-        Ok(Validity::from_wire(&validity))
-    }
-
-    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
-    pub(crate) async fn report_hold(
-        &self,
-        lease_id: String,
-        generation: u64,
-    ) -> Result<proto::Validity, Error> {
-        let request = proto::ReportProgressRequest { lease_id, generation };
-        let answer = self.pool.short().report_progress(within(CALL_TIMEOUT, request)).await;
-        self.answer(answer)?
-            .validity
-            .ok_or(Error::Protocol("a report was answered without a validity"))
-    }
-
-    /// A hold that is not over, by its lease id: its validity, its bounds and its state. Changes nothing.
-    ///
-    /// # Errors
-    /// [`Error::Refused`], with [`Reason::HoldLost`](crate::Reason::HoldLost) or
-    /// [`Reason::HoldReleased`](crate::Reason::HoldReleased) if the hold is over.
-    pub async fn get_hold(&self, lease_id: impl Into<String>) -> Result<HeldLock, Error> {
-        Ok(HeldLock::from_wire(self.ask_hold(lease_id.into(), 0).await?))
-    }
-
-    /// The same for a hold by stream, of which this is the newest generation that was answered (S16).
-    pub(crate) async fn ask_hold(
-        &self,
-        lease_id: String,
-        generation: u64,
-    ) -> Result<proto::GetHoldResponse, Error> {
-        let request = proto::GetHoldRequest { lease_id, generation };
-        self.answer(self.pool.short().get_hold(within(CALL_TIMEOUT, request)).await)
-    }
-
-    /// The validity of a hold by stream: as a question that changes nothing (S21).
-    pub(crate) async fn ask_validity(
-        &self,
-        lease_id: String,
-        generation: u64,
-    ) -> Result<proto::Validity, Error> {
-        let held = self.ask_hold(lease_id, generation).await?;
-        held.validity.ok_or(Error::Protocol("a hold was told without a validity"))
     }
 
     /// The record of one lock.
@@ -262,10 +168,24 @@ impl Client {
     pub async fn get_lock(&self, lock: impl Into<LockSelector>) -> Result<LockRecord, Error> {
         let lock = Some(lock.into().into_wire());
         let request = proto::GetLockRequest { lock, with_checkpoint: false };
-        let answer =
-            self.answer(self.pool.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
+        let answer = self.answer(self.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
         let record = answer.record.ok_or(Error::Protocol("a lock was told without its record"))?;
         Ok(LockRecord::from_wire(record))
+    }
+
+    /// The checkpoint of a lock, read from the store; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Error::Refused`].
+    pub async fn get_checkpoint(
+        &self,
+        lock: impl Into<LockSelector>,
+    ) -> Result<Option<Checkpoint>, Error> {
+        let lock = Some(lock.into().into_wire());
+        let request = proto::GetLockRequest { lock, with_checkpoint: true };
+        let answer = self.answer(self.short().get_lock(within(CALL_TIMEOUT, request)).await)?;
+        let record = answer.record.ok_or(Error::Protocol("a lock was told without its record"))?;
+        Ok(record.checkpoint.map(Checkpoint::from_wire))
     }
 
     /// One page of locks.
@@ -274,7 +194,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn list_locks(&self, request: ListLocks) -> Result<LockPage, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
-        let answer = self.answer(self.pool.short().list_locks(request).await)?;
+        let answer = self.answer(self.short().list_locks(request).await)?;
         Ok(LockPage::from_wire(answer))
     }
 
@@ -305,7 +225,7 @@ impl Client {
     ) -> Result<TokenCheck, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::CheckTokenRequest { lock, fencing_token });
-        let answer = self.answer(self.pool.short().check_token(request).await)?;
+        let answer = self.answer(self.short().check_token(request).await)?;
         Ok(TokenCheck::from_wire(answer))
     }
 
@@ -315,7 +235,7 @@ impl Client {
     /// [`Error::Refused`], with [`Reason::BreakNotEnabled`](crate::Reason::BreakNotEnabled) unless the operator enabled it.
     pub async fn break_lock(&self, request: BreakLock) -> Result<Broken, Error> {
         let request = within(CALL_TIMEOUT, request.into_wire());
-        let answer = self.answer(self.pool.short().break_lock(request).await)?;
+        let answer = self.answer(self.short().break_lock(request).await)?;
         Ok(Broken::from_wire(answer))
     }
 
@@ -326,7 +246,7 @@ impl Client {
     pub async fn resolve_path(&self, key: LockKey) -> Result<ResolvedPath, Error> {
         let request = proto::ResolvePathRequest { key: Some(key.into_wire()) };
         let request = within(CALL_TIMEOUT, request);
-        let answer = self.answer(self.pool.short().resolve_path(request).await)?;
+        let answer = self.answer(self.short().resolve_path(request).await)?;
         Ok(ResolvedPath::from_wire(answer))
     }
 
@@ -336,7 +256,7 @@ impl Client {
     /// [`Error::Refused`].
     pub async fn server_info(&self) -> Result<ServerInfo, Error> {
         let request = within(CALL_TIMEOUT, proto::GetServerInfoRequest {});
-        let answer = self.answer(self.pool.short().get_server_info(request).await)?;
+        let answer = self.answer(self.short().get_server_info(request).await)?;
         Ok(ServerInfo::from_wire(answer))
     }
 
@@ -347,6 +267,11 @@ impl Client {
     /// health service.
     pub async fn health(&self, service: &str) -> Result<Health, Error> {
         self.answer(crate::health::check(self.pool.short_channel(), service).await)
+    }
+
+    /// For a call that is answered soon.
+    pub(crate) fn short(&self) -> Rpc {
+        self.pool.short()
     }
 
     /// For a call that lasts as long as a hold, a wait or a watch.
@@ -375,7 +300,7 @@ impl Client {
     }
 }
 
-fn within<T>(patience: Duration, message: T) -> Request<T> {
+pub(crate) fn within<T>(patience: Duration, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(patience);
     request

@@ -7,13 +7,11 @@ use tonic::Status;
 use tonic_types::StatusExt as _;
 
 use crate::hold::Loss;
-use crate::messages::Code;
-use crate::proto::ErrorReason;
+use crate::messages::{Code, LossReason};
+use crate::reason::Reason;
 
 /// The domain of the reasons in google.rpc.ErrorInfo.
 const DOMAIN: &str = "leasehold.dev";
-/// What the names of `ErrorReason` have before the reason.
-const PREFIX: &str = "ERROR_REASON_";
 
 /// Why a call failed. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +65,17 @@ pub enum Error {
     /// the hold was being resumed. The lock is available when its lease expires, at the latest.
     #[error("the release was not confirmed ({0}); the lock is available when its lease expires")]
     NotReleased(String),
+    /// The lock was released, and the checkpoint that came with the release was not saved: the earlier one stands.
+    #[error(
+        "the lock was released, and its checkpoint was not saved, so the earlier one stands: {0}"
+    )]
+    CheckpointNotSaved(String),
+    /// The hold was over before the store had answered a save: the earlier checkpoint stands or this one, and the next
+    /// grant tells which (S27).
+    #[error(
+        "it is not known whether the checkpoint was saved; the next grant tells which one stands: {0}"
+    )]
+    CheckpointUnknown(String),
     /// The sidecar answered what no sidecar of this API may, so it is a newer or a broken one.
     #[error("the sidecar's answer is invalid: {0}")]
     Protocol(&'static str),
@@ -94,6 +103,8 @@ impl Error {
             | Self::CertificateRefused { .. }
             | Self::Lost(_)
             | Self::NotReleased(_)
+            | Self::CheckpointNotSaved(_)
+            | Self::CheckpointUnknown(_)
             | Self::Protocol(_) => None,
         }
     }
@@ -112,19 +123,44 @@ impl Error {
             | Self::CertificateRefused { .. }
             | Self::Lost(_)
             | Self::NotReleased(_)
+            | Self::CheckpointNotSaved(_)
+            | Self::CheckpointUnknown(_)
             | Self::Protocol(_) => false,
         }
     }
 
     /// The sidecar does not know a field that the caller has set (S37).
-    pub(crate) fn unsupported(message: &str) -> Self {
+    pub(crate) fn unsupported(message: String) -> Self {
+        Self::made_here(Code::Unimplemented, Reason::Unsupported, message, Vec::new())
+    }
+
+    /// A field that the sidecar would refuse (S19).
+    pub(crate) fn invalid(violation: FieldViolation) -> Self {
+        let message = format!("{}: {}", violation.field, violation.description);
+        Self::made_here(Code::InvalidArgument, Reason::InvalidField, message, vec![violation])
+    }
+
+    /// The holder has ended the hold.
+    pub(crate) fn released() -> Self {
+        let message = "the hold was released".to_owned();
+        Self::made_here(Code::FailedPrecondition, Reason::HoldReleased, message, Vec::new())
+    }
+
+    fn made_here(
+        code: Code,
+        reason: Reason,
+        message: String,
+        violations: Vec<FieldViolation>,
+    ) -> Self {
+        let (retry_after, loss_reason) = (None, None);
+        let reason = Some(reason);
         Self::Refused(Box::new(Refusal {
-            code: Code::Unimplemented,
-            reason: Some(Reason::Unsupported),
-            message: message.to_owned(),
-            violations: Vec::new(),
-            retry_after: None,
-            loss_reason: None,
+            code,
+            reason,
+            message,
+            violations,
+            retry_after,
+            loss_reason,
         }))
     }
 
@@ -179,8 +215,8 @@ pub struct Refusal {
     pub violations: Vec<FieldViolation>,
     /// When trying again is worth while, if that was said.
     pub retry_after: Option<Duration>,
-    /// Why the hold was lost, with [`Reason::HoldLost`]: `EXPIRED` and so on, as [`LossReason`](crate::LossReason).
-    pub loss_reason: Option<String>,
+    /// Why the hold was lost, with [`Reason::HoldLost`].
+    pub loss_reason: Option<LossReason>,
 }
 
 impl Refusal {
@@ -202,7 +238,9 @@ impl Refusal {
                 })
                 .collect(),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
-            loss_reason: info.and_then(|info| info.metadata.get("loss_reason").cloned()),
+            loss_reason: info
+                .and_then(|info| info.metadata.get("loss_reason"))
+                .map(|name| LossReason::from_name(name)),
         }
     }
 }
@@ -233,151 +271,6 @@ pub struct FieldViolation {
     pub description: String,
 }
 
-macro_rules! reasons {
-    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// Why the sidecar refused: stable names, those of `ErrorReason` in the proto.
-        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum Reason {
-            $($(#[$doc])* $variant,)*
-            /// One that this version of the client does not know.
-            Other(String),
-        }
-
-        impl Reason {
-            fn parse(text: &str) -> Self {
-                match text {
-                    $($text => Self::$variant,)*
-                    other => Self::Other(other.to_owned()),
-                }
-            }
-
-            /// The reason of this number.
-            pub(crate) fn from_wire(number: i32) -> Self {
-                let known = ErrorReason::try_from(number).ok();
-                let name = known.and_then(|reason| reason.as_str_name().strip_prefix(PREFIX));
-                name.map_or_else(|| Self::Other(number.to_string()), Self::parse)
-            }
-
-            /// The reason as it is on the wire.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(Self::$variant => $text,)*
-                    Self::Other(text) => text,
-                }
-            }
-        }
-    };
-}
-
-reasons! {
-    /// A field is missing or out of its range: see [`Refusal::violations`].
-    InvalidField = "INVALID_FIELD",
-    /// No hold of this sidecar has this lease id, or it was forgotten.
-    UnknownLease = "UNKNOWN_LEASE",
-    /// The lock to be broken does not exist in the store.
-    UnknownLock = "UNKNOWN_LOCK",
-    /// The hold is lost: see [`Refusal::loss_reason`].
-    HoldLost = "HOLD_LOST",
-    /// The hold was released.
-    HoldReleased = "HOLD_RELEASED",
-    /// The operator has not enabled breaking.
-    BreakNotEnabled = "BREAK_NOT_ENABLED",
-    /// The container does not exist and the sidecar may not make it.
-    ContainerMissing = "CONTAINER_MISSING",
-    /// No rule of the operator allows this caller to do this with this lock.
-    AccessDenied = "ACCESS_DENIED",
-    /// The operator forbids host id and host type in requests.
-    OverrideForbidden = "OVERRIDE_FORBIDDEN",
-    /// The store refuses the sidecar's credentials.
-    StoreDenied = "STORE_DENIED",
-    /// The bearer token is missing or wrong.
-    Unauthenticated = "UNAUTHENTICATED",
-    /// The user of this process is not among those whom the socket lets in.
-    UserNotAllowed = "USER_NOT_ALLOWED",
-    /// The store could not be reached in time.
-    StoreUnavailable = "STORE_UNAVAILABLE",
-    /// The store asks for patience.
-    StoreThrottled = "STORE_THROTTLED",
-    /// The sidecar is going away.
-    ShuttingDown = "SHUTTING_DOWN",
-    /// The store is damaged, full or misconfigured.
-    StoreFailed = "STORE_FAILED",
-    /// The store fell back to an older copy of the lock.
-    TokenNotGrowing = "TOKEN_NOT_GROWING",
-    /// The lock's stored fencing token is there and cannot be read.
-    TokenUnreadable = "TOKEN_UNREADABLE",
-    /// The sidecar has as many holds as it may.
-    TooManyHolds = "TOO_MANY_HOLDS",
-    /// The sidecar has as many waiters as it may.
-    TooManyWaiters = "TOO_MANY_WAITERS",
-    /// Another stream has resumed the hold.
-    Superseded = "SUPERSEDED",
-    /// This client did not read its events in time; the hold may be resumed.
-    StreamBehind = "STREAM_BEHIND",
-    /// The validity ended before the store answered a save: the old checkpoint stands or the new one (S27).
-    CheckpointUnknown = "CHECKPOINT_UNKNOWN",
-    /// The sidecar that answered does not know a field that this caller has set (S37).
-    Unsupported = "UNSUPPORTED",
-}
-
 #[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use tonic_types::ErrorDetails;
-
-    use super::*;
-
-    fn refusal(error: Error) -> Refusal {
-        let Error::Refused(refusal) = error else {
-            panic!("{error}");
-        };
-        *refusal
-    }
-
-    #[test]
-    fn s19_field_violations_are_data() {
-        let mut details = ErrorDetails::new();
-        details
-            .set_error_info("INVALID_FIELD", DOMAIN, HashMap::new())
-            .add_bad_request_violation("spec.wait", "is 25 h; 0 to 24 h are allowed");
-        let status =
-            Status::with_error_details(tonic::Code::InvalidArgument, "one field is wrong", details);
-        let refusal = refusal(Error::refused(&status));
-        assert_eq!(refusal.reason, Some(Reason::InvalidField));
-        assert_eq!(refusal.violations[0].field, "spec.wait");
-        assert_eq!(
-            refusal.to_string(),
-            "one field is wrong; spec.wait: is 25 h; 0 to 24 h are allowed"
-        );
-    }
-
-    #[test]
-    fn a_reason_of_another_domain_is_none() {
-        let mut details = ErrorDetails::new();
-        details.set_error_info("HOLD_LOST", "example.com", HashMap::new());
-        let status = Status::with_error_details(tonic::Code::FailedPrecondition, "no", details);
-        assert_eq!(Error::refused(&status).reason(), None);
-    }
-
-    #[test]
-    fn an_unknown_reason_keeps_its_name() {
-        assert_eq!(Reason::parse("NEW_ONE").as_str(), "NEW_ONE");
-        assert_eq!(Reason::parse("SUPERSEDED"), Reason::Superseded);
-    }
-
-    #[test]
-    fn every_documented_reason_is_known() {
-        let mut seen = 0;
-        for number in (1..100).filter(|number| ErrorReason::try_from(*number).is_ok()) {
-            let reason = Reason::from_wire(number);
-            assert!(!matches!(reason, Reason::Other(_)), "{number}");
-            seen += 1;
-        }
-        assert_eq!(seen, 24);
-        assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
-        assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
-    }
-}
+#[path = "error_tests.rs"]
+mod tests;

@@ -8,6 +8,8 @@ mod error;
 mod fake;
 mod health;
 mod hold;
+mod holder_calls;
+mod lead;
 mod messages;
 mod platform;
 #[cfg(feature = "unstable-wire")]
@@ -15,7 +17,9 @@ mod platform;
 pub mod proto;
 #[cfg(not(feature = "unstable-wire"))]
 mod proto;
+mod reason;
 mod transport;
+mod understood;
 mod validity;
 mod watch;
 mod watch_locks;
@@ -23,15 +27,16 @@ mod watch_locks;
 pub use boot_clock::BootInstant;
 pub use client::{Client, Outcome};
 pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-pub use error::{Error, FieldViolation, Reason, Refusal};
+pub use error::{Error, FieldViolation, Refusal};
 pub use hold::{HoldEvent, HoldGuard, Holding, Loss, Notice};
 pub use messages::{
-    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Code, Deadline,
-    Extended, Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, LockKey, LockMode,
-    LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason, ReleaseOutcome,
-    ReleaseResult, ResolvedPath, ServerInfo, ServerLimits, TokenCheck, TokenStatus, Validity,
-    Waiting,
+    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Checkpoint, Code,
+    Deadline, Extended, Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, LockKey,
+    LockMode, LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason,
+    ReleaseOutcome, ReleaseResult, ResolvedPath, ServerInfo, ServerLimits, TokenCheck, TokenStatus,
+    Validity, Waiting,
 };
+pub use reason::Reason;
 pub use transport::{Call, Interceptor, Tls};
 pub use watch::LockWatch;
 pub use watch_locks::{LocksEvent, LocksWatch, WatchLocks};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::boot_clock::BootInstant;
 use crate::messages::duration;
-use crate::proto::{BootTime, Validity};
+use crate::proto::{BootTime, Deadline, Validity};
 
 /// How much of a promised validity is worth a question: a tenth.
 const WORTH_ASKING: u32 = 10;
@@ -86,6 +86,38 @@ impl LocalValidity {
             self.as_of = reading.as_of;
             self.same_kernel = reading.same_kernel;
             self.told = validity.valid_until.clone();
+        }
+    }
+}
+
+/// A moment that the sidecar told, as this client counts it on its own clock.
+#[derive(Debug, Default)]
+pub(crate) struct LocalDeadline {
+    at: Option<BootInstant>,
+    /// As in [`LocalValidity`].
+    as_of: BootInstant,
+}
+
+impl LocalDeadline {
+    /// The moment; `None` if none was told that can be counted.
+    pub(crate) const fn at(&self) -> Option<BootInstant> {
+        self.at
+    }
+
+    /// Takes in a moment as [`LocalValidity::take_in`] takes in an end of validity. An absent one changes nothing.
+    pub(crate) fn take_in(
+        &mut self,
+        deadline: Option<&Deadline>,
+        sent: Option<BootInstant>,
+        now: BootInstant,
+        boot_id: &str,
+    ) {
+        let Some(Deadline { at, after }) = deadline else { return };
+        let told = Validity { valid_until: at.clone(), valid_for: *after };
+        if let Some(reading) = read(&told, sent, now, boot_id)
+            && reading.as_of >= self.as_of
+        {
+            (self.at, self.as_of) = (Some(reading.until), reading.as_of);
         }
     }
 }
@@ -225,5 +257,21 @@ mod tests {
         validity.valid_for = Some(prost_types::Duration { seconds: -5, nanos: 0 });
         validity.valid_until = None;
         assert_eq!(after(&validity, Some(at(100)), at(101)).until(), at(100));
+    }
+
+    #[test]
+    fn s21_a_deadline_is_counted_as_a_validity_is() {
+        let of = |told: Validity| Deadline { at: told.valid_until, after: told.valid_for };
+        let mut local = LocalDeadline::default();
+        local.take_in(None, Some(at(99)), at(100), OURS);
+        assert_eq!(local.at(), None);
+        local.take_in(Some(&of(told(OURS, 700, 600))), Some(at(99)), at(140), OURS);
+        assert_eq!(local.at(), Some(at(700)));
+        local.take_in(Some(&of(told("kernel-b", 9_700, 600))), None, at(150), OURS);
+        assert_eq!(local.at(), Some(at(700)), "it cannot be counted");
+        local.take_in(Some(&of(told("kernel-b", 9_900, 600))), Some(at(160)), at(170), OURS);
+        assert_eq!(local.at(), Some(at(760)));
+        local.take_in(Some(&of(told(OURS, 700, 600))), Some(at(99)), at(171), OURS);
+        assert_eq!(local.at(), Some(at(760)), "an older answer that comes later");
     }
 }

@@ -72,16 +72,17 @@ pub enum LocksEvent {
 
 /// Locks as they change; dropped, it stops.
 ///
-/// A watch whose connection breaks, or falls silent for 90 s, is opened again by itself for up to a minute. The records
-/// are told anew then, and so is what is gone since.
+/// A watch whose connection breaks, or falls silent for 90 s, is opened again by itself for up to a minute. It tells then
+/// what has changed meanwhile, and what is gone since.
 #[derive(Debug)]
 pub struct LocksWatch {
     client: Client,
     request: WatchLocks,
     stream: Streaming<WatchLocksResponse>,
     lane: Lane,
-    told: BTreeSet<String>,
-    /// After the watch was opened again: what has not been told anew yet.
+    /// The records as they were told.
+    told: BTreeMap<String, LockRecord>,
+    /// After the watch was opened again: of what the sidecar has said nothing yet.
     missing: Option<BTreeSet<String>>,
     ready: VecDeque<LocksEvent>,
 }
@@ -89,7 +90,7 @@ pub struct LocksWatch {
 impl LocksWatch {
     pub(crate) async fn open(client: Client, request: WatchLocks) -> Result<Self, Error> {
         let (lane, stream) = start(&client, &request).await?;
-        let (told, missing, ready) = (BTreeSet::new(), None, VecDeque::new());
+        let (told, missing, ready) = (BTreeMap::new(), None, VecDeque::new());
         Ok(Self { client, request, stream, lane, told, missing, ready })
     }
 
@@ -114,33 +115,41 @@ impl LocksWatch {
                 Err(_silent) => None,
             };
             self.reopen(error).await?;
-            self.missing = Some(self.told.clone());
+            self.missing = Some(self.told.keys().cloned().collect());
         }
     }
 
     fn take_in(&mut self, event: Option<Event>) {
         match event {
             Some(Event::Changed(record)) => {
+                let record = LockRecord::from_wire(record);
                 if let Some(missing) = &mut self.missing {
                     missing.remove(&record.lock_path);
                 }
-                self.told.insert(record.lock_path.clone());
-                let record = LockRecord::from_wire(record);
-                self.ready.push_back(LocksEvent::Changed(Box::new(record)));
+                let before = self.told.insert(record.lock_path.clone(), record.clone());
+                if before.as_ref() != Some(&record) {
+                    self.ready.push_back(LocksEvent::Changed(Box::new(record)));
+                }
             }
-            Some(Event::Gone(path)) => {
-                self.told.remove(&path);
-                self.ready.push_back(LocksEvent::Gone(path));
-            }
+            Some(Event::Gone(path)) => self.gone(path),
             Some(Event::Listed(proto::Listed { locks, at })) => {
                 for path in self.missing.take().unwrap_or_default() {
-                    self.told.remove(&path);
-                    self.ready.push_back(LocksEvent::Gone(path));
+                    self.gone(path);
                 }
                 self.ready.push_back(LocksEvent::Listed { locks, at: moment(at.as_ref()) });
             }
             // An event of a later version.
             None => {}
+        }
+    }
+
+    /// Tells that a lock is gone, if it was told of.
+    fn gone(&mut self, path: String) {
+        if let Some(missing) = &mut self.missing {
+            missing.remove(&path);
+        }
+        if self.told.remove(&path).is_some() {
+            self.ready.push_back(LocksEvent::Gone(path));
         }
     }
 

@@ -38,7 +38,7 @@ impl Group {
     /// When no process can be started. That the command cannot be run shows in its exit code, 126 or 127.
     pub(super) fn start(
         command: &[OsString],
-        environment: &[(&'static str, String)],
+        environment: &[(&'static str, OsString)],
     ) -> anyhow::Result<Self> {
         // What the command leaves behind becomes our child, so that its end can be waited for.
         set_child_subreaper(Some(getpid())).context("cannot look after the command's processes")?;

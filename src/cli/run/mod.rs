@@ -4,6 +4,7 @@
 //! it is told to stop and when it is killed, `supervise.rs` does it, `group.rs` has the processes, `exec.rs` and
 //! `sentinel.rs` are what is left should this process be killed itself, `terminal.rs` lends it the terminal.
 
+pub(super) mod checkpoint;
 pub(super) mod exec;
 mod group;
 mod plan;
@@ -14,15 +15,17 @@ mod terminal;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Deadline, Error, HoldEvent, HoldGuard, LeaseSpec, Loss, Outcome};
+use leasehold_client::{Deadline, Error, HoldEvent, HoldGuard, Loss, Outcome};
 use tokio::signal::unix::SignalKind;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::connection::{ConnectionArgs, Link};
+use super::asking::{ask, link};
+use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
 use super::patience::Patience;
@@ -30,6 +33,7 @@ use super::record;
 use super::signals::Signals;
 use super::spec::{SpecArgs, duration};
 use crate::time::{BootClock, Clock as _};
+use checkpoint::CheckpointFile;
 use group::Group;
 use supervise::{Ended, supervise};
 
@@ -45,11 +49,13 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 /// When the lock is at risk or lost, or the sidecar shuts down, the command's process group is sent SIGTERM, then
 /// SIGKILL, early enough to be dead before the lock can be anybody else's.
 ///
-/// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH and LEASEHOLD_LEASE_ID in its environment, and with
-/// --max-hold LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970, as `date +%s` prints.
+/// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH, LEASEHOLD_LEASE_ID and LEASEHOLD_PERMIT in its environment.
+/// With --max-hold it finds LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970, as `date +%s` prints. With
+/// --checkpoint it finds LEASEHOLD_CHECKPOINT_FILE.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 75 \
+    after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 74 the \
+                  command ended with 0 and its checkpoint was not saved; 75 \
                   (--busy-exit-code) the lock was not acquired within --wait; 76 (--lost-exit-code) the lock was lost: \
                   the command was stopped, or the release found that it had been lost before the command ended; 126 \
                   and 127 the command cannot be run."
@@ -70,6 +76,11 @@ pub(super) struct Args {
     /// it outlives the lock.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     kill_after: Option<Duration>,
+    /// A file for the lock's checkpoint, at most 2,048 bytes. Before the command starts it gets the checkpoint as the last
+    /// holder left it, or is removed if there is none. When the command ends with 0, what it has written there is saved
+    /// with the release.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
     #[command(flatten)]
     connection: ConnectionArgs,
     /// The command and its arguments.
@@ -97,6 +108,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
     let wait = args.spec.wait;
     let spec = args.spec.spec()?;
+    let file = args.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
     let mut patience = Patience::new(wait);
     let link = tokio::select! {
         biased;
@@ -104,7 +116,12 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         link = link(&args.connection, &mut patience) => link?,
     };
     let (sender, mut events) = unbounded_channel();
-    let asking = ask(&link, spec, sender, &mut patience);
+    let asking = async {
+        if file.is_some() {
+            checkpoint::check_kept(&link.client, &mut patience).await?;
+        }
+        ask(&link, spec, sender, &mut patience).await
+    };
     let outcome = tokio::select! {
         biased;
         number = signals.next() => {
@@ -115,7 +132,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
-            hold_and_run(guard, &mut events, &mut signals, args.kill_after, &args.command).await
+            let job = Job { command: &args.command, kill_after: args.kill_after, file };
+            hold_and_run(guard, &mut events, &mut signals, job).await
         }
         Ok(Outcome::Busy(busy)) => {
             if args.skip_exit_code.is_none() {
@@ -127,38 +145,6 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     };
     link.close().await;
     Ok(if matches!(exit, Ok(Exit::Lost)) { Exit::Code(args.lost_exit_code) } else { exit? })
-}
-
-/// Connects, while the wait lasts.
-async fn link(connection: &ConnectionArgs, patience: &mut Patience) -> anyhow::Result<Link> {
-    loop {
-        match connection.clone().link().await {
-            Ok(link) => return Ok(link),
-            Err(error) => patience.after(error).await?,
-        }
-    }
-}
-
-/// Asks for the lock until it is granted or the wait is over, also through a restart of the sidecar.
-async fn ask(
-    link: &Link,
-    spec: LeaseSpec,
-    events: UnboundedSender<HoldEvent>,
-    patience: &mut Patience,
-) -> anyhow::Result<Outcome<HoldGuard>> {
-    loop {
-        let left = patience.left();
-        let spec = spec.clone().with_wait(left.unwrap_or_default());
-        let holding = link.client.hold(spec).events(events.clone());
-        let asked = match left {
-            Some(_) => holding.await,
-            None => holding.until_granted().await.map(Outcome::Granted),
-        };
-        match asked {
-            Ok(outcome) => return Ok(outcome),
-            Err(error) => patience.after(error.into()).await?,
-        }
-    }
 }
 
 /// Waits for `outcome`, and tells a person on a terminal what for.
@@ -184,49 +170,76 @@ async fn with_notes<T>(
     }
 }
 
+/// What is run under the lock.
+struct Job<'a> {
+    command: &'a [OsString],
+    kill_after: Option<Duration>,
+    file: Option<CheckpointFile>,
+}
+
 async fn hold_and_run(
     guard: HoldGuard,
     events: &mut UnboundedReceiver<HoldEvent>,
     signals: &mut Signals,
-    kill_after: Option<Duration>,
-    command: &[OsString],
+    mut job: Job<'_>,
 ) -> anyhow::Result<Exit> {
     signals.also(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
-    let mut group = match Group::start(command, &environment(&guard)) {
+    let started = match &mut job.file {
+        Some(file) => file.write(guard.checkpoint()),
+        None => Ok(()),
+    };
+    let started = started.and_then(|()| Group::start(job.command, &environment(&guard, &job)));
+    let mut group = match started {
         Ok(group) => group,
         Err(error) => {
             // The command did not run: whether the lock was lost meanwhile is of no concern.
-            let _released = release(guard, RELEASE_TIMEOUT).await;
+            let _released = release(guard, None, RELEASE_TIMEOUT).await;
             return Err(error);
         }
     };
-    let ended = supervise(&guard, events, signals, &mut group, kill_after).await;
+    let ended = supervise(&guard, events, signals, &mut group, job.kill_after).await;
     // S13: nothing of the command runs any more; only now may the lock be another's.
     group.dismiss();
-    match ended {
-        Ended::Command(status) => match release(guard, RELEASE_TIMEOUT).await {
-            Released::Lost(loss) => {
-                output::note(&format!("the lock had been lost before the command ended: {loss}"));
-                Ok(Exit::Lost)
-            }
-            Released::Done | Released::Unknown => Ok(exit_of(status)),
-        },
-        Ended::Stopped => {
-            let _released = release(guard, LATE_RELEASE_TIMEOUT).await;
-            Ok(Exit::Lost)
-        }
+    let (Ended::Command(status) | Ended::Stopped(status)) = ended;
+    let saving = job.file.filter(|_| status.success()).map(|file| file.changed());
+    let (value, unreadable) = match saving.transpose() {
+        Ok(value) => (value.flatten(), None),
+        Err(error) => (None, Some(error)),
+    };
+    let timeout = match ended {
+        Ended::Stopped(_) if value.is_none() => LATE_RELEASE_TIMEOUT,
+        Ended::Stopped(_) | Ended::Command(_) => RELEASE_TIMEOUT,
+    };
+    let released = release(guard, value, timeout).await;
+    if let Some(error) = &unreadable {
+        output::note(&format!("the checkpoint was not saved: {error:#}"));
     }
+    Ok(match (ended, released) {
+        (Ended::Stopped(_), _) => Exit::Lost,
+        (Ended::Command(_), Released::Lost(loss)) => {
+            output::note(&format!("the lock had been lost before the command ended: {loss}"));
+            Exit::Lost
+        }
+        (Ended::Command(_), Released::NotSaved) => Exit::NotSaved,
+        (Ended::Command(_), Released::Done | Released::Unknown) if unreadable.is_some() => {
+            Exit::NotSaved
+        }
+        (Ended::Command(status), Released::Done | Released::Unknown) => exit_of(status),
+    })
 }
 
-fn environment(guard: &HoldGuard) -> Vec<(&'static str, String)> {
+fn environment(guard: &HoldGuard, job: &Job<'_>) -> Vec<(&'static str, OsString)> {
     let ends = guard.grant().max_hold_ends.as_ref();
-    let ends = ends.map(|ends| ("LEASEHOLD_HOLD_ENDS", unix_seconds(ends).to_string()));
+    let ends = ends.map(|ends| ("LEASEHOLD_HOLD_ENDS", unix_seconds(ends).to_string().into()));
+    let file = job.file.as_ref().map(|file| ("LEASEHOLD_CHECKPOINT_FILE", file.path().into()));
     let always = [
         ("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string()),
         ("LEASEHOLD_LOCK_PATH", guard.lock_path().to_owned()),
         (super::release::LEASE_ID_VARIABLE, guard.lease_id().to_owned()),
+        ("LEASEHOLD_PERMIT", guard.permit().to_string()),
     ];
-    always.into_iter().chain(ends).collect()
+    let always = always.into_iter().map(|(name, value)| (name, value.into()));
+    always.chain(ends).chain(file).collect()
 }
 
 /// When the hold ends, in whole seconds since 1970, as `date +%s` counts; rounded down, so that who stops by it is not
@@ -248,19 +261,41 @@ enum Released {
     Done,
     /// It was not (S13).
     Lost(Loss),
+    /// The same as `Done`, and its checkpoint was not saved, or nobody knows.
+    NotSaved,
     /// It is released when its lease expires.
     Unknown,
 }
 
-/// Releases the lock, and says so if that is not known to have worked.
-async fn release(guard: HoldGuard, timeout: Duration) -> Released {
-    let problem = match tokio::time::timeout(timeout, guard.release()).await {
+/// Releases the lock, with a checkpoint if there is one, and says so if that is not known to have worked.
+async fn release(guard: HoldGuard, checkpoint: Option<Vec<u8>>, timeout: Duration) -> Released {
+    let saves = checkpoint.is_some();
+    let releasing = async {
+        match checkpoint {
+            Some(value) => guard.release_with_checkpoint(value).await,
+            None => guard.release().await,
+        }
+    };
+    let problem = match tokio::time::timeout(timeout, releasing).await {
         Ok(Ok(_)) => return Released::Done,
-        Ok(Err(Error::Lost(loss))) => return Released::Lost(loss),
+        Ok(Err(Error::Lost(loss))) => {
+            if saves {
+                output::note("the checkpoint was not saved: the lock was lost");
+            }
+            return Released::Lost(loss);
+        }
+        Ok(Err(error @ (Error::CheckpointNotSaved(_) | Error::CheckpointUnknown(_)))) => {
+            output::note(&error.to_string());
+            return Released::NotSaved;
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => "no answer in time".to_owned(),
     };
     output::note(&format!("the lock is available when its lease expires: {problem}"));
+    if saves {
+        output::note("it is not known whether the checkpoint was saved");
+        return Released::NotSaved;
+    }
     Released::Unknown
 }
 

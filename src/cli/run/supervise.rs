@@ -16,12 +16,12 @@ use crate::cli::signals::Signals;
 use crate::time::{BootClock, Clock as _};
 
 /// How a command ended. Nothing of its group is left.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Ended {
     /// By itself, or by a signal that was not ours.
     Command(ExitStatus),
-    /// Because of what happened to the hold.
-    Stopped,
+    /// The same, when it was told to, because of what happened to the hold.
+    Stopped(ExitStatus),
 }
 
 /// No sleep is longer: timers stop while the machine sleeps (S3).
@@ -98,7 +98,11 @@ impl Watch<'_> {
         self.plan.see(now, valid_until);
         if self.status.is_some() && self.group.is_gone() {
             let status = self.status.take()?;
-            return Some(if self.stopped { Ended::Stopped } else { Ended::Command(status) });
+            return Some(if self.stopped {
+                Ended::Stopped(status)
+            } else {
+                Ended::Command(status)
+            });
         }
         if !self.plan.is_stopping() && now >= self.plan.stop_at(valid_until) {
             let left = humantime::format_duration(Duration::from_secs(

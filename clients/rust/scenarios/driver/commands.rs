@@ -9,7 +9,7 @@ use leasehold_client::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::{Command, Driver, Running, Word, emit, measure};
+use crate::{Command, Driver, Running, Word, emit, measure, second};
 
 type Words = UnboundedReceiver<Word>;
 
@@ -28,6 +28,13 @@ impl Driver {
             "quick" => return self.quick(command).await,
             "contend" => return self.contend(command).await,
             "measure" => return measure::measure(client, command).await,
+            "lead" => return second::lead(client, command, words).await,
+            "watch_locks" => return second::watch_locks(client, command, words).await,
+            "server_info" => {
+                let info = client.server_info().await?;
+                let more = json!({ "version": info.version, "features": info.features });
+                emit(id, "server_info", more);
+            }
             "acquire" => match client.acquire(command.spec()).await? {
                 Outcome::Granted(grant) => {
                     let more = json!({
@@ -138,6 +145,7 @@ impl Driver {
         *running.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&guard));
         let more = json!({
             "token": guard.fencing_token(), "lease_id": guard.lease_id(), "lock_path": guard.lock_path(),
+            "permit": guard.permit(), "checkpoint": second::text(guard.checkpoint()),
         });
         emit(id, "granted", more);
         let ended = if command.form == "scope" {
@@ -150,9 +158,17 @@ impl Driver {
             Err(Error::NotReleased(detail)) => {
                 told(id, "release_unconfirmed", json!({ "detail": detail }))
             }
-            Err(error) => Err(error),
+            Err(error) => match second::outcome(&error) {
+                Some(outcome) => told(id, "released", json!({ "checkpoint": outcome })),
+                None => Err(error),
+            },
             Ok(Some(Word::Fail)) => told(id, "failed", json!({ "error": "boom" })),
-            Ok(Some(Word::Release | Word::Cancel) | None) => told(id, "released", Value::Null),
+            Ok(Some(Word::Release(Some(_)))) => {
+                told(id, "released", json!({ "checkpoint": "saved" }))
+            }
+            Ok(Some(Word::Release(None) | Word::Cancel) | None) => {
+                told(id, "released", Value::Null)
+            }
         }
     }
 
@@ -208,9 +224,18 @@ async fn by_scope(
     running: &Running,
     words: &mut Words,
 ) -> Result<Option<Word>, Error> {
-    running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
+    // Commands find it in `running`, so that it is not alone while it is held.
+    let held = &running.hold;
+    held.lock().unwrap_or_else(PoisonError::into_inner).take();
     let guard = alone(guard).await;
-    guard.run(async |_hold| words.recv().await).await
+    guard
+        .run(async |hold| {
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+            let word = words.recv().await;
+            held.lock().unwrap_or_else(PoisonError::into_inner).take();
+            word
+        })
+        .await
 }
 
 /// Holds until there is a word, and releases by a call.
@@ -229,7 +254,11 @@ async fn by_call(
         word = words.recv() => word,
     };
     running.hold.lock().unwrap_or_else(PoisonError::into_inner).take();
-    alone(guard).await.release().await?;
+    let guard = alone(guard).await;
+    match &word {
+        Some(Word::Release(Some(value))) => guard.release_with_checkpoint(value).await?,
+        _ => guard.release().await?,
+    };
     Ok(word)
 }
 
@@ -256,7 +285,10 @@ fn told(id: &str, event: &str, more: Value) -> Result<(), Error> {
 
 fn tell_busy(id: &str, busy: &Busy) -> Result<(), Error> {
     let record = busy.record.clone().unwrap_or_default();
-    told(id, "busy", json!({ "holder": record.holder, "token": record.fencing_token }))
+    let more = json!({
+        "holder": record.holder, "token": record.fencing_token, "held_permits": busy.held_permits,
+    });
+    told(id, "busy", more)
 }
 
 async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {

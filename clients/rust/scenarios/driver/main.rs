@@ -3,6 +3,7 @@
 
 mod commands;
 mod measure;
+mod second;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -39,6 +40,13 @@ struct Command {
     file: String,
     /// `scope`: the hold is left by the language's scope form. Otherwise by a call.
     form: String,
+    permits: Option<u32>,
+    wait_forever: bool,
+    prefix: String,
+    /// The checkpoint to save.
+    value: String,
+    /// The checkpoint to release with.
+    checkpoint: Option<String>,
 }
 
 impl Command {
@@ -47,12 +55,13 @@ impl Command {
     }
 
     fn waits_without_end(&self) -> bool {
-        self.wait_ms == Some(-1)
+        self.wait_forever || self.wait_ms == Some(-1)
     }
 
     fn spec(&self) -> LeaseSpec {
         let mut spec: LeaseSpec = self.key().into();
         spec.labels = self.labels.clone();
+        spec.permits = self.permits.unwrap_or(spec.permits);
         if let Some(wait) = self.wait_ms.and_then(|wait| u64::try_from(wait).ok()) {
             spec = spec.with_wait(Duration::from_millis(wait));
         }
@@ -73,9 +82,10 @@ impl Command {
 }
 
 /// What is said to a command that runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Word {
-    Release,
+    /// With this checkpoint, if there is one.
+    Release(Option<String>),
     Fail,
     Cancel,
 }
@@ -142,9 +152,14 @@ impl Driver {
         }
         let hold = running.hold.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match (command.r#do.as_str(), hold) {
-            ("release", _) => drop(running.words.send(Word::Release)),
+            ("release", _) => {
+                drop(running.words.send(Word::Release(command.checkpoint.clone())));
+            }
             ("fail", _) => drop(running.words.send(Word::Fail)),
-            ("cancel", _) => drop(running.words.send(Word::Cancel)),
+            ("cancel" | "stop_leading", _) => drop(running.words.send(Word::Cancel)),
+            ("save" | "info", Some(hold)) => {
+                tokio::spawn(second::ask(command.clone(), hold));
+            }
             ("validity", Some(hold)) => {
                 let left = u64::try_from(hold.remaining().as_millis()).unwrap_or(u64::MAX);
                 let more = json!({ "valid": hold.is_valid(), "remaining_ms": left });
@@ -206,7 +221,17 @@ async fn connect() -> Result<Client, Error> {
 }
 
 /// Commands to one that runs.
-const TO_ANOTHER: [&str; 6] = ["release", "fail", "cancel", "interrupt", "progress", "validity"];
+const TO_ANOTHER: [&str; 9] = [
+    "release",
+    "fail",
+    "cancel",
+    "interrupt",
+    "progress",
+    "validity",
+    "save",
+    "info",
+    "stop_leading",
+];
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -14,11 +14,12 @@ use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::error::{Error, Reason};
+use crate::error::Error;
 use crate::messages::{LossReason, ReleaseResult, duration};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::{Resume, Validity};
+use crate::proto::{self, Resume, Validity};
+use crate::reason::Reason;
 
 /// No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3).
 const NAP: Duration = Duration::from_secs(1);
@@ -46,12 +47,12 @@ impl Driver {
     /// Runs until the hold is over, or the guard is gone.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
         let (client, state) = (self.client.clone(), Arc::clone(&self.state));
-        let lease_id = self.lease_id.clone();
+        let (lease_id, events) = (self.lease_id.clone(), self.events.clone());
         tokio::select! {
             biased;
             _ = &mut ended => return self.release_dropped().await,
             () = watch_clock(&state) => {}
-            () = ask_regularly(&client, &lease_id, &state) => {}
+            () = ask_regularly(&client, &lease_id, &state, &events) => {}
             () = self.keep() => {}
         }
         match self.state.loss() {
@@ -72,7 +73,7 @@ impl Driver {
         }
         let outcome = match self.state.to_release() {
             ToRelease::Generation(generation) => {
-                let release = self.client.release_hold(self.lease_id.clone(), generation);
+                let release = self.client.release_hold(self.lease_id.clone(), generation, None);
                 match tokio::time::timeout(self.client.settings.release_timeout, release).await {
                     Ok(Ok(result)) => already_lost(&result).map_or_else(
                         || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),
@@ -123,6 +124,7 @@ impl Driver {
         match event {
             Event::Renewed(renewed) => {
                 self.state.replace_resume_token(renewed.resume_token);
+                self.state.take_in_max_hold(renewed.max_hold_ends.as_ref(), None);
                 let valid_until = self.heard(renewed.validity.as_ref())?;
                 tell(&self.events, HoldEvent::Renewed { valid_until });
             }
@@ -147,10 +149,8 @@ impl Driver {
                 }));
             }
             Event::Revoked(revoked) => {
-                let deadline = self.heard(revoked.validity.as_ref())?;
-                let notice = Notice::new(deadline, revoked.break_note);
-                self.state.revoke(notice.clone());
-                tell(&self.events, HoldEvent::Revoked(notice));
+                self.heard(revoked.validity.as_ref())?;
+                revoke(&self.state, &self.events, revoked.break_note);
             }
             // Said before a grant only.
             Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
@@ -218,6 +218,7 @@ impl Driver {
             return Ok(Err(Loss::new(LossReason::Taken, detail)));
         }
         self.state.resumed(&grant);
+        self.state.take_in_max_hold(grant.max_hold_ends.as_ref(), Some(sent));
         let validity = grant.validity.unwrap_or_default();
         if !self.state.take_in(&validity, Some(sent)) {
             if self.state.loss().is_none() {
@@ -230,6 +231,15 @@ impl Driver {
         let valid_until = self.state.valid_until();
         tell(&self.events, HoldEvent::Resumed { valid_until });
         Ok(Ok(()))
+    }
+}
+
+/// The lock was broken, and the hold ends with its validity (S22); told once.
+fn revoke(state: &HoldState, events: &Events, note: Option<proto::BreakNote>) {
+    if state.notice().is_none() {
+        let notice = Notice::new(state.valid_until(), note);
+        state.revoke(notice.clone());
+        tell(events, HoldEvent::Revoked(notice));
     }
 }
 
@@ -247,16 +257,21 @@ async fn watch_clock(state: &HoldState) {
 
 /// S21: a client elsewhere asks for its validity when the sidecar has renewed it, and from time to time. Completes when
 /// it is told that the hold is over.
-async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState) {
+async fn ask_regularly(client: &Client, lease_id: &str, state: &HoldState, events: &Events) {
     loop {
         let now = state.now();
         match state.next_question().filter(|_| !state.is_over()) {
             Some(due) if due <= now => {
                 let generation = state.generation();
-                let question = client.ask_validity(lease_id.to_owned(), generation);
+                let question = client.ask_hold(lease_id.to_owned(), generation);
                 match tokio::time::timeout(ANSWER_TIMEOUT, question).await {
-                    Ok(Ok(validity)) => {
-                        state.take_in(&validity, Some(now));
+                    Ok(Ok(held)) => {
+                        state.take_in_max_hold(held.max_hold_ends.as_ref(), Some(now));
+                        let goes_on =
+                            held.validity.as_ref().is_some_and(|it| state.take_in(it, Some(now)));
+                        if goes_on && held.state() == proto::HoldState::Revoked {
+                            revoke(state, events, held.break_note);
+                        }
                     }
                     Ok(Err(error)) => {
                         if let Some(loss) = told_lost(&error) {

@@ -10,12 +10,14 @@ use super::Loss;
 use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
-use crate::error::{Error, Reason};
-use crate::messages::{Grant, LossReason, ReleaseOutcome, ReleaseResult};
+use crate::error::Error;
+use crate::holder_calls::check_saved;
+use crate::messages::{Grant, HeldLock, LossReason, ReleaseOutcome, ReleaseResult, check_size};
 use crate::proto::{self, Validity};
+use crate::reason::Reason;
 
 /// How often a release looks whether a resume was answered.
-const ANSWER_POLL: Duration = Duration::from_millis(20);
+pub(super) const ANSWER_POLL: Duration = Duration::from_millis(20);
 
 /// A lock that is held. [`run`](Self::run) runs code while it is; [`release`](Self::release) releases it. Dropped, it is
 /// released in the background, and only an event tells the outcome.
@@ -62,6 +64,19 @@ impl HoldGuard {
         &self.grant.lease_id
     }
 
+    /// Which permit of the lock is held: 0 unless several were asked for ([`LeaseSpec::permits`](crate::LeaseSpec)).
+    #[must_use]
+    pub const fn permit(&self) -> u32 {
+        self.grant.permit
+    }
+
+    /// When `max_hold` ends on this machine's boot clock, and the hold is lost unless it is extended before. `None` if
+    /// there is no limit.
+    #[must_use]
+    pub fn max_hold_ends(&self) -> Option<BootInstant> {
+        self.state.max_hold_ends()
+    }
+
     /// The grant as it came.
     #[must_use]
     pub const fn grant(&self) -> &Grant {
@@ -102,6 +117,34 @@ impl HoldGuard {
         }
     }
 
+    /// Why the hold was lost; `None` if it was not.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        // Past its validity it is lost, whoever finds out first.
+        let _is_valid = self.is_valid();
+        self.state.loss()
+    }
+
+    /// What the sidecar knows of the hold: its state and its bounds.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; with [`Reason::HoldLost`] the guard is lost, too.
+    pub async fn info(&self) -> Result<HeldLock, Error> {
+        let sent = self.state.now();
+        let asking =
+            self.client.ask_hold(self.grant.lease_id.clone(), self.state.generation()).await;
+        match asking {
+            Ok(held) => {
+                if let Some(validity) = &held.validity {
+                    self.state.take_in(validity, Some(sent));
+                }
+                self.state.take_in_max_hold(held.max_hold_ends.as_ref(), Some(sent));
+                Ok(HeldLock::from_wire(held))
+            }
+            Err(error) => Err(self.told(error)),
+        }
+    }
+
     /// Says that the job makes progress, which restarts `progress_timeout`.
     ///
     /// # Errors
@@ -123,6 +166,7 @@ impl HoldGuard {
         let answer = self.client.extend_hold(lease_id, self.state.generation(), max_hold).await;
         let validity = answer.and_then(|answer| {
             self.state.replace_resume_token(answer.resume_token);
+            self.state.take_in_max_hold(answer.max_hold_ends.as_ref(), Some(sent));
             answer.validity.ok_or(Error::Protocol("an extension was answered without a validity"))
         });
         self.heard(validity, sent)
@@ -145,6 +189,10 @@ impl HoldGuard {
         }
     }
 
+    pub(super) const fn client(&self) -> &Client {
+        &self.client
+    }
+
     pub(super) const fn state(&self) -> &Arc<HoldState> {
         &self.state
     }
@@ -155,13 +203,16 @@ impl HoldGuard {
                 self.state.take_in(&validity, Some(sent));
                 Ok(())
             }
-            Err(error) => {
-                if let Some(loss) = told_lost(&error) {
-                    self.state.lose(loss);
-                }
-                Err(error)
-            }
+            Err(error) => Err(self.told(error)),
         }
+    }
+
+    /// Takes in what an error says of the hold.
+    fn told(&self, error: Error) -> Error {
+        if let Some(loss) = told_lost(&error) {
+            self.state.lose(loss);
+        }
+        error
     }
 
     /// Runs `body` while the lock is held, then releases it. `body` is dropped, which ends it at its next `.await`, when
@@ -183,7 +234,7 @@ impl HoldGuard {
             loss = lost => return Err(Error::Lost(loss)),
             output = body(Arc::clone(&guard)) => output,
         };
-        guard.end_and_release().await?;
+        guard.end_and_release(None).await?;
         Ok(output)
     }
 
@@ -194,27 +245,49 @@ impl HoldGuard {
     /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock. [`Error::NotReleased`] and
     /// [`Error::Refused`]: whether the lock was released is not known; it is available when its lease expires.
     pub async fn release(self) -> Result<ReleaseResult, Error> {
-        self.end_and_release().await
+        self.end_and_release(None).await
     }
 
-    async fn end_and_release(&self) -> Result<ReleaseResult, Error> {
+    /// The same, and saves a checkpoint before: at most 2,048 bytes. Where that fails the lock is released all the same
+    /// (S26).
+    ///
+    /// # Errors
+    /// As [`release`](Self::release). [`Error::CheckpointNotSaved`] and [`Error::CheckpointUnknown`]: the lock was
+    /// released. [`Error::Refused`] with [`Reason::InvalidField`] for too large a value: then the lock is released in the
+    /// background, as by a guard that is dropped.
+    pub async fn release_with_checkpoint(
+        self,
+        value: impl AsRef<[u8]>,
+    ) -> Result<ReleaseResult, Error> {
+        let value = value.as_ref().to_vec();
+        check_size("checkpoint", &value)?;
+        self.end_and_release(Some(value)).await
+    }
+
+    pub(crate) async fn end_and_release(
+        &self,
+        checkpoint: Option<Vec<u8>>,
+    ) -> Result<ReleaseResult, Error> {
         if !self.state.end()
             && let Some(loss) = self.state.loss()
         {
             return Err(Error::Lost(loss));
         }
-        let timeout = self.client.settings.release_timeout;
+        let (timeout, saves) = (self.client.settings.release_timeout, checkpoint.is_some());
         let releasing = async {
             let generation = self.releasable().await?;
-            self.client.release_hold(self.grant.lease_id.clone(), generation).await
+            self.client.release_hold(self.grant.lease_id.clone(), generation, checkpoint).await
         };
         let result = tokio::time::timeout(timeout, releasing).await.map_err(|_elapsed| {
             Error::NotReleased(format!("the sidecar has not answered within {timeout:?}"))
         })??;
-        match already_lost(&result) {
-            Some(loss) => Err(Error::Lost(loss)),
-            None => Ok(ReleaseResult::from_wire(&result)),
+        if let Some(loss) = already_lost(&result) {
+            return Err(Error::Lost(loss));
         }
+        if saves {
+            check_saved(&result)?;
+        }
+        Ok(ReleaseResult::from_wire(&result))
     }
 }
 
@@ -243,8 +316,6 @@ pub(super) fn told_lost(error: &Error) -> Option<Loss> {
     if refusal.reason != Some(Reason::HoldLost) {
         return None;
     }
-    let name = refusal.loss_reason.as_deref().unwrap_or_default();
-    let reason = proto::LossReason::from_str_name(&format!("LOSS_REASON_{name}"));
-    let reason = LossReason::from_wire(reason.unwrap_or_default());
+    let reason = refusal.loss_reason.unwrap_or_default();
     Some(Loss::new(reason, refusal.message.clone()))
 }

@@ -1,19 +1,24 @@
 //! A hold as its holder has it: a guard, and a task that keeps it true.
 //!
 //! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the release
-//! is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act).
+//! is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22 (notice), S23 to S27 (checkpoint), S37 (what was understood).
 //!
 //! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `driver.rs` is the task, `state.rs` what both know,
-//! `waiting.rs` waits without end.
+//! `waiting.rs` waits without end, `notice.rs` tells of a break, `saving.rs` saves checkpoints.
 
 mod driver;
 #[cfg(test)]
 mod ends_tests;
+#[cfg(test)]
+mod grant_tests;
 mod guard;
 mod notice;
 mod open;
 #[cfg(test)]
 mod resume_tests;
+mod saving;
+#[cfg(test)]
+mod saving_tests;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -28,9 +33,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::error::{Error, Reason};
+use crate::error::Error;
 use crate::messages::{BreakNote, LeaseSpec, LossReason, ReleaseOutcome, Waiting};
 use crate::proto;
+use crate::reason::Reason;
 
 pub use guard::HoldGuard;
 pub use notice::Notice;

@@ -18,6 +18,7 @@ use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{self, HoldLeaseRequest, HoldLeaseResponse};
 use crate::transport::Lane;
+use crate::understood::Wanted;
 
 /// The pause after the first failed try to ask again; doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -48,13 +49,6 @@ impl Stream {
         };
         tokio::time::timeout(silence, heard).await.unwrap_or_else(|_elapsed| Err(silent()))
     }
-}
-
-/// A sidecar that does not know a field that the caller has set (S37).
-fn unsupported() -> Error {
-    let message =
-        "the sidecar does not know wait_without_end: it is older than this client; update it";
-    Error::unsupported(message)
 }
 
 fn silent() -> Status {
@@ -128,22 +122,19 @@ async fn ask(
     waiting: impl Fn(Waiting),
 ) -> Result<Outcome<Granted>, Error> {
     let refused = |status: Status| client.error(&status);
-    let is_understood = {
-        let wanted = spec.wait_without_end;
-        move |understood: Option<proto::Understood>| {
-            !wanted || understood.is_some_and(|understood| understood.wait_without_end)
-        }
-    };
+    let wanted = Wanted::of(&spec);
     let sent = client.clock.now();
     let mut stream = start(client, Start::Spec(spec.into_wire())).await.map_err(refused)?;
     let grant = loop {
         match stream.next(client.settings.silence).await.map_err(refused)? {
             Event::Granted(grant) => break grant,
-            Event::Busy(busy) if !is_understood(busy.understood) => return Err(unsupported()),
-            Event::Waiting(place) if !is_understood(place.understood) => return Err(unsupported()),
-            Event::Busy(busy) => return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy)))),
+            Event::Busy(busy) => {
+                wanted.check(busy.understood)?;
+                return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))));
+            }
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
+                wanted.check(place.understood)?;
                 *heard = true;
                 waiting(Waiting::from_wire(place));
             }
@@ -155,13 +146,9 @@ async fn ask(
             | Event::Released(_) => {}
         }
     };
-    if !is_understood(grant.understood) {
-        // S37: it was not served as it asked. What is not released runs out.
-        let _ = client.release_hold(grant.lease_id.clone(), grant.generation).await;
-        return Err(unsupported());
-    }
-    let validity = grant.validity.clone().unwrap_or_default();
-    let state = HoldState::granted(Arc::clone(&client.clock), &grant, &validity, sent);
+    client.check_grant(wanted, &grant).await?;
+    let told = (grant.validity.as_ref(), grant.max_hold_ends.as_ref());
+    let state = HoldState::granted(Arc::clone(&client.clock), &grant, told, sent);
     let state = ask_first(client, &grant, state).await?;
     if !state.is_valid() {
         let late = Loss::new(LossReason::Expired, "the grant came too late");
@@ -206,8 +193,9 @@ async fn ask_first(
     if asked < due {
         return Ok(state);
     }
-    let validity = client.ask_validity(grant.lease_id.clone(), grant.generation).await?;
-    Ok(HoldState::granted(Arc::clone(&client.clock), grant, &validity, asked))
+    let held = client.ask_hold(grant.lease_id.clone(), grant.generation).await?;
+    let told = (held.validity.as_ref(), held.max_hold_ends.as_ref());
+    Ok(HoldState::granted(Arc::clone(&client.clock), grant, told, asked))
 }
 
 pub(super) fn tell(events: &Events, event: HoldEvent) {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 
+use super::saving::Known;
 use super::{Loss, Notice};
 use crate::boot_clock::{BootInstant, Clock};
-use crate::messages::LossReason;
-use crate::proto::{BootTime, Grant, Validity};
-use crate::validity::LocalValidity;
+use crate::messages::{Checkpoint, LossReason};
+use crate::proto::{BootTime, Deadline, Grant, Validity};
+use crate::validity::{LocalDeadline, LocalValidity};
 
 /// A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4).
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(super) struct HoldState {
     /// The sidecar told of a validity without being asked.
     heard: Notify,
     line: Mutex<Line>,
+    checkpoint: Known,
     loss: watch::Sender<Option<Loss>>,
     notice: watch::Sender<Option<Notice>>,
 }
@@ -26,6 +28,8 @@ pub(super) struct HoldState {
 #[derive(Debug)]
 struct Kept {
     validity: LocalValidity,
+    /// When `max_hold` ends.
+    max_hold: LocalDeadline,
     /// Ended by the holder or lost.
     over: bool,
 }
@@ -57,18 +61,21 @@ pub(super) enum ToRelease {
 }
 
 impl HoldState {
-    /// The hold of `grant`, as `validity` says, in answer to a request sent at `sent`.
+    /// The hold of `grant`, in answer to a request sent at `sent`, which told until when it is valid and may last.
     pub(super) fn granted(
         clock: Arc<dyn Clock>,
         grant: &Grant,
-        validity: &Validity,
+        (validity, max_hold_ends): (Option<&Validity>, Option<&Deadline>),
         sent: BootInstant,
     ) -> Self {
-        let mut local = LocalValidity::none();
-        local.take_in(validity, Some(sent), clock.now(), clock.boot_id());
+        let (mut local, mut max_hold) = (LocalValidity::none(), LocalDeadline::default());
+        let none = Validity::default();
+        local.take_in(validity.unwrap_or(&none), Some(sent), clock.now(), clock.boot_id());
+        max_hold.take_in(max_hold_ends, Some(sent), clock.now(), clock.boot_id());
         Self {
             clock,
-            kept: Mutex::new(Kept { validity: local, over: false }),
+            kept: Mutex::new(Kept { validity: local, max_hold, over: false }),
+            checkpoint: Known::granted(grant.checkpoint.clone().map(Checkpoint::from_wire)),
             heard: Notify::new(),
             line: Mutex::new(Line {
                 generation: grant.generation,
@@ -85,6 +92,16 @@ impl HoldState {
     /// The newest generation that was answered.
     pub(super) fn generation(&self) -> u64 {
         self.line().generation
+    }
+
+    /// The newest generation; `None` while it is not known whether a resume has made a newer one.
+    pub(super) fn settled(&self) -> Option<u64> {
+        let line = self.line();
+        (!line.resuming).then_some(line.generation)
+    }
+
+    pub(super) const fn checkpoint(&self) -> &Known {
+        &self.checkpoint
     }
 
     /// Whether a release was sent.
@@ -120,6 +137,7 @@ impl HoldState {
 
     /// A resume was granted.
     pub(super) fn resumed(&self, grant: &Grant) {
+        self.checkpoint.resumed(grant.checkpoint.clone().map(Checkpoint::from_wire));
         let mut line = self.line();
         line.generation = grant.generation;
         line.resume_token.clone_from(&grant.resume_token);
@@ -181,6 +199,17 @@ impl HoldState {
             self.heard.notify_one();
         }
         !self.remaining_of(&mut kept).is_zero()
+    }
+
+    /// Takes in when `max_hold` ends; an absent moment changes nothing.
+    pub(super) fn take_in_max_hold(&self, ends: Option<&Deadline>, sent: Option<BootInstant>) {
+        let now = self.clock.now();
+        self.kept().max_hold.take_in(ends, sent, now, self.clock.boot_id());
+    }
+
+    /// When `max_hold` ends.
+    pub(super) fn max_hold_ends(&self) -> Option<BootInstant> {
+        self.kept().max_hold.at()
     }
 
     /// The latest grant's or renewal's end, in the sidecar's words (S16).

@@ -14,7 +14,7 @@ use crate::proto::{AtRisk, Busy, Draining, Lost, Recovered, Released, Renewed, V
 pub(super) type Events = mpsc::UnboundedReceiver<HoldEvent>;
 
 /// A hold on a granting sidecar; the clock stands at 1,000 s.
-async fn held(bench: &mut Bench, granted: Validity) -> (HoldGuard, HoldCall, Events) {
+pub(super) async fn held(bench: &mut Bench, granted: Validity) -> (HoldGuard, HoldCall, Events) {
     let (sender, events) = mpsc::unbounded_channel();
     let holding = bench.client.hold(LeaseSpec::new("f", "s")).events(sender);
     let holding = tokio::spawn(holding.into_future());

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use super::{LockRecord, duration, moment};
+use super::{Checkpoint, LockRecord, duration, moment};
 use crate::boot_clock::BootInstant;
 use crate::proto;
 
@@ -30,6 +30,10 @@ pub struct Grant {
     pub generation: u64,
     /// When `max_hold` ends: the hold is lost then unless it is extended before. `None` if there is no limit.
     pub max_hold_ends: Option<Deadline>,
+    /// Which permit of the lock is granted, from 0: the lock's own path. See [`LeaseSpec::permits`](crate::LeaseSpec).
+    pub permit: u32,
+    /// The lock's checkpoint as the last holder left it. `None` if there is none.
+    pub checkpoint: Option<Checkpoint>,
 }
 
 impl fmt::Debug for Grant {
@@ -56,6 +60,8 @@ impl Grant {
             expires_at: moment(wire.expires_at.as_ref()),
             generation: wire.generation,
             max_hold_ends: wire.max_hold_ends.map(Deadline::from_wire),
+            permit: wire.permit,
+            checkpoint: wire.checkpoint.map(Checkpoint::from_wire),
         }
     }
 }
@@ -119,6 +125,9 @@ pub struct Busy {
     pub retry_after: Duration,
     /// Why the lock is not available.
     pub reason: BusyReason,
+    /// How many of the permits were found held, as far as the sidecar knows. See
+    /// [`LeaseSpec::permits`](crate::LeaseSpec).
+    pub held_permits: u32,
 }
 
 /// Why a lock is busy.
@@ -145,6 +154,7 @@ impl Busy {
             retry_after: duration(wire.retry_after.as_ref()),
             record: wire.record.map(LockRecord::from_wire),
             reason,
+            held_permits: wire.held_permits,
         }
     }
 }
@@ -204,6 +214,12 @@ impl LossReason {
         }
     }
 
+    /// The reason of this name, as errors have it.
+    pub(crate) fn from_name(name: &str) -> Self {
+        let wire = proto::LossReason::from_str_name(&format!("LOSS_REASON_{name}"));
+        Self::from_wire(wire.unwrap_or_default())
+    }
+
     pub(crate) const fn from_wire(wire: proto::LossReason) -> Self {
         match wire {
             proto::LossReason::Unspecified => Self::Unknown,
@@ -255,6 +271,8 @@ pub struct ReleaseResult {
     pub loss_reason: Option<LossReason>,
     /// Until when nobody gets the lock, by the store's clock, with [`ReleaseOutcome::Resting`].
     pub resting_until: Option<SystemTime>,
+    /// The version of the checkpoint that was saved with the release. `None` if there was none to save.
+    pub checkpoint_version: Option<u64>,
 }
 
 impl ReleaseResult {
@@ -272,6 +290,8 @@ impl ReleaseResult {
             outcome,
             loss_reason: lost.then(|| LossReason::from_wire(wire.loss_reason())),
             resting_until: moment(wire.resting_until.as_ref()),
+            checkpoint_version: (wire.checkpoint_outcome() == proto::CheckpointOutcome::Saved)
+                .then_some(wire.checkpoint_version),
         }
     }
 }

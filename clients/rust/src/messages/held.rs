@@ -1,6 +1,6 @@
 //! A hold by its lease id.
 
-use super::{Deadline, Validity};
+use super::{BreakNote, Deadline, Validity};
 use crate::proto;
 
 /// A hold that is not over, as the sidecar knows it.
@@ -21,6 +21,10 @@ pub struct HeldLock {
     pub fencing_token: u64,
     /// Counts how often the hold was resumed, from 1.
     pub generation: u64,
+    /// Who broke the lock and why, where it was broken and that is known.
+    pub break_note: Option<BreakNote>,
+    /// Which permit of the lock is held: 0 for the lock's own path.
+    pub permit: u32,
 }
 
 /// What a hold that is not over is doing.
@@ -71,6 +75,8 @@ impl HeldLock {
             lock_path: wire.lock_path,
             fencing_token: wire.fencing_token,
             generation: wire.generation,
+            break_note: wire.break_note.map(BreakNote::from_wire),
+            permit: wire.permit,
         }
     }
 }

@@ -86,7 +86,7 @@ impl LockKey {
     }
 }
 
-/// Which lock is meant, in either of the two ways a caller may know it.
+/// Which lock is meant, in any of the ways a caller may know it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockSelector {
@@ -94,6 +94,8 @@ pub enum LockSelector {
     Key(LockKey),
     /// By its path: container, slash, name in the container.
     Path(String),
+    /// One permit of a lock whose holders ask for several ([`LeaseSpec::permits`](crate::LeaseSpec)): 0 to 31.
+    Permit(LockKey, u32),
 }
 
 impl LockSelector {
@@ -105,11 +107,12 @@ impl LockSelector {
 
     pub(crate) fn into_wire(self) -> proto::LockSelector {
         use proto::lock_selector::Lock;
-        let lock = match self {
-            Self::Key(key) => Lock::Key(key.into_wire()),
-            Self::Path(path) => Lock::LockPath(path),
+        let (lock, permit) = match self {
+            Self::Key(key) => (Lock::Key(key.into_wire()), 0),
+            Self::Path(path) => (Lock::LockPath(path), 0),
+            Self::Permit(key, permit) => (Lock::Key(key.into_wire()), permit),
         };
-        proto::LockSelector { lock: Some(lock), permit: 0 }
+        proto::LockSelector { lock: Some(lock), permit }
     }
 }
 

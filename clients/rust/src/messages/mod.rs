@@ -1,6 +1,7 @@
 //! What is asked for and what is answered, in types of this crate: the generated ones and gRPC's stay inside.
 
 mod calls;
+mod checkpoint;
 mod code;
 mod grant;
 mod held;
@@ -13,6 +14,8 @@ pub use calls::{
     BreakLock, BreakMode, BreakOutcome, Broken, Extended, Health, ListLocks, LockPage, LocksUnder,
     ResolvedPath, TokenCheck, TokenStatus,
 };
+pub use checkpoint::Checkpoint;
+pub(crate) use checkpoint::check_size;
 pub use code::Code;
 pub use grant::{
     Busy, BusyReason, Deadline, Grant, LossReason, ReleaseOutcome, ReleaseResult, Validity, Waiting,

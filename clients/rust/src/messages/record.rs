@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{LockKey, duration, moment};
+use super::{BreakMode, LockKey, duration, moment};
 use crate::proto;
 
 /// What a lock is doing.
@@ -83,6 +83,15 @@ pub struct LockRecord {
     /// When the lease was renewed last, by the store's clock, if the lock is held through this sidecar. With
     /// `lease_duration` it says when the lock is available at the latest if its holder dies now.
     pub renewed_at: Option<SystemTime>,
+    /// How many permits the holder of the newest grant asked for. 0 if the record does not say.
+    pub permits: u32,
+    /// Which permit this is: 0 for the lock's own path.
+    pub permit: u32,
+    /// The version of the lock's checkpoint. `None` if there is none. [`Client::get_checkpoint`](crate::Client) reads
+    /// the checkpoint itself.
+    pub checkpoint_version: Option<u64>,
+    /// The size of the checkpoint's value in bytes.
+    pub checkpoint_size: Option<u32>,
 }
 
 /// Why, by whom and when a lock was broken.
@@ -97,6 +106,8 @@ pub struct BreakNote {
     pub broken_at: Option<SystemTime>,
     /// The token of the hold that was broken, if it was known.
     pub fencing_token: Option<u64>,
+    /// How the lease was broken. `None` if the note does not say.
+    pub mode: Option<BreakMode>,
 }
 
 impl LockRecord {
@@ -125,13 +136,23 @@ impl LockRecord {
             holder_is_last_recorded: wire.holder_is_last_recorded,
             lease_duration: wire.lease_duration.as_ref().map(|lease| duration(Some(lease))),
             renewed_at: moment(wire.renewed_at.as_ref()),
+            permits: wire.permits,
+            permit: wire.permit,
+            checkpoint_version: wire.checkpoint_version,
+            checkpoint_size: wire.checkpoint_size,
         }
     }
 }
 
 impl BreakNote {
     pub(crate) fn from_wire(wire: proto::BreakNote) -> Self {
+        let mode = match wire.mode() {
+            proto::BreakMode::Unspecified => None,
+            proto::BreakMode::RunOut => Some(BreakMode::RunOut),
+            proto::BreakMode::Now => Some(BreakMode::Now),
+        };
         Self {
+            mode,
             broken_at: moment(wire.broken_at.as_ref()),
             reason: wire.reason,
             broken_by: wire.broken_by,

@@ -36,6 +36,10 @@ pub struct LeaseSpec {
     pub holder: String,
     /// Pairs for people and tools, shown in the lock's record: at most 16. Not for secrets.
     pub labels: BTreeMap<String, String>,
+    /// How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere: while callers give
+    /// different ones, the greatest of them limits. Each permit has fencing tokens and a checkpoint of its own. More than
+    /// 1 needs a sidecar with the feature `permits` ([`Client::server_info`](crate::Client::server_info)). Default: 1.
+    pub permits: u32,
 }
 
 impl From<LockKey> for LeaseSpec {
@@ -52,6 +56,7 @@ impl From<LockKey> for LeaseSpec {
             request_id: String::new(),
             holder: String::new(),
             labels: BTreeMap::new(),
+            permits: 1,
         }
     }
 }
@@ -118,6 +123,12 @@ impl LeaseSpec {
         self
     }
 
+    /// Lets so many callers hold the lock at the same time: 1 to 32, the same number everywhere.
+    #[must_use]
+    pub fn with_permits(self, permits: u32) -> Self {
+        Self { permits, ..self }
+    }
+
     pub(crate) fn into_wire(self) -> proto::LeaseSpec {
         proto::LeaseSpec {
             key: Some(self.key.into_wire()),
@@ -131,7 +142,7 @@ impl LeaseSpec {
             holder: self.holder,
             labels: self.labels,
             wait_without_end: self.wait_without_end,
-            permits: None,
+            permits: Some(self.permits),
         }
     }
 }

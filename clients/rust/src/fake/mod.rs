@@ -1,22 +1,24 @@
 //! For tests: a sidecar that does what a test says, and a clock that stands still.
 
+mod service;
+
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
-use tonic::{Request, Response, Status};
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::Status;
 
 use crate::boot_clock::{BootInstant, Clock};
 use crate::messages::wire_duration;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::lease_service_server::{LeaseService, LeaseServiceServer};
+use crate::proto::lease_service_server::LeaseServiceServer;
 use crate::proto::*;
 use crate::{Client, ClientBuilder};
+use service::Service;
 
 pub(crate) const OURS: &str = "kernel-a";
 pub(crate) const ELSEWHERE: &str = "kernel-b";
@@ -122,6 +124,11 @@ pub(crate) struct Script {
     pub(crate) report: Option<Result<Validity, Status>>,
     pub(crate) acquire: Option<acquire_lease_response::Outcome>,
     pub(crate) release: Option<ReleaseResult>,
+    pub(crate) save: Option<Result<SaveCheckpointResponse, Status>>,
+    /// What else `GetHold` says.
+    pub(crate) held: GetHoldResponse,
+    /// The checkpoint of each lock.
+    pub(crate) checkpoint: Option<Checkpoint>,
     /// A release is never answered.
     pub(crate) hang_release: bool,
     /// What watches are answered with; the last one first.
@@ -222,179 +229,4 @@ impl Bench {
 
 fn socket(folder: &tempfile::TempDir) -> PathBuf {
     folder.path().join("leasehold.sock")
-}
-
-struct Service {
-    script: Arc<Mutex<Script>>,
-    calls: mpsc::UnboundedSender<HoldCall>,
-}
-
-impl Service {
-    fn note(&self, what: impl Into<String>) {
-        self.script.lock().unwrap().asked.push(what.into());
-    }
-
-    fn reported(&self) -> Result<Validity, Status> {
-        let script = self.script.lock().unwrap().report.clone();
-        script.unwrap_or_else(|| Err(Status::unavailable("not now")))
-    }
-}
-
-type Answer<T> = Result<Response<T>, Status>;
-type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
-type Records = Stream<WatchLockResponse>;
-type ManyRecords = Stream<WatchLocksResponse>;
-
-fn record(lock: Option<LockSelector>) -> Option<LockRecord> {
-    match lock?.lock? {
-        lock_selector::Lock::LockPath(lock_path) => {
-            Some(LockRecord { lock_path, ..LockRecord::default() })
-        }
-        lock_selector::Lock::Key(key) => Some(LockRecord {
-            lock_path: format!("{}/{}", key.function, key.scope),
-            ..LockRecord::default()
-        }),
-    }
-}
-
-#[tonic::async_trait]
-impl LeaseService for Service {
-    type HoldLeaseStream = ReceiverStream<Result<HoldLeaseResponse, Status>>;
-    type WatchLockStream = Records;
-    type WatchLocksStream = ManyRecords;
-
-    async fn hold_lease(
-        &self,
-        request: Request<HoldLeaseRequest>,
-    ) -> Answer<Self::HoldLeaseStream> {
-        let (events, stream) = mpsc::channel(8);
-        let start = request.into_inner().start.unwrap();
-        let _gone = self.calls.send(HoldCall { start, events });
-        Ok(Response::new(ReceiverStream::new(stream)))
-    }
-
-    async fn acquire_lease(
-        &self,
-        request: Request<AcquireLeaseRequest>,
-    ) -> Answer<AcquireLeaseResponse> {
-        let of_caller = ["authorization", "leasehold-boot-id", "of-a-test"].map(|name| {
-            let value = request.metadata().get(name);
-            value.map_or("none", |value| value.to_str().unwrap()).to_owned()
-        });
-        self.note(format!("acquire {}", of_caller.join(" ")));
-        let outcome = self.script.lock().unwrap().acquire.clone();
-        Ok(Response::new(AcquireLeaseResponse { outcome }))
-    }
-
-    async fn release_lease(
-        &self,
-        request: Request<ReleaseLeaseRequest>,
-    ) -> Answer<ReleaseLeaseResponse> {
-        let request = request.into_inner();
-        self.note(format!("release {} of generation {}", request.lease_id, request.generation));
-        if self.script.lock().unwrap().hang_release {
-            return std::future::pending().await;
-        }
-        let script = self.script.lock().unwrap();
-        if let Some(hook) = &script.on_release {
-            hook();
-        }
-        let released =
-            ReleaseResult { outcome: ReleaseOutcome::Released.into(), ..ReleaseResult::default() };
-        let result = Some(script.release.clone().unwrap_or(released));
-        Ok(Response::new(ReleaseLeaseResponse { result }))
-    }
-
-    async fn extend_lease(
-        &self,
-        request: Request<ExtendLeaseRequest>,
-    ) -> Answer<ExtendLeaseResponse> {
-        let request = request.into_inner();
-        self.note(format!("extend {} of generation {}", request.lease_id, request.generation));
-        Ok(Response::new(ExtendLeaseResponse {
-            resume_token: "resume-extended".to_owned(),
-            validity: Some(validity(OURS, 1_090, 90)),
-            ..ExtendLeaseResponse::default()
-        }))
-    }
-
-    async fn report_progress(
-        &self,
-        request: Request<ReportProgressRequest>,
-    ) -> Answer<ReportProgressResponse> {
-        self.note(format!("report of generation {}", request.into_inner().generation));
-        let validity = Some(self.reported()?);
-        Ok(Response::new(ReportProgressResponse { validity }))
-    }
-
-    async fn get_hold(&self, request: Request<GetHoldRequest>) -> Answer<GetHoldResponse> {
-        self.note(format!("get hold of generation {}", request.into_inner().generation));
-        let validity = Some(self.reported()?);
-        Ok(Response::new(GetHoldResponse { validity, ..GetHoldResponse::default() }))
-    }
-
-    async fn save_checkpoint(
-        &self,
-        _request: Request<SaveCheckpointRequest>,
-    ) -> Answer<SaveCheckpointResponse> {
-        Err(Status::unimplemented("not scripted"))
-    }
-
-    async fn get_lock(&self, request: Request<GetLockRequest>) -> Answer<GetLockResponse> {
-        let record = record(request.into_inner().lock);
-        Ok(Response::new(GetLockResponse { record }))
-    }
-
-    async fn list_locks(&self, request: Request<ListLocksRequest>) -> Answer<ListLocksResponse> {
-        Ok(Response::new(ListLocksResponse {
-            records: Vec::new(),
-            next_page_token: request.into_inner().page_token,
-        }))
-    }
-
-    async fn watch_lock(&self, request: Request<WatchLockRequest>) -> Answer<Records> {
-        let record = record(request.into_inner().lock);
-        let script = self.script.lock().unwrap().watches.pop();
-        let messages = script.unwrap_or_else(|| {
-            vec![Ok(WatchLockResponse { record }), Ok(WatchLockResponse { record: None })]
-        });
-        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
-    }
-
-    async fn watch_locks(&self, _request: Request<WatchLocksRequest>) -> Answer<ManyRecords> {
-        let script = self.script.lock().unwrap().listings.pop();
-        Ok(Response::new(Box::pin(tokio_stream::iter(script.unwrap_or_default()))))
-    }
-
-    async fn get_server_info(
-        &self,
-        _request: Request<GetServerInfoRequest>,
-    ) -> Answer<GetServerInfoResponse> {
-        let (version, features) = ("9.8.7".to_owned(), vec!["notice".to_owned()]);
-        let info = GetServerInfoResponse { version, features, ..GetServerInfoResponse::default() };
-        Ok(Response::new(info))
-    }
-
-    async fn check_token(&self, request: Request<CheckTokenRequest>) -> Answer<CheckTokenResponse> {
-        Ok(Response::new(CheckTokenResponse {
-            status: TokenStatus::Stale.into(),
-            newest_fencing_token: Some(request.into_inner().fencing_token + 1),
-        }))
-    }
-
-    async fn break_lock(&self, request: Request<BreakLockRequest>) -> Answer<BreakLockResponse> {
-        Ok(Response::new(BreakLockResponse {
-            outcome: BreakOutcome::Breaking.into(),
-            free_in: None,
-            record: record(request.into_inner().lock),
-        }))
-    }
-
-    async fn resolve_path(
-        &self,
-        request: Request<ResolvePathRequest>,
-    ) -> Answer<ResolvePathResponse> {
-        let lock_path = request.into_inner().key.unwrap_or_default().function;
-        Ok(Response::new(ResolvePathResponse { lock_path, ..ResolvePathResponse::default() }))
-    }
 }

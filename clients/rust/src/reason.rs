@@ -1,0 +1,119 @@
+//! The reasons that a sidecar gives with an error.
+
+use crate::proto::ErrorReason;
+
+/// What the names of `ErrorReason` have before the reason.
+const PREFIX: &str = "ERROR_REASON_";
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// Why the sidecar refused: stable names, those of `ErrorReason` in the proto.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Reason {
+            $($(#[$doc])* $variant,)*
+            /// One that this version of the client does not know.
+            Other(String),
+        }
+
+        impl Reason {
+            pub(crate) fn parse(text: &str) -> Self {
+                match text {
+                    $($text => Self::$variant,)*
+                    other => Self::Other(other.to_owned()),
+                }
+            }
+
+            /// The reason of this number.
+            pub(crate) fn from_wire(number: i32) -> Self {
+                let known = ErrorReason::try_from(number).ok();
+                let name = known.and_then(|reason| reason.as_str_name().strip_prefix(PREFIX));
+                name.map_or_else(|| Self::Other(number.to_string()), Self::parse)
+            }
+
+            /// The reason as it is on the wire.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $text,)*
+                    Self::Other(text) => text,
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A field is missing or out of its range: see [`Refusal::violations`](crate::Refusal::violations).
+    InvalidField = "INVALID_FIELD",
+    /// No hold of this sidecar has this lease id, or it was forgotten.
+    UnknownLease = "UNKNOWN_LEASE",
+    /// The lock to be broken does not exist in the store.
+    UnknownLock = "UNKNOWN_LOCK",
+    /// The hold is lost: see [`Refusal::loss_reason`](crate::Refusal::loss_reason).
+    HoldLost = "HOLD_LOST",
+    /// The hold was released.
+    HoldReleased = "HOLD_RELEASED",
+    /// The operator has not enabled breaking.
+    BreakNotEnabled = "BREAK_NOT_ENABLED",
+    /// The container does not exist and the sidecar may not make it.
+    ContainerMissing = "CONTAINER_MISSING",
+    /// No rule of the operator allows this caller to do this with this lock.
+    AccessDenied = "ACCESS_DENIED",
+    /// The operator forbids host id and host type in requests.
+    OverrideForbidden = "OVERRIDE_FORBIDDEN",
+    /// The store refuses the sidecar's credentials.
+    StoreDenied = "STORE_DENIED",
+    /// The bearer token is missing or wrong.
+    Unauthenticated = "UNAUTHENTICATED",
+    /// The user of this process is not among those whom the socket lets in.
+    UserNotAllowed = "USER_NOT_ALLOWED",
+    /// The store could not be reached in time.
+    StoreUnavailable = "STORE_UNAVAILABLE",
+    /// The store asks for patience.
+    StoreThrottled = "STORE_THROTTLED",
+    /// The sidecar is going away.
+    ShuttingDown = "SHUTTING_DOWN",
+    /// The store is damaged, full or misconfigured.
+    StoreFailed = "STORE_FAILED",
+    /// The store fell back to an older copy of the lock.
+    TokenNotGrowing = "TOKEN_NOT_GROWING",
+    /// The lock's stored fencing token is there and cannot be read.
+    TokenUnreadable = "TOKEN_UNREADABLE",
+    /// The sidecar has as many holds as it may.
+    TooManyHolds = "TOO_MANY_HOLDS",
+    /// The sidecar has as many waiters as it may.
+    TooManyWaiters = "TOO_MANY_WAITERS",
+    /// Another stream has resumed the hold.
+    Superseded = "SUPERSEDED",
+    /// This client did not read its events in time; the hold may be resumed.
+    StreamBehind = "STREAM_BEHIND",
+    /// The validity ended before the store answered a save: the old checkpoint stands or the new one (S27).
+    CheckpointUnknown = "CHECKPOINT_UNKNOWN",
+    /// The sidecar that answered does not know a field that this caller has set (S37).
+    Unsupported = "UNSUPPORTED",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_reason_keeps_its_name() {
+        assert_eq!(Reason::parse("NEW_ONE").as_str(), "NEW_ONE");
+        assert_eq!(Reason::parse("SUPERSEDED"), Reason::Superseded);
+    }
+
+    #[test]
+    fn every_documented_reason_is_known() {
+        let mut seen = 0;
+        for number in (1..100).filter(|number| ErrorReason::try_from(*number).is_ok()) {
+            let reason = Reason::from_wire(number);
+            assert!(!matches!(reason, Reason::Other(_)), "{number}");
+            seen += 1;
+        }
+        assert_eq!(seen, 24);
+        assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
+        assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
+    }
+}

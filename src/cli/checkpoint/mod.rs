@@ -1,0 +1,42 @@
+//! `leasehold checkpoint`: read and replace the value that is stored with a lock (S23).
+
+mod get;
+mod set;
+
+use clap::Subcommand;
+
+use super::exit::Exit;
+use super::output::Format;
+
+/// Reads or replaces the checkpoint of a lock: the value from which the next holder goes on.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Print the checkpoint of a lock.
+    Get(get::Args),
+    /// Replace the checkpoint of a lock.
+    Set(set::Args),
+}
+
+impl Args {
+    /// How its result looks.
+    pub(super) const fn format(&self) -> Format {
+        match &self.what {
+            What::Get(args) => args.output.output,
+            What::Set(args) => args.output.output,
+        }
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    match args.what {
+        What::Get(args) => get::run(args).await,
+        What::Set(args) => set::run(args).await,
+    }
+}
