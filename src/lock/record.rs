@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn s16_s36_the_generation_of_another_lease_does_not_count() {
+    fn s36_the_generation_of_another_lease_does_not_count() {
         let record = Record {
             lease: Some("aa".to_owned()),
             generation: 7,
