@@ -128,10 +128,10 @@ func (h *Hold) Checkpoint() *Checkpoint { return h.state.newestCheckpoint() }
 //
 // While the hold is being resumed, this waits for that.
 //
-// Errors: [*LostError], or [ErrReleased], if the hold is over. [*CheckpointError] if the validity ended before the store
-// answered, so that the old value stands or the new one. [*RefusedError], with [ReasonInvalidField] for too large a
-// value; [*UnreachableError]; that of ctx. After any of these three but an invalid field, the store may have the value,
-// and the save can be repeated as long as the hold is valid.
+// Errors: [*LostError], or [ErrReleased], if the hold is over. [*CheckpointError] if nobody answered, because the validity
+// ended before the store did or because the connection broke: the old value stands or the new one, and the save can be
+// repeated as long as the hold is valid. So it is after that of ctx. [*RefusedError] if the sidecar refuses, with
+// [ReasonInvalidField] for too large a value.
 func (h *Hold) Save(ctx context.Context, value []byte) (uint64, error) {
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
@@ -174,8 +174,8 @@ func (h *Hold) savedAs(order uint64, value []byte, version uint64) {
 
 // SaveCheckpoint replaces the checkpoint of a lock that [Client.Acquire] took: see [Hold.Save].
 //
-// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*CheckpointError],
-// [*UnreachableError], that of ctx, as Save.
+// Errors: [*RefusedError], with [ReasonHoldLost] or [ReasonHoldReleased] if the hold is over; [*CheckpointError], that of
+// ctx, as Save.
 func (c *Client) SaveCheckpoint(ctx context.Context, leaseID string, value []byte) (uint64, error) {
 	if err := checkSize(value, "value"); err != nil {
 		return 0, err
@@ -191,8 +191,8 @@ func (c *Client) save(
 	answer, err := call(ctx, c.pool, patience, rpc.SaveCheckpoint, request)
 	var refused *RefusedError
 	switch {
-	case errors.As(err, &refused) && refused.Reason == ReasonCheckpointUnknown:
-		return 0, nil, &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: refused.Message, Err: refused}
+	case errors.As(err, &refused) && (refused.Reason == ReasonCheckpointUnknown || refused.isNoAnswer()):
+		return 0, nil, &CheckpointError{Outcome: CheckpointOutcomeUnknown, Detail: refused.Message, Err: err}
 	case err != nil:
 		return 0, nil, err
 	}

@@ -136,6 +136,36 @@ func TestS27ASaveOfUnknownOutcomeIsAnErrorOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestS27ASaveThatIsNotAnsweredHasAnUnknownOutcome(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.heldHere()
+	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
+		b.sidecar.save = func([]byte) (*leaseholdv1.SaveCheckpointResponse, error) {
+			return nil, status.Error(code, "error reading from server: EOF")
+		}
+		var unknown *CheckpointError
+		var refused *RefusedError
+		_, err := hold.Save(t.Context(), []byte("v"))
+		if !errors.As(err, &unknown) || unknown.Outcome != CheckpointOutcomeUnknown || !errors.As(err, &refused) ||
+			!strings.Contains(err.Error(), "EOF") {
+			t.Error(code, err)
+		}
+	}
+}
+
+func TestASaveThatTheSidecarRefusesIsNotUnknown(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.heldHere()
+	b.sidecar.save = func([]byte) (*leaseholdv1.SaveCheckpointResponse, error) {
+		return nil, reasoned(t, codes.Unavailable, "STORE_UNAVAILABLE")
+	}
+	var unknown *CheckpointError
+	var refused *RefusedError
+	if _, err := hold.Save(t.Context(), nil); errors.As(err, &unknown) || !errors.As(err, &refused) {
+		t.Error(err)
+	}
+}
+
 func TestS16ASaveWaitsForTheResumeAndCarriesTheNewGeneration(t *testing.T) {
 	b := newBench(t)
 	b.savedAs(2, nil)

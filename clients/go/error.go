@@ -183,6 +183,15 @@ func (e *RefusedError) Error() string {
 // Unwrap gives the error as it came by gRPC, for status.Code and its like.
 func (e *RefusedError) Unwrap() error { return e.err }
 
+// isNoAnswer is whether no sidecar said this: the connection broke, or the answer did not come in time.
+func (e *RefusedError) isNoAnswer() bool {
+	switch e.Code {
+	case CodeUnavailable, CodeDeadlineExceeded, CodeCancelled, CodeInternal:
+		return e.Reason == ""
+	}
+	return false
+}
+
 // refusal reads an error of gRPC.
 func refusal(err error) *RefusedError {
 	st := status.Convert(err)

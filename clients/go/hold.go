@@ -181,7 +181,7 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 
 // Release releases the lock and waits until the store has it, for as long as [WithReleaseTimeout] says. The hold is not
 // valid from the first moment of this call on (S13), so stop acting before. A repeated release gives the first one's
-// result. With [WithCheckpoint] the checkpoint is saved before.
+// result. With [WithCheckpoint] the checkpoint is saved before. ctx may be that of the hold, which this call ends.
 //
 // Errors: [*LostError] if the hold was lost before, so that somebody else may have held the lock, also where the release
 // is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] if the lock was released, and the
@@ -228,7 +228,9 @@ func notHeld() *leaseholdv1.ReleaseResult {
 
 // release asks the sidecar to release the lock; the loss, if the hold was lost before.
 func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.ReleaseResult, *LostError, error) {
-	within, cancel := h.client.releaseContext(ctx)
+	outside, stop := withoutRelease(ctx)
+	defer stop()
+	within, cancel := h.client.releaseContext(outside)
 	defer cancel()
 	generation, refused, err := h.releasable(within)
 	if err != nil {
@@ -242,6 +244,25 @@ func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.Rel
 		return nil, nil, err
 	}
 	return wire, alreadyLost(wire), nil
+}
+
+// withoutRelease is ctx as its caller ends it: a context that comes from the hold's own ends with the release, which is
+// not to be cut short by that.
+func withoutRelease(ctx context.Context) (context.Context, context.CancelFunc) {
+	outside, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	end := func() {
+		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
+			cancel(cause)
+		}
+	}
+	if ctx.Err() != nil {
+		end()
+	}
+	stop := context.AfterFunc(ctx, end)
+	return outside, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // abandon is what closing the client does to a hold: it is lost here first (S13), then released.

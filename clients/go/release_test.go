@@ -38,6 +38,40 @@ func TestS13TheHoldEndsBeforeTheReleaseIsSentAndTheStreamAfter(t *testing.T) {
 	}
 }
 
+func TestAReleaseIsNotCutShortByTheEndThatItGivesTheHold(t *testing.T) {
+	b := newBench(t)
+	b.sidecar.released = &leaseholdv1.ReleaseResult{
+		Outcome:           leaseholdv1.ReleaseOutcome_RELEASE_OUTCOME_RELEASED,
+		CheckpointOutcome: leaseholdv1.CheckpointOutcome_CHECKPOINT_OUTCOME_SAVED,
+	}
+	hold, _, _ := b.heldHere()
+	// As in the block of WithLock, whose context is the hold's.
+	work, cancel := context.WithCancel(hold.Context())
+	defer cancel()
+	result, err := hold.Release(work, WithCheckpoint([]byte("last")))
+	if err != nil || result.Outcome != ReleaseOutcomeReleased || result.CheckpointOutcome != CheckpointOutcomeSaved {
+		t.Error(result, err)
+	}
+	if work.Err() == nil {
+		t.Error("the hold's context goes on")
+	}
+}
+
+func TestAReleaseIsCutShortByItsCaller(t *testing.T) {
+	b := newBench(t)
+	hold, _, _ := b.heldHere()
+	ctx, cancel := context.WithCancel(t.Context())
+	boom := errors.New("boom")
+	b.sidecar.onRelease = func() error {
+		cancel()
+		return boom
+	}
+	var release *ReleaseError
+	if _, err := hold.Release(ctx); !errors.As(err, &release) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func TestReleasingWhatIsLostIsALostErrorAndAsksNobody(t *testing.T) {
 	b := newBench(t)
 	hold, _, _ := b.heldHere()

@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::time::Instant;
 
 /// What must happen at all gets this long: a busy machine takes its time, and some drivers are built first.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -120,13 +121,26 @@ impl Driver {
 
     /// Waits for whichever of these events of that command comes first.
     pub(crate) async fn outcome(&mut self, id: &str, events: &[&str]) -> Value {
-        let is_it =
-            |told: &Value| told["id"] == id && events.iter().any(|event| told["event"] == *event);
+        self.outcome_with(id, events, |_| true).await
+    }
+
+    /// The same, of the events that `is_it` holds for.
+    pub(crate) async fn outcome_with(
+        &mut self,
+        id: &str,
+        events: &[&str],
+        is_it: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let is_it = |told: &Value| {
+            told["id"] == id && events.iter().any(|event| told["event"] == *event) && is_it(told)
+        };
         if let Some(at) = self.unread.iter().position(is_it) {
             return self.unread.remove(at).unwrap();
         }
+        // For all that is told meanwhile together: some events are repeated without end.
+        let until = Instant::now() + PATIENCE;
         loop {
-            let next = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+            let next = tokio::time::timeout_at(until, self.events.recv()).await;
             let Ok(Some(told)) = next else {
                 panic!("{}: {id} never told {events:?}:\n{}", self.language, self.story());
             };

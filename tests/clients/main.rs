@@ -4,10 +4,14 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
+mod checkpoints;
 mod contention;
 mod driver;
 mod ends;
+mod following;
 mod newcomer;
+mod notice;
+mod permits;
 mod proxy;
 mod samples;
 mod scenarios;

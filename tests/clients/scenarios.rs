@@ -152,8 +152,6 @@ pub(crate) async fn loss_by_break(driver: &mut Driver, _: &mut Sidecar) {
 }
 
 pub(crate) async fn release_says_already_lost(driver: &mut Driver, sidecar: &mut Sidecar) {
-    let store = rusqlite::Connection::open(sidecar.store()).unwrap();
-    store.busy_timeout(Duration::from_secs(20)).unwrap();
     // By a call, and by leaving the language's scope form (`with`, `defer`, `using`, try-with-resources, a closure).
     for form in ["call", "scope"] {
         let function = format!("robbed-{form}");
@@ -161,9 +159,8 @@ pub(crate) async fn release_says_already_lost(driver: &mut Driver, sidecar: &mut
         driver.tell(form, "hold", command).await;
         driver.event(form, "granted").await;
         // Behind the sidecar's back its lease becomes another's, long before the next renewal would find that.
-        let robbed =
-            "UPDATE locks SET lease_id = randomblob(16) WHERE name LIKE '%/' || ?1 || '/%'";
-        assert_eq!(store.execute(robbed, [function]).unwrap(), 1);
+        let robbed = "UPDATE locks SET lease_id = randomblob(16)";
+        assert_eq!(sidecar.change_store(robbed, &function), 1);
         driver.tell(form, "release", json!({})).await;
         let lost = driver.event(form, "lost").await;
         assert_eq!(lost["reason"], "TAKEN", "S13: {lost}");
@@ -173,8 +170,7 @@ pub(crate) async fn release_says_already_lost(driver: &mut Driver, sidecar: &mut
 pub(crate) async fn at_risk_and_recovered(driver: &mut Driver, sidecar: &mut Sidecar) {
     driver.hold("a", "risk", SHORT).await;
     // Nobody else can write to the store.
-    let store = rusqlite::Connection::open(sidecar.store()).unwrap();
-    store.busy_timeout(Duration::from_secs(20)).unwrap();
+    let store = sidecar.open_store();
     store.execute_batch("BEGIN EXCLUSIVE").unwrap();
     driver.event("a", "at_risk").await;
     let (is_valid, remaining) = driver.validity("a").await;

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use leasehold::testing::MovedClock;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::driver::until;
 
@@ -74,6 +75,15 @@ impl Sidecar {
     /// The file of its locks.
     pub(crate) fn store(&self) -> PathBuf {
         self.folder.path().join("locks.db")
+    }
+
+    /// Breaks a lock by the command line, with what is given besides.
+    pub(crate) fn break_lock(&self, path: &Value, more: &[&str]) {
+        let mut command = Command::new(BINARY);
+        command.args(["break", "--endpoint", &self.endpoint(), "--reason", "a scenario"]);
+        command.args(more).arg(path.as_str().unwrap());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

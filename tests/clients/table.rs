@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 use crate::driver::Driver;
 use crate::sidecar::Sidecar;
-use crate::{ends, scenarios};
+use crate::{checkpoints, ends, following, notice, permits, scenarios};
 
 /// Calls `$run` with each scenario's module and name.
 macro_rules! for_each_scenario {
@@ -29,6 +29,20 @@ macro_rules! for_each_scenario {
         $run!(scenarios, client_stopped_past_its_validity);
         $run!(scenarios, sidecar_stopped_past_the_lease);
         $run!(scenarios, quick_locks);
+        $run!(checkpoints, save_and_read_back);
+        $run!(checkpoints, checkpoint_too_large);
+        $run!(checkpoints, late_save);
+        $run!(checkpoints, release_with_checkpoint);
+        $run!(checkpoints, save_across_a_restart);
+        $run!(checkpoints, checkpoint_unknown);
+        $run!(notice, notice);
+        $run!(notice, broken_during_the_notice);
+        $run!(permits, permits);
+        $run!(following, lead);
+        $run!(following, stop_waiting_to_lead);
+        $run!(following, watch_locks);
+        $run!(following, what_a_sidecar_says);
+        $run!(following, wait_forever_across_a_restart);
         $run!(ends, exit_with_an_open_iterator);
         $run!(ends, interrupt_from_outside);
         $run!(ends, release_is_bounded);
@@ -72,7 +86,7 @@ fn is_asked_for(scenario: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_s13_s14_s16_s21_hold_in_every_language() {
+async fn s4_s13_s14_s16_s21_to_s28_hold_in_every_language() {
     let languages = crate::languages();
     let running: Vec<_> = languages.iter().map(|language| tokio::spawn(all(language))).collect();
     let mut columns = Vec::new();

@@ -117,7 +117,7 @@ class Driver:
         except leasehold.BusyError as error:
             record = error.busy.record
             holder, token = (record.holder, record.fencing_token) if record else ("", None)
-            emit(command, "busy", holder=holder, token=token)
+            emit(command, "busy", holder=holder, token=token, held_permits=error.busy.held_permits)
         except leasehold.LostError as error:
             emit(command, "lost", reason=error.loss.reason.name, detail=error.loss.detail)
         except leasehold.ReleaseUnconfirmedError as error:
@@ -194,8 +194,10 @@ class Driver:
         emit(command, "info", state=info.state.name, token=info.fencing_token)
 
     async def _lead(self, command: Command) -> None:
+        asked = options(command)
+        asked.pop("wait", None)
         try:
-            async for term in self._client.lead(*name_of(command)):
+            async for term in self._client.lead(*name_of(command), **asked):
                 async with term:
                     emit(command, "leading", token=term.fencing_token)
                     await asyncio.Event().wait()

@@ -105,7 +105,7 @@ async function lead(command: Command): Promise<void> {
   running.set(id, { abort });
   try {
     const client = await connected();
-    const terms = client.lead(lockName(command), {
+    const terms = client.lead(holdRequest(command), {
       signal: abort.signal,
       onEvent: (event) => {
         sayEvent(id, event);

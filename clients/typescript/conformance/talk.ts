@@ -139,7 +139,8 @@ export function sayEvent(id: string, event: HoldEvent): void {
 /** Says how a command failed. */
 export function sayFailure(id: string, error: unknown, abort?: AbortController): void {
   if (error instanceof BusyError) {
-    say(id, "busy", { holder: error.holder, token: error.record?.fencingToken ?? null });
+    const { holder, record, heldPermits } = error;
+    say(id, "busy", { holder, token: record?.fencingToken ?? null, held_permits: heldPermits });
   } else if (error instanceof HoldLostError) {
     say(id, "lost", { reason: lossReasonName(error.loss.reason), detail: error.loss.detail });
   } else if (error instanceof NotReleasedError) {

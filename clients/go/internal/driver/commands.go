@@ -229,7 +229,9 @@ func (d *driver) fail(id string, err error) {
 		return
 	case errors.As(err, &busy):
 		record := busy.Busy.Record
-		d.emit(id, "busy", fields{"holder": record.Holder, "token": record.FencingToken})
+		d.emit(id, "busy", fields{
+			"holder": record.Holder, "token": record.FencingToken, "held_permits": busy.Busy.HeldPermits,
+		})
 		return
 	case errors.As(err, &unreachable):
 		more["code"] = "UNAVAILABLE"

@@ -233,12 +233,15 @@ func (d *driver) askOf(hold *leasehold.Hold, c command) error {
 func (d *driver) save(hold *leasehold.Hold, c command) {
 	version, err := hold.Save(context.Background(), []byte(c.Value))
 	var lost *leasehold.LostError
+	var unknown *leasehold.CheckpointError
 	var refused *leasehold.RefusedError
 	switch {
 	case err == nil:
 		d.emit(c.ID, "saved", fields{"version": version})
 	case errors.As(err, &lost), errors.Is(err, leasehold.ErrReleased):
 		d.emit(c.ID, "save_failed", fields{"reason": leasehold.ReasonHoldLost, "message": err.Error()})
+	case errors.As(err, &unknown):
+		d.emit(c.ID, "save_failed", fields{"reason": leasehold.ReasonCheckpointUnknown, "message": err.Error()})
 	case errors.As(err, &refused):
 		d.emit(c.ID, "save_failed", fields{"reason": refused.Reason, "message": err.Error()})
 	default:

@@ -285,7 +285,10 @@ fn told(id: &str, event: &str, more: Value) -> Result<(), Error> {
 
 fn tell_busy(id: &str, busy: &Busy) -> Result<(), Error> {
     let record = busy.record.clone().unwrap_or_default();
-    told(id, "busy", json!({ "holder": record.holder, "token": record.fencing_token }))
+    let more = json!({
+        "holder": record.holder, "token": record.fencing_token, "held_permits": busy.held_permits,
+    });
+    told(id, "busy", more)
 }
 
 async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {

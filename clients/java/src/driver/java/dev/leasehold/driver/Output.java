@@ -34,7 +34,13 @@ final class Output {
   /** Writes why a command failed. */
   void failure(String id, Throwable error) {
     if (error instanceof LockBusyException busy) {
-      event(id, "busy", Map.of("holder", busy.holder(), "token", busy.fencingToken().orElse(0)));
+      event(
+          id,
+          "busy",
+          Map.of(
+              "holder", busy.holder(),
+              "token", busy.fencingToken().orElse(0),
+              "held_permits", busy.heldPermits()));
     } else if (error instanceof RefusedException refusal) {
       List<String> fields = refusal.violations().stream().map(FieldViolation::field).toList();
       error(id, refusal.code().name(), refusal.reasonName().orElse(""), error, fields);

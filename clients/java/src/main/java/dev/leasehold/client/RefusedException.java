@@ -10,6 +10,7 @@ import io.grpc.Status;
 import io.grpc.StatusException;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
+import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.List;
@@ -69,7 +70,7 @@ public final class RefusedException extends LeaseholdException {
 
   /** Understands what gRPC threw. */
   static RefusedException of(Throwable error) {
-    Status status = Status.fromThrowable(error);
+    Status status = told(Status.fromThrowable(error));
     Details details = details(error);
     String said = Optional.ofNullable(status.getDescription()).orElse("");
     if (status.getCode() == Status.Code.UNAVAILABLE && details.info.isEmpty()) {
@@ -83,6 +84,18 @@ public final class RefusedException extends LeaseholdException {
             .map(violation -> new FieldViolation(violation.getField(), violation.getDescription()))
             .toList();
     return new RefusedException(error, status.getCode(), said, details, violations);
+  }
+
+  /** A call that meets the end of its connection is UNKNOWN to gRPC, which is a broken connection. */
+  private static Status told(Status status) {
+    boolean closed =
+        status.getCode() == Status.Code.UNKNOWN
+            && status.getCause() instanceof ClosedChannelException;
+    return closed
+        ? Status.UNAVAILABLE
+            .withDescription(status.getDescription())
+            .withCause(status.getCause())
+        : status;
   }
 
   /** A request that the sidecar would refuse because of this field, and that is not sent. */

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.rpc.BadRequest;
 import com.google.rpc.RetryInfo;
 import io.grpc.Status;
+import java.nio.channels.ClosedChannelException;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -69,5 +70,23 @@ class RefusedExceptionTest {
                 .asRuntimeException());
     assertEquals(Optional.empty(), refusal.reasonName());
     assertTrue(refusal.getMessage().contains("Connection refused"), refusal.getMessage());
+  }
+
+  @Test
+  void aChannelThatWasClosedWhileACallBeganIsABrokenConnection() {
+    // What gRPC says of a call that meets the end of its connection.
+    RefusedException refusal =
+        RefusedException.of(
+            Status.UNKNOWN
+                .withDescription("channel closed")
+                .withCause(new ClosedChannelException())
+                .asRuntimeException());
+    assertEquals(Status.Code.UNAVAILABLE, refusal.code());
+    assertTrue(refusal.isBreak());
+    assertTrue(refusal.getMessage().contains("channel closed"), refusal.getMessage());
+    assertEquals(
+        Status.Code.UNKNOWN,
+        RefusedException.of(Status.UNKNOWN.asRuntimeException()).code(),
+        "anything else that is unknown stays so");
   }
 }
