@@ -118,6 +118,20 @@ impl AzureStore {
         written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
     }
 
+    /// Undoes the note of a break that was refused: what stood there before, or the note without its token, which is about
+    /// nobody's grant. Best effort, like [`Self::delete_note`].
+    pub(super) async fn write_back(
+        &self,
+        path: &LockPath,
+        former: Option<BreakNote>,
+        refused: BreakNote,
+    ) {
+        let before = former.unwrap_or(BreakNote { token: None, ..refused });
+        if let Err(error) = self.write_note(path, &before).await {
+            tracing::warn!(%path, error = %error.chain(), "could not undo the note of a refused break");
+        }
+    }
+
     /// Best effort: a note without its lock, or of a break that came to nothing, names a token that nobody has.
     pub(super) async fn delete_note(&self, path: &LockPath) {
         let name = note_name(path.name());

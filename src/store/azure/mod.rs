@@ -253,7 +253,8 @@ impl LeaseStore for AzureStore {
         }
         let period = note.period;
         let former = self.read_break_note(path).await?;
-        self.write_note(path, &note.after(former.as_ref())).await?;
+        let note = note.after(former.as_ref());
+        self.write_note(path, &note).await?;
         let options = BlobClientBreakLeaseOptions {
             // Without a period the lease runs out as it would have.
             break_period: match period {
@@ -272,6 +273,9 @@ impl LeaseStore for AzureStore {
         // A note of a break that was not done would speak for a later one by somebody else.
         if matches!(broken, Err(StoreError::NotHeld | StoreError::NotFound | StoreError::Changed)) {
             self.delete_note(path).await;
+        } else if matches!(broken, Err(StoreError::Denied { .. } | StoreError::Fatal { .. })) {
+            // What refuses a break refuses a deletion too: a SAS without the permission for it.
+            self.write_back(path, former, note).await;
         }
         broken
     }
