@@ -1,4 +1,4 @@
-//! The samples `hold`, `contend` and `run`, the same in each language.
+//! The samples `hold`, `contend` and `run`, the same in each language, and the demonstration of checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -94,5 +94,30 @@ async fn the_samples_do_the_same_in_every_language() {
         crate::languages().into_iter().map(|language| tokio::spawn(all(language))).collect();
     for language in running {
         language.await.unwrap();
+    }
+}
+
+/// That the next one starts within two seconds is for those who look: here it may take as long as a busy machine needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s22_s25_the_demonstration_of_checkpoints_is_as_it_says() {
+    for language in ["go", "python"] {
+        if !crate::languages().contains(&language) {
+            return;
+        }
+        prepare(language).await;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let installed = Command::new(root.join("tests/tools/install.sh")).status().await.unwrap();
+    assert!(installed.success(), "the storage emulator cannot be installed");
+    let mut demonstration = Command::new("sh");
+    demonstration.arg(root.join("tests/demo-checkpoint.sh")).kill_on_drop(true);
+    demonstration.env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold")).env("LIMIT", "60000");
+    let output = demonstration.output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}{complaint}");
+    for (next, holder) in [("Go", "Python"), ("Python", "Go")] {
+        let started = format!("the job in {next} started from what the one in {holder} saved");
+        assert!(told.contains(&started), "{told}");
     }
 }
