@@ -29,6 +29,7 @@ lint: tools ## Check formats and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BUF) lint proto
+	$(BUF) breaking proto --against tests/proto/second-step.json
 	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh; do \
 		sh -n $$script || exit 1; done
 
