@@ -8,6 +8,7 @@ mod contention;
 mod driver;
 mod ends;
 mod newcomer;
+mod permits;
 mod proxy;
 mod samples;
 mod scenarios;

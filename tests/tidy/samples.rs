@@ -48,9 +48,11 @@ fn code_of_the_page_about_moving_is_compiled() {
 }
 
 /// Pages whose blocks of a language are all parts of one sample.
-const PAGES: [(&str, &str, &str); 2] = [
+const PAGES: [(&str, &str, &str); 4] = [
     ("docs/leader-election.md", "go", "clients/go/samples/leader/main.go"),
     ("docs/leader-election.md", "python", "clients/python/samples/leader.py"),
+    ("docs/permits.md", "go", "clients/go/samples/permits/main.go"),
+    ("docs/permits.md", "python", "clients/python/samples/permits.py"),
 ];
 
 /// What is wrong with the blocks of a language on a page, beside the sample.
