@@ -14,6 +14,13 @@ demo: ## Build, and show a lock acquired, renewed, refused to a second caller, a
 	cargo build --profile demo --locked
 	sh tests/demo.sh
 
+.PHONY: demo-checkpoint
+demo-checkpoint: tools ## Build, and show a checkpoint passed on between jobs in Python and Go when the lock is broken
+	cargo build --profile demo --locked
+	clients/python/prepare
+	cd clients/go && go build -o .tools/samples/ ./samples/checkpoint
+	sh tests/demo-checkpoint.sh
+
 .PHONY: test
 test: tools lint clients unit chart docs ## Run everything that has to pass, installing what it needs into .tools
 
@@ -22,7 +29,8 @@ lint: tools ## Check formats and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	$(BUF) lint proto
-	for script in .ci/run tests/demo.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh; do \
+	$(BUF) breaking proto --against tests/proto/second-step.json
+	for script in .ci/run tests/demo.sh tests/demo-checkpoint.sh tests/chart/run tests/chart/demonstrate tests/tools/*.sh tests/clients/newcomer/*.sh; do \
 		sh -n $$script || exit 1; done
 
 .PHONY: unit

@@ -131,8 +131,8 @@ pub(crate) struct SpecArgs {
     /// Do not renew the lease: the hold lasts for one lease duration at most.
     #[arg(long)]
     no_renew: bool,
-    /// How many callers may hold the lock at the same time, 1 to 32: the same number everywhere. Needs a sidecar that
-    /// serves permits.
+    /// How many callers may hold the lock at the same time, 1 to 32: the same number everywhere. Not in the
+    /// layout `webjobs`.
     #[arg(
         long,
         value_name = "COUNT",

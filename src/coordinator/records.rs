@@ -208,7 +208,11 @@ impl Coordinator {
             }
             Err(StoreError::NotHeld) => Ok(BreakResult::NotHeld),
             Err(StoreError::NotFound) => Err(CallError::NoSuchLock { path }),
-            Err(error) => Err(store_error(&error)),
+            Err(error) => {
+                let mut failure = calls::store_failure(&error);
+                failure.message = format!("the lock {path} was not broken: {}", failure.message);
+                Err(CallError::StoreFailure(failure))
+            }
         }
     }
 }

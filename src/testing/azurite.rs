@@ -129,9 +129,15 @@ impl Azurite {
     /// The URL of its blob service with an account SAS that allows everything until 2100.
     #[must_use]
     pub fn sas_url(&self) -> String {
+        self.sas_url_for("rwdlac")
+    }
+
+    /// The same with these permissions only, such as `rwl`.
+    #[must_use]
+    pub fn sas_url_for(&self, permissions: &str) -> String {
         const VERSION: &str = "2025-11-05";
         const END: &str = "2100-01-01T00:00:00Z";
-        let text = format!("{EMULATOR_ACCOUNT}\nrwdlac\nb\nsco\n\n{END}\n\n\n{VERSION}\n\n");
+        let text = format!("{EMULATOR_ACCOUNT}\n{permissions}\nb\nsco\n\n{END}\n\n\n{VERSION}\n\n");
         let key = STANDARD.decode(EMULATOR_KEY).unwrap_or_default();
         let signature = Hmac::<Sha256>::new_from_slice(&key).map(|mut mac| {
             mac.update(text.as_bytes());
@@ -140,7 +146,7 @@ impl Azurite {
         let signature = signature.unwrap_or_default().replace('+', "%2B").replace('/', "%2F");
         let endpoint = self.endpoint();
         format!(
-            "{endpoint}?sv={VERSION}&ss=b&srt=sco&sp=rwdlac&se={END}&sig={}",
+            "{endpoint}?sv={VERSION}&ss=b&srt=sco&sp={permissions}&se={END}&sig={}",
             signature.replace('=', "%3D")
         )
     }

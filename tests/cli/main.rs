@@ -21,6 +21,7 @@ mod probe;
 mod rig;
 mod run;
 mod run_loss;
+mod sas;
 mod script;
 mod serve;
 mod stalled;

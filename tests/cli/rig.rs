@@ -158,15 +158,16 @@ impl Sidecar {
     }
 }
 
-/// A sidecar's process, once it is ready.
+/// A sidecar's process, once it is ready: on the file of this home, unless the settings name another store.
 async fn serve(home: &Home, settings: &[&str], stderr: Stdio) -> Child {
     let store = format!("store.embedded.path={}", home.store().display());
     let unix = format!("listen.unix={}", home.path("sidecar.sock").display());
+    let mut all = vec![unix.as_str(), "listen.tcp=", "admin.listen=", "host_id.host_type=test"];
+    if !settings.iter().any(|setting| setting.starts_with("store.kind=")) {
+        all.push(&store);
+    }
     let mut arguments = vec!["serve"];
-    for setting in [store.as_str(), &unix, "listen.tcp=", "admin.listen=", "host_id.host_type=test"]
-        .iter()
-        .chain(settings)
-    {
+    for setting in all.iter().chain(settings) {
         arguments.extend(["--set", setting]);
     }
     let process = home.command(&arguments).stderr(stderr).spawn().unwrap();

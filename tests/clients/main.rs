@@ -12,6 +12,7 @@ mod following;
 mod newcomer;
 mod notice;
 mod permits;
+mod permits_sample;
 mod proxy;
 mod samples;
 mod scenarios;

@@ -1,17 +1,17 @@
-//! The samples `hold`, `contend` and `run`, the same in each language.
+//! The samples `hold`, `contend`, `run` and `leader`, the same in each language, and the demonstration of checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{ChildStdout, Command};
 
 use crate::driver::cargos_variables;
 use crate::sidecar::Sidecar;
 
 /// How a sample is run: a program and its first arguments, in the client's folder.
-fn sample(language: &str, name: &str) -> Command {
+pub(crate) fn sample(language: &str, name: &str) -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let client = root.join("clients").join(language);
     let examples = PathBuf::from(env!("CARGO_BIN_EXE_leasehold")).with_file_name("examples");
@@ -37,7 +37,7 @@ fn sample(language: &str, name: &str) -> Command {
 }
 
 /// Builds what samples need.
-async fn prepare(language: &'static str) {
+pub(crate) async fn prepare(language: &'static str) {
     crate::driver::prepare(language).await;
     if language == "go" {
         let mut build = Command::new("go");
@@ -94,5 +94,80 @@ async fn the_samples_do_the_same_in_every_language() {
         crate::languages().into_iter().map(|language| tokio::spawn(all(language))).collect();
     for language in running {
         language.await.unwrap();
+    }
+}
+
+/// Languages whose client has a sample that leads.
+const WITH_LEADER: [&str; 4] = ["go", "java", "python", "typescript"];
+
+/// What follows on `word` in the next line that has it, up to what is no digit.
+pub(crate) async fn number_after(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> u64 {
+    let mut said = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if let Some((_, rest)) = line.split_once(word) {
+            let digits = rest.trim().split(|other: char| !other.is_ascii_digit()).next();
+            return digits.unwrap().parse().unwrap();
+        }
+        said.push(line);
+    }
+    panic!("it ended without {word:?}: {said:?}")
+}
+
+async fn leads(language: &'static str) {
+    let sidecar = Sidecar::start().await;
+    prepare(language).await;
+    let mut leading = sample(language, "leader");
+    leading.arg("leads").env("LEASEHOLD_ENDPOINT", sidecar.endpoint()).stdout(Stdio::piped());
+    let mut leading = leading.spawn().unwrap();
+    let group = Pid::from_raw(i32::try_from(leading.id().unwrap()).unwrap()).unwrap();
+    let mut lines = BufReader::new(leading.stdout.take().unwrap()).lines();
+    let first = number_after(&mut lines, "token").await;
+    let mut breaking = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    breaking.args(["break", "-f", "leads", "--reason", "test", "--now", "--yes"]);
+    breaking.env("LEASEHOLD_ENDPOINT", sidecar.endpoint()).stdout(Stdio::null());
+    assert!(breaking.status().await.unwrap().success(), "{language}");
+    let ended = lines.next_line().await.unwrap().unwrap_or_default();
+    assert!(ended.contains("not leading any more"), "{language}: {ended}");
+    let second = number_after(&mut lines, "token").await;
+    assert!(second > first, "{language}: {first}, {second}");
+    kill_process_group(group, Signal::INT).unwrap();
+    while lines.next_line().await.unwrap().is_some() {}
+    leading.wait().await.unwrap();
+    let mut free = sample(language, "run");
+    free.args(["leads", "--", "true"]).env("LEASEHOLD_ENDPOINT", sidecar.endpoint());
+    assert!(free.status().await.unwrap().success(), "{language}: Ctrl-C releases");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_loses_its_lock_takes_it_again_in_every_language() {
+    let languages = crate::languages().into_iter().filter(|one| WITH_LEADER.contains(one));
+    let running: Vec<_> = languages.map(|language| tokio::spawn(leads(language))).collect();
+    for language in running {
+        language.await.unwrap();
+    }
+}
+
+/// That the next one starts within two seconds is for those who look: here it may take as long as a busy machine needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s22_s25_the_demonstration_of_checkpoints_is_as_it_says() {
+    for language in ["go", "python"] {
+        if !crate::languages().contains(&language) {
+            return;
+        }
+        prepare(language).await;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let installed = Command::new(root.join("tests/tools/install.sh")).status().await.unwrap();
+    assert!(installed.success(), "the storage emulator cannot be installed");
+    let mut demonstration = Command::new("sh");
+    demonstration.arg(root.join("tests/demo-checkpoint.sh")).kill_on_drop(true);
+    demonstration.env("LEASEHOLD", env!("CARGO_BIN_EXE_leasehold")).env("LIMIT", "60000");
+    let output = demonstration.output().await.unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}{complaint}");
+    for (next, holder) in [("Go", "Python"), ("Python", "Go")] {
+        let started = format!("the job in {next} started from what the one in {holder} saved");
+        assert!(told.contains(&started), "{told}");
     }
 }

@@ -1,4 +1,4 @@
-//! The code of docs/moving.md is that of samples which the clients' checks build.
+//! The code of pages that go by task is that of samples which the clients' checks build.
 
 use std::path::Path;
 
@@ -47,8 +47,49 @@ fn code_of_the_page_about_moving_is_compiled() {
     super::assert_none(&missing(page, read));
 }
 
+/// Pages whose blocks of a language are all parts of one sample.
+const PAGES: [(&str, &str, &str); 4] = [
+    ("docs/leader-election.md", "go", "clients/go/samples/leader/main.go"),
+    ("docs/leader-election.md", "python", "clients/python/samples/leader.py"),
+    ("docs/permits.md", "go", "clients/go/samples/permits/main.go"),
+    ("docs/permits.md", "python", "clients/python/samples/permits.py"),
+];
+
+/// What is wrong with the blocks of a language on a page, beside the sample.
+fn foreign_blocks(page: &str, language: &str, sample: &str) -> Vec<String> {
+    let sample = unindented(sample);
+    let fence = format!("```{language}\n");
+    let blocks: Vec<String> = page
+        .split(&fence)
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```").map(|(block, _)| unindented(block)))
+        .collect();
+    if blocks.is_empty() {
+        return vec![format!("there is no {language}")];
+    }
+    blocks.into_iter().filter(|block| !sample.contains(block.as_str())).collect()
+}
+
+#[test]
+fn code_of_pages_by_task_is_that_of_samples() {
+    let read = |path: &str| std::fs::read_to_string(super::root().join(path)).unwrap();
+    let findings: Vec<String> = PAGES
+        .into_iter()
+        .flat_map(|(page, language, sample)| {
+            let found = foreign_blocks(&read(page), language, &read(sample));
+            found.into_iter().map(move |problem| format!("{page}: not in {sample}: {problem}"))
+        })
+        .collect();
+    super::assert_none(&findings);
+}
+
 #[test]
 fn code_that_is_not_in_its_sample_is_found() {
+    let block = "```go\nf(1)\n```\n";
+    assert!(foreign_blocks(block, "go", "  f(1)\n").is_empty());
+    assert_eq!(foreign_blocks(block, "go", "  f(2)\n"), ["f(1)\n"]);
+    assert_eq!(foreign_blocks(block, "python", "f(1)\n").len(), 1);
+
     let page = "```go\n// before\nold()\n```\n```go\n// after\n\tf(1)\n```\n";
     assert_eq!(ours(page, "go"), ["f(1)\n"]);
     assert_eq!(missing(page, |_| "  f(1)\n".to_owned()).len(), 2, "no Java and no Python");

@@ -7,7 +7,10 @@ use crate::cli::exit::Exit;
 use crate::config::Config;
 use crate::host_id::HostIdentity;
 use crate::lock::{ETag, LeaseId, LockKey, LockMode, LockPath, Record};
-use crate::store::{Acquire, LeaseStore, List, MIN_LEASE_DURATION, StoreError, Write};
+use crate::store::{
+    Acquire, BreakNote, BreakPeriod, LeaseBroken, LeaseStore, List, MIN_LEASE_DURATION, StoreError,
+    Write,
+};
 use crate::time::{Clock, UnixMillis};
 
 /// An answer that takes longer is told with a warning: renewals are cut off after 2.5 s at the shortest lease (S7).
@@ -51,6 +54,7 @@ pub(super) async fn examine(
     let Some(acquired) = trial.acquire().await else { return };
     let written = trial.hold(&key, acquired).await;
     trial.list().await;
+    trial.break_lease(clock.wall(), config.admin.allow_break).await;
     trial.end(written).await;
 }
 
@@ -173,16 +177,29 @@ impl Trial<'_> {
         }
     }
 
+    /// Breaks the doctor's own lease: with a SAS, that takes another permission than the rest.
+    async fn break_lease(&mut self, at: UnixMillis, allow_break: bool) {
+        let note = BreakNote {
+            period: BreakPeriod::RunOut,
+            reason: "tried on its own lock".to_owned(),
+            by: "leasehold doctor".to_owned(),
+            token: None,
+            at,
+        };
+        let broken = limited(self.store.break_lease(&self.path, note, None)).await;
+        note_break(self.report, allow_break, broken);
+    }
+
     /// Leaves nothing behind.
     async fn end(mut self, etag: ETag) {
         let released = limited(self.store.release(&self.path, self.lease_id, None)).await;
         self.note("release a lease", released);
         let deleted = limited(self.store.delete(&self.path, etag)).await;
         if let Err(error) = deleted {
-            // Only `gc` deletes locks. With a SAS, breaking a lease takes the same permission.
+            // Only `gc` deletes locks.
             let advice = format!(
-                "the sidecar does not need this permission; leasehold gc needs it (SAS permission d), and with a SAS \
-                 breaking a lock does too; the doctor's own lock {} remains",
+                "the sidecar does not need this permission; leasehold gc needs it (SAS permission d); the doctor's own lock \
+                 {} remains",
                 self.path
             );
             self.report.add(Finding::warning("delete a lock", error.chain(), advice));
@@ -202,6 +219,20 @@ impl Trial<'_> {
                 None
             }
         }
+    }
+}
+
+/// That leases may not be broken stands in the way only where operators may break locks (S17).
+fn note_break(report: &mut Report, allow_break: bool, answer: Result<LeaseBroken, StoreError>) {
+    const CHECK: &str = "break a lease";
+    match answer {
+        Ok(_) => report.add(Finding::good(CHECK, "allowed")),
+        Err(error @ StoreError::Denied { .. }) if !allow_break => {
+            let advice = "leasehold break needs this permission (SAS permission d); the sidecar works without it while \
+                          admin.allow_break is false";
+            report.add(Finding::warning(CHECK, error.chain(), advice));
+        }
+        Err(error) => report.fail(of_error(CHECK, &error), exit_of(&error)),
     }
 }
 

@@ -36,7 +36,8 @@ async fn a_store_that_lets_us_do_everything_is_well_and_nothing_is_left() {
     let (found, exit) = findings(&store, &clock).await;
     assert_eq!(exit, Exit::Success, "{found:?}");
     assert!(found.iter().all(|(_, status)| status == "good"), "{found:?}");
-    assert!(found.len() >= 8, "{found:?}");
+    let checks: Vec<&str> = found.iter().map(|(check, _)| check.as_str()).collect();
+    assert!(checks.contains(&"break a lease") && checks.len() >= 9, "{checks:?}");
     let container = config().paths.container;
     let list = List { container, prefix: String::new(), continuation: None, limit: 10 };
     assert!(store.list(list).await.unwrap().locks.is_empty());
@@ -62,6 +63,29 @@ async fn refused_credentials_have_to_be_corrected() {
     let store = FaultyStore::new(memory, Arc::clone(&clock) as Arc<dyn Clock>, 1, plan);
     let (_, exit) = findings(&store, &clock).await;
     assert_eq!(exit, Exit::Misconfigured);
+}
+
+/// A finding of a store that refuses to break leases, with and without `admin.allow_break`.
+#[test]
+fn s17_that_leases_may_not_be_broken_matters_where_locks_are_broken() {
+    let refused = || StoreError::Denied {
+        operation: "break the lease",
+        advice: "add the permission".to_owned(),
+        source: "refused".into(),
+    };
+    for (allow_break, status, exit) in
+        [(false, "warning", Exit::Success), (true, "bad", Exit::Misconfigured)]
+    {
+        let mut report = Report::default();
+        note_break(&mut report, allow_break, Err(refused()));
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!((json["checks"][0]["status"].as_str(), report.exit()), (Some(status), exit));
+        assert!(json["checks"][0]["detail"].to_string().contains("add the permission"), "{json}");
+    }
+    let away = StoreError::Unavailable { sent: true, source: "away".into() };
+    let mut report = Report::default();
+    note_break(&mut report, false, Err(away));
+    assert_eq!(report.exit(), Exit::Unavailable);
 }
 
 #[test]

@@ -215,6 +215,46 @@ async fn an_expired_sas_is_told_as_one() {
     );
 }
 
+/// The note is there before the break, and names this grant: it must not make a notice of a break by somebody else, whose
+/// period may be shorter.
+#[tokio::test]
+async fn s22_a_break_that_is_refused_leaves_no_note_of_it() {
+    let note = BreakNote {
+        period: BreakPeriod::RunOut,
+        reason: "hangs".to_owned(),
+        by: "ops".to_owned(),
+        token: crate::lock::FencingToken::from_u64(65_537),
+        at: UnixMillis(0),
+    };
+    let leased = [
+        ("x-ms-lease-state", "leased"),
+        ("x-ms-lease-status", "locked"),
+        ("last-modified", "Fri, 15 Jan 2027 08:00:00 GMT"),
+    ];
+    let denied = refusal(403, "AuthorizationPermissionMismatch");
+    let former = ("x-ms-meta-token", "131074");
+    for (found, kept) in
+        [(refusal(404, "BlobNotFound"), None), (service(200, &[former]), Some("131074"))]
+    {
+        let replies = vec![
+            service(200, &leased),
+            found,
+            service(201, &[]),
+            denied.clone(),
+            denied.clone(),
+            service(201, &[]),
+        ];
+        let (store, fake, _) = store_on(replies).await;
+        let error = store.break_lease(&path(), note.clone(), None).await.unwrap_err();
+        assert_eq!(error.kind(), "denied", "{error:?}");
+        let asked = fake.asked();
+        assert_eq!(asked.len(), 6, "{asked:?}");
+        assert_eq!(asked[2].header("x-ms-meta-token"), Some("65537"));
+        assert_eq!((asked[5].method.as_str(), &asked[5].target), ("PUT", &asked[2].target));
+        assert_eq!(asked[5].header("x-ms-meta-token"), kept);
+    }
+}
+
 #[tokio::test]
 async fn a_wrong_key_and_a_missing_container_say_what_to_do() {
     let denied = refusal(403, "AuthenticationFailed");

@@ -118,10 +118,11 @@ impl AzureStore {
         written.map(drop).map_err(|failure| self.error(Request::WriteNote, failure))
     }
 
-    /// Best effort, as [`AzureStore::delete_note`]: the note of an earlier break, in the place of one that came to nothing.
-    pub(super) async fn restore_note(&self, path: &LockPath, former: &BreakNote) {
-        if let Err(error) = self.write_note(path, former).await {
-            tracing::warn!(%path, %error, "could not restore the note of an earlier break");
+    /// Undoes the note of a break that came to nothing: writes what stood there before, or the note without its token, which
+    /// is about nobody's grant. Best effort, like [`Self::delete_note`].
+    pub(super) async fn write_back(&self, path: &LockPath, before: &BreakNote) {
+        if let Err(error) = self.write_note(path, before).await {
+            tracing::warn!(%path, error = %error.chain(), "could not undo the note of a break that came to nothing");
         }
     }
 

@@ -104,8 +104,8 @@ const fn sas_permissions(request: Request) -> &'static str {
              without it"
         }
         Request::Break => {
-            "the shared access signature lacks a permission: breaking a lease needs delete (d), besides read, write \
-             and list (rwl)"
+            "the shared access signature does not permit breaking a lease; create one with the permission delete (d) \
+             besides read, write and list (sp=rwld)"
         }
         Request::Acquire
         | Request::Create

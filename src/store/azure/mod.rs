@@ -253,7 +253,8 @@ impl LeaseStore for AzureStore {
         }
         let period = note.period;
         let former = self.read_break_note(path).await?;
-        self.write_note(path, &note.after(former.as_ref())).await?;
+        let note = note.after(former.as_ref());
+        self.write_note(path, &note).await?;
         let options = BlobClientBreakLeaseOptions {
             // Without a period the lease runs out as it would have.
             break_period: match period {
@@ -270,10 +271,14 @@ impl LeaseStore for AzureStore {
         let watch = self.containers.watch(path.container());
         let broken = self.answer(watch, Request::Break, broken.await);
         // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
-        match (&broken, &former) {
+        match (&broken, former) {
             (Err(StoreError::NotFound), _) => self.delete_note(path).await,
+            // What refuses a break refuses a deletion too: a SAS without the permission for it.
+            (Err(StoreError::Denied { .. } | StoreError::Fatal { .. }), former) => {
+                self.write_back(path, &former.unwrap_or(BreakNote { token: None, ..note })).await;
+            }
             (Err(error), Some(former)) if error.is_surely_not_done() => {
-                self.restore_note(path, former).await;
+                self.write_back(path, &former).await;
             }
             (Err(error), None) if error.is_surely_not_done() => self.delete_note(path).await,
             (Ok(_) | Err(_), _) => {}

@@ -15,9 +15,6 @@ import (
 	leasehold "github.com/leasehold/leasehold/clients/go"
 )
 
-// progress is what is saved.
-type progress struct{ Done int }
-
 func main() {
 	key := leasehold.LockKey{Function: "checkpoint"}
 	if len(os.Args) > 1 {
@@ -42,13 +39,13 @@ func count(ctx context.Context, key leasehold.LockKey) error {
 }
 
 func work(ctx context.Context, hold *leasehold.Hold) error {
-	var done progress
+	var done int
 	if checkpoint := hold.Checkpoint(); checkpoint != nil {
 		if err := checkpoint.JSON(&done); err != nil {
 			return err
 		}
 	}
-	fmt.Printf("going on from %d with token %d\n", done.Done, hold.FencingToken())
+	fmt.Printf("going on from %d with token %d\n", done, hold.FencingToken())
 	for {
 		select {
 		case <-hold.NoticeContext().Done():
@@ -56,16 +53,16 @@ func work(ctx context.Context, hold *leasehold.Hold) error {
 			return finish(context.WithoutCancel(ctx), hold, done)
 		case <-time.After(time.Second):
 		}
-		done.Done++
+		done++
 		if _, err := hold.SaveJSON(ctx, done); err != nil && hold.NoticeContext().Err() == nil {
 			return err
 		}
-		fmt.Println(done.Done)
+		fmt.Printf("saved %d\n", done)
 	}
 }
 
 // finish saves with the release, so that the next holder goes on from there.
-func finish(ctx context.Context, hold *leasehold.Hold, done progress) error {
+func finish(ctx context.Context, hold *leasehold.Hold, done int) error {
 	if notice := hold.Notice(); notice != nil {
 		fmt.Printf("told to stop by %q: %s\n", notice.By, notice.Reason)
 	}
@@ -77,6 +74,6 @@ func finish(ctx context.Context, hold *leasehold.Hold, done progress) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("saved %d as version %d\n", done.Done, result.CheckpointVersion)
+	fmt.Printf("saved %d as version %d\n", done, result.CheckpointVersion)
 	return nil
 }

@@ -87,7 +87,7 @@ async fn s28_permits_are_asked_for_and_the_held_ones_told() {
     let holding = tokio::spawn(bench.client.hold(spec).into_future());
     let call = bench.sidecar.hold().await;
     let Start::Spec(asked) = &call.start else { panic!() };
-    assert_eq!(asked.permits, 3);
+    assert_eq!(asked.permits, Some(3));
     let understood = Some(proto::Understood { permits: 3, ..proto::Understood::default() });
     let busy = proto::Busy { held_permits: 3, understood, ..proto::Busy::default() };
     call.tell(Event::Busy(busy)).await;
