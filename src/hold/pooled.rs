@@ -1,7 +1,7 @@
 //! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its own.
 
 use super::{Hold, State};
-use crate::lock::Permits;
+use crate::lock::{LeaseId, Permits};
 use crate::time::Instant;
 
 use super::event::Terms;
@@ -36,6 +36,11 @@ impl Terms {
 }
 
 impl Hold {
+    /// The lease id for the next acquisition, for the machine of another permit: another is supplied before the next event.
+    pub(crate) const fn lend(&mut self) -> Option<LeaseId> {
+        self.fresh.take()
+    }
+
     /// What a caller that comes now finds.
     #[must_use]
     pub fn readiness(&self) -> Readiness {

@@ -145,13 +145,14 @@ impl Machines {
     }
 
     fn made(&mut self, permit: Permit, now: Instant) -> &mut Machine {
-        let Self { settings, seed, spare, shutdown, others, memories, .. } = self;
+        let Self { settings, seed, spare, shutdown, others, memories, first } = self;
         others.entry(permit).or_insert_with(|| {
             let memory = memories.remove(&permit).unwrap_or_default();
             // Machines of one pool must not keep step.
             let seed = seed.wrapping_add(u64::from(permit.number()) << 32);
             let mut hold = Hold::new(*settings, memory, seed, now);
-            if let Some(lease_id) = spare.take() {
+            // Before the first caller of a pool comes, only permit 0 has one.
+            if let Some(lease_id) = spare.take().or_else(|| first.lend()) {
                 hold.supply(lease_id);
             }
             let told = match *shutdown {
