@@ -154,6 +154,10 @@ impl Waiters {
         })
     }
 
+    pub(super) fn has_one_try(&self) -> bool {
+        !self.one_tries.is_empty()
+    }
+
     /// Takes out one of those who wanted one try.
     pub(crate) fn pop_one_try(&mut self) -> Option<Waiter> {
         let ticket = self.one_tries.first().copied()?;
