@@ -25,6 +25,14 @@ pub struct Memory {
     pub stands_back_until: Option<Instant>,
 }
 
+impl Memory {
+    /// Whether nothing is known of the lock.
+    pub(crate) const fn is_empty(&self) -> bool {
+        let Self { known, highest, not_before, rest, .. } = self;
+        known.is_none() && highest.is_none() && not_before.is_none() && rest.is_none()
+    }
+}
+
 /// A rest that a record has promised, on our own clock (S11): a wall clock that goes back makes no more of it.
 #[derive(Clone, Debug)]
 pub struct Rest {
