@@ -316,7 +316,8 @@ impl Shared {
     /// The greatest token of the lock that was seen or granted here.
     async fn highest(&self, path: &LockPath) -> Option<FencingToken> {
         let view = self.look(path).await;
-        view.map_or_else(|| self.registry().highest(path), |view| view.highest)
+        // The lock's task knows of the permits that were wanted since it began.
+        view.and_then(|view| view.highest).max(self.registry().highest(path))
     }
 
     /// One record from what the store has and what is known here.

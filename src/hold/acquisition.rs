@@ -194,7 +194,8 @@ impl Hold {
                 self.acquire_later(retry, StoreFailure::unanswered("acquire"), output);
             }
             Attempt::ReadHolder { retry, until, .. } if output.now >= until => {
-                self.contended(retry, output);
+                let failure = Failure::Unknown(StoreFailure::unanswered("read"));
+                self.holder_unread(retry, failure, output);
             }
             Attempt::Leased { lease, .. } if output.now >= lease.valid_until() => {
                 self.release_unused(lease, output);
@@ -209,6 +210,29 @@ impl Hold {
             waiting @ (Attempt::Acquire { .. }
             | Attempt::ReadHolder { .. }
             | Attempt::Leased { .. }) => self.acquiring(waiting),
+        }
+    }
+
+    /// The holder's record could not be read. Beside an acquire that was refused that is no matter; but a pool reads in place of
+    /// an acquire (S31), and what the store does not answer is not busy (S18).
+    pub(super) fn holder_unread(&mut self, retry: Retry, failure: Failure, output: &mut Output) {
+        let pooled = self.waiters.front().is_some_and(|front| front.terms.is_pooled());
+        match failure {
+            Failure::Refused(store_failure) if pooled => {
+                self.fail_all(&store_failure, output);
+                self.abandon(Some(retry), output);
+            }
+            Failure::Unknown(store_failure) | Failure::NotDone(store_failure) if pooled => {
+                self.acquire_later(retry, store_failure, output);
+            }
+            Failure::Refused(_)
+            | Failure::Unknown(_)
+            | Failure::NotDone(_)
+            | Failure::Contended
+            | Failure::Taken
+            | Failure::Broken
+            | Failure::Changed
+            | Failure::Deleted => self.contended(retry, output),
         }
     }
 

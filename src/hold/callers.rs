@@ -88,6 +88,13 @@ impl Hold {
         }
     }
 
+    /// S12: one try that came while a lease went back, or before a resume, does not wait for the end of a rest or of that hold.
+    pub(super) fn refuse_known(&mut self, output: &mut Output) {
+        if self.waiters.has_one_try() && self.is_answer_known(output.now) {
+            self.refuse_one_tries(output);
+        }
+    }
+
     /// A call that was repeated may be one try, though the first was not.
     fn refuse_one_tries(&mut self, output: &mut Output) {
         while let Some(waiter) = self.waiters.pop_one_try() {

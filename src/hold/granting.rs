@@ -89,12 +89,10 @@ impl Hold {
             State::Acquiring(attempt) => match *attempt {
                 Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
                     let free = answer.as_ref().is_ok_and(|stored| stored.free);
-                    if let Ok(stored) = answer {
-                        self.learn(stored, output.now);
-                    }
-                    match free {
-                        true => self.try_acquire(Some(retry), output),
-                        false => self.contended(retry, output),
+                    match answer.map(|stored| self.learn(stored, output.now)) {
+                        Ok(()) if free => self.try_acquire(Some(retry), output),
+                        Ok(()) => self.contended(retry, output),
+                        Err(failure) => self.holder_unread(retry, failure, output),
                     }
                 }
                 Attempt::Leased { lease, work: work @ Work::Read { planned }, flight }

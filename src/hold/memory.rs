@@ -25,6 +25,14 @@ pub struct Memory {
     pub stands_back_until: Option<Instant>,
 }
 
+impl Memory {
+    /// Whether nothing is known of the lock.
+    pub(crate) const fn is_empty(&self) -> bool {
+        let Self { known, highest, not_before, rest, .. } = self;
+        known.is_none() && highest.is_none() && not_before.is_none() && rest.is_none()
+    }
+}
+
 /// The grant that a record is of, and since when. A save writes the record too, and says nothing of who waits (S10).
 #[derive(Clone, Debug)]
 pub struct Change {

@@ -190,6 +190,7 @@ impl Hold {
         }
         self.take(event, &mut output);
         self.advance(&mut output);
+        self.refuse_known(&mut output);
         self.check();
         output.into_actions()
     }

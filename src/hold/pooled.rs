@@ -1,10 +1,11 @@
 //! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its own.
 
+use super::event::{CallerId, Terms};
+use super::held::Phase;
+use super::waiters::Waiter;
 use super::{Hold, State};
-use crate::lock::Permits;
+use crate::lock::{LeaseId, Permits};
 use crate::time::Instant;
-
-use super::event::Terms;
 
 /// What a caller that comes now finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,26 @@ impl Terms {
 }
 
 impl Hold {
+    /// Enters a caller of a pool where a hold is about to end; nothing is done by it: what ends the hold hands it on (S30).
+    pub(crate) fn enter(&mut self, waiter: Waiter, now: Instant) {
+        self.waiters.push(waiter, now);
+    }
+
+    /// The lease id for the next acquisition, for the machine of another permit: another is supplied before the next event.
+    pub(crate) const fn lend(&mut self) -> Option<LeaseId> {
+        self.fresh.take()
+    }
+
+    /// Who waits here with the call of this id.
+    pub(crate) fn waiter_of(&self, request_id: &str) -> Option<CallerId> {
+        self.waiters.caller_of(request_id)
+    }
+
+    /// Whether the hold here ends once its last checkpoint is saved (S26).
+    pub(crate) fn saves_last(&self) -> bool {
+        matches!(&self.state, State::Held(held) if matches!(held.phase, Phase::LastSave { .. }))
+    }
+
     /// What a caller that comes now finds.
     #[must_use]
     pub fn readiness(&self) -> Readiness {

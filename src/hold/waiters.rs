@@ -79,9 +79,20 @@ impl Waiters {
         self.callers.contains_key(&caller)
     }
 
+    /// Who waits here with the call of this id.
+    pub(crate) fn caller_of(&self, request_id: &str) -> Option<CallerId> {
+        let ticket = self.request_ids.get(request_id)?;
+        self.queue.get(ticket).map(|waiter| waiter.caller)
+    }
+
+    /// All who wait, the first first.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Waiter> {
+        self.queue.values()
+    }
+
     /// The first of those who wait that `suits`.
     pub(crate) fn first(&self, suits: impl Fn(&Waiter) -> bool) -> Option<&Waiter> {
-        self.queue.values().find(|waiter| suits(waiter))
+        self.each().find(|waiter| suits(waiter))
     }
 
     /// Whether somebody besides the front is going to wait: one try is answered at the grant (S10).
@@ -152,6 +163,10 @@ impl Waiters {
             waiter.told = Some((place, token));
             (waiter.caller, place)
         })
+    }
+
+    pub(super) fn has_one_try(&self) -> bool {
+        !self.one_tries.is_empty()
     }
 
     /// Takes out one of those who wanted one try.

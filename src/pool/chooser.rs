@@ -37,7 +37,9 @@ pub(super) struct Chooser {
     ending: u32,
     /// The last try was one of a permit that is handed on: the next one goes round.
     was_handed_on: bool,
-    pub(super) not_before: Instant,
+    not_before: Instant,
+    /// The store has failed: until then nothing is tried, also no permit that was not tried yet.
+    pause_until: Instant,
 }
 
 const fn bit(permit: Permit) -> u32 {
@@ -58,6 +60,7 @@ impl Chooser {
             ending: 0,
             was_handed_on: false,
             not_before: now,
+            pause_until: now,
         }
     }
 
@@ -66,6 +69,28 @@ impl Chooser {
         self.tried = 0;
         self.taken = 0;
         self.not_before = now;
+        self.pause_until = now;
+    }
+
+    /// The store has failed: it is left alone for as long as a single lock leaves it alone, or as it says (S8).
+    pub(super) fn pause(&mut self, lease_duration: Duration, asked: Duration, now: Instant) {
+        let least = self.jitter.between(lease_duration / 30, lease_duration / 12);
+        self.pause_until = now + least.max(asked);
+    }
+
+    pub(super) fn pauses(&self, now: Instant) -> bool {
+        now < self.pause_until
+    }
+
+    /// When `permit` may be tried next.
+    pub(super) fn next_at(&self, permit: Permit) -> Instant {
+        let paced = if self.is_tried(permit) { self.not_before } else { Instant::default() };
+        paced.max(self.pause_until)
+    }
+
+    /// Whether a permit may be tried once more that was tried before.
+    pub(super) fn may_go_round(&self, now: Instant) -> bool {
+        now >= self.not_before
     }
 
     pub(super) const fn is_tried(&self, permit: Permit) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::hold::{self, CallerId, Event, Hold, Memory, Settings};
+use crate::hold::{self, CallerId, Event, Hold, Memory, Settings, Waiter};
 use crate::lock::{FencingToken, LeaseId, Permit};
 use crate::time::Instant;
 
@@ -115,6 +115,15 @@ impl Machines {
         self.each().map(|(permit, _)| permit).collect()
     }
 
+    /// Enters a caller of the pool where a hold is about to end (S30).
+    pub(super) fn enter(&mut self, permit: Permit, waiter: Waiter, now: Instant) {
+        let other = self.others.get_mut(&permit).map(|machine| &mut machine.hold);
+        let machine = if permit == Permit::FIRST { Some(&mut self.first) } else { other };
+        if let Some(machine) = machine {
+            machine.enter(waiter, now);
+        }
+    }
+
     /// Who holds which permit here, or has held it and may believe so.
     pub(super) fn place_of(&self, caller: CallerId) -> Option<Permit> {
         let holds = |hold: &Hold| hold.holding().is_some_and(|holding| holding.caller == caller);
@@ -145,13 +154,14 @@ impl Machines {
     }
 
     fn made(&mut self, permit: Permit, now: Instant) -> &mut Machine {
-        let Self { settings, seed, spare, shutdown, others, memories, .. } = self;
+        let Self { settings, seed, spare, shutdown, others, memories, first } = self;
         others.entry(permit).or_insert_with(|| {
             let memory = memories.remove(&permit).unwrap_or_default();
             // Machines of one pool must not keep step.
             let seed = seed.wrapping_add(u64::from(permit.number()) << 32);
             let mut hold = Hold::new(*settings, memory, seed, now);
-            if let Some(lease_id) = spare.take() {
+            // Before the first caller of a pool comes, only permit 0 has one.
+            if let Some(lease_id) = spare.take().or_else(|| first.lend()) {
                 hold.supply(lease_id);
             }
             let told = match *shutdown {
@@ -193,7 +203,8 @@ impl Machines {
         let others = self.others.into_iter().map(|(permit, machine)| (permit, machine.hold));
         let machines = std::iter::once((Permit::FIRST, self.first)).chain(others);
         let memories = machines.map(|(permit, hold)| (permit, hold.into_memory()));
-        memories.chain(self.memories).collect()
+        // Permits that were never tried would take the places of locks of which something is known.
+        memories.chain(self.memories).filter(|(_, memory)| !memory.is_empty()).collect()
     }
 }
 
@@ -205,6 +216,7 @@ const fn is_answer(event: &Event) -> bool {
             | Event::WriteAnswered { .. }
             | Event::RenewAnswered { .. }
             | Event::ReleaseAnswered { .. }
+            | Event::LookAnswered { .. }
     )
 }
 
@@ -216,5 +228,6 @@ const fn is_request(action: &hold::Action) -> bool {
             | hold::Action::SendWrite { .. }
             | hold::Action::SendRenew { .. }
             | hold::Action::SendRelease { .. }
+            | hold::Action::SendLook { .. }
     )
 }

@@ -2,8 +2,8 @@
 //!
 //! Each permit is a lock path of its own with a machine of its own ([`Hold`]), so a plain lock is a pool of one: its events
 //! go straight to the machine of permit 0, which has a queue of its own. Callers that name more permits wait in one queue here.
-//! The chooser enters the one at the front into one machine at a time, as a caller that tries once; what it is told there is
-//! kept from it unless it is a grant.
+//! The chooser enters the first of them that may have a permit into its machine, one at a time, as a caller that tries once; what
+//! it is told there is kept from it unless it is a grant.
 //!
 //! Rules: S28 to S32. May import: hold, lock, time's values. No IO, no async, no clock, no randomness of its own. Which permit
 //! comes next is in `chooser`; who waits, `queue`; how a try, a hand-off and a grant go, `serving`; the machines, `machines`.
@@ -48,6 +48,8 @@ struct Shared {
     serving: Serving,
     /// What the latest caller has named (S29).
     permits: Permits,
+    /// The greatest number that was named since somebody waits.
+    greatest: Permits,
 }
 
 /// One look at the pool: when it is taken, and what comes of it.
@@ -107,10 +109,11 @@ impl Pool {
 
     fn take(&mut self, permit: Permit, event: Event, output: &mut Output) {
         match event {
-            Event::CallerArrived { caller, terms } if terms.permits() > Permits::ONE => {
-                self.arrive(caller, terms, output);
+            Event::CallerArrived { caller, terms } => self.arrive(caller, terms, output),
+            // S26, S30: the save first, then the hand-off.
+            Event::WriteAnswered { .. } | Event::ReadAnswered { .. } if self.saves_last(permit) => {
+                self.feed_ending(permit, event, output);
             }
-            Event::CallerArrived { .. } => self.feed(Permit::FIRST, event, output),
             Event::AcquireAnswered { .. }
             | Event::ReadAnswered { .. }
             | Event::WriteAnswered { .. }

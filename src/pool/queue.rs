@@ -20,6 +20,10 @@ impl Pool {
         if let Some(permit) = self.repeated(&terms) {
             return self.feed(permit, Event::CallerArrived { caller, terms }, output);
         }
+        self.supersede_other_kind(caller, &terms, output);
+        if terms.permits() == Permits::ONE {
+            return self.feed(Permit::FIRST, Event::CallerArrived { caller, terms }, output);
+        }
         self.compare_named(terms.permits(), output);
         let (permits, seed) = (terms.permits(), self.machines.seed());
         let shared =
@@ -27,7 +31,9 @@ impl Pool {
         if shared.waiters.is_empty() {
             shared.chooser.begin(output.now);
             shared.serving.begin();
+            shared.greatest = permits;
         }
+        shared.greatest = shared.greatest.max(permits);
         let waiter = Waiter::new(caller, terms, output.now);
         match shared.waiters.replace(waiter, output.now) {
             Ok((former, _)) => self.supersede(former, caller, output),
@@ -44,6 +50,24 @@ impl Pool {
         held.find_map(|(permit, holding)| {
             (holding.active && holding.terms.request_id == terms.request_id).then_some(permit)
         })
+    }
+
+    /// A repeated call that names one permit where its first named more, or the other way round, ends the wait of its first: one
+    /// waits here, the other in the machine of permit 0.
+    fn supersede_other_kind(&mut self, caller: CallerId, terms: &Terms, output: &mut Output) {
+        if terms.permits() == Permits::ONE {
+            let shared = self.shared.as_ref();
+            let former = shared.and_then(|shared| shared.waiters.caller_of(&terms.request_id));
+            if let Some(former) = former {
+                output.push(Permit::FIRST, Action::TellSuperseded { caller: former, by: caller });
+                self.withdraw(former, output);
+            }
+        } else if let Some(former) = self.machines.first().waiter_of(&terms.request_id)
+            && !self.is_queued(former)
+        {
+            output.push(Permit::FIRST, Action::TellSuperseded { caller: former, by: caller });
+            self.feed(Permit::FIRST, Event::CallerLeft { caller: former }, output);
+        }
     }
 
     /// A repeated call has taken its first one's place, also where it is tried for.
@@ -90,17 +114,20 @@ impl Pool {
         }
     }
 
-    /// S31: one try at each permit is over for those of whose permits each was tried, or is held here.
+    /// S31: one try at each permit is over for those of whose permits each was tried, or is held here; and it does not wait until
+    /// the store is asked again that has failed.
     pub(super) fn answer_one_tries(&mut self, output: &mut Output) {
+        let now = output.now;
         let over = |pool: &Self| {
             let shared = pool.shared.as_ref()?;
             let tried = |permit| {
                 shared.chooser.is_tried(permit) || pool.readiness(permit) == Readiness::InUse
             };
+            let pauses = shared.chooser.pauses(now);
             let over = |waiter: &Waiter| {
                 waiter.is_one_try()
                     && shared.serving.trial().is_none_or(|(_, caller)| caller != waiter.caller)
-                    && waiter.terms.permits().each().all(tried)
+                    && (pauses || waiter.terms.permits().each().all(tried))
             };
             shared.waiters.first(over).cloned()
         };
@@ -191,6 +218,7 @@ impl Shared {
             chooser: Chooser::new(seed, now),
             serving: Serving::default(),
             permits,
+            greatest: permits,
         }
     }
 }

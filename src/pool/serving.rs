@@ -1,4 +1,4 @@
-//! How the one at the front is served: tries, hand-offs, and a grant that ends its wait everywhere (S29 to S32).
+//! How those who wait are served: tries, hand-offs, and a grant that ends its wait everywhere (S29 to S32).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::chooser::Candidate;
 use super::{Action, Output, Pool};
 use crate::hold::{
-    self, Busy, CallerId, Event, Failure, Readiness, StoreFailure, StoreFailureKind, Stored, Terms,
+    self, Busy, CallerId, Event, Failure, Hold, Readiness, StoreFailure, StoreFailureKind, Stored,
+    Terms, Waiter,
 };
 use crate::lock::{Permit, Permits, Record};
 use crate::time::Instant;
@@ -60,35 +61,45 @@ impl Pool {
         loop {
             self.answer_one_tries(output);
             let Some(permit) = self.choose(output.now) else { break };
-            self.try_for_front(permit, output);
+            self.try_for_first(permit, output);
         }
         self.tell_waiting(output);
     }
 
-    /// The permits that the one at the front can be tried for, and from when on.
-    fn candidates(&self) -> Vec<(Permit, Option<Instant>)> {
-        let front = self.shared.as_ref().and_then(|shared| shared.waiters.front());
-        let Some(front) = front else { return Vec::new() };
-        let ready = |permit| match self.readiness(permit) {
-            Readiness::Idle { from } => Some(from.filter(|_| !front.is_one_try())),
-            // One try waits for the answer; who waits tries another meanwhile.
-            Readiness::Releasing => front.is_one_try().then_some(None),
-            Readiness::Acquiring => Some(None),
-            Readiness::InUse => None,
-        };
-        let each = front.terms.permits().each();
-        each.filter_map(|permit| Some((permit, ready(permit)?))).collect()
+    /// For each permit the first of those who wait that may have it: who named fewer keeps nobody from the others.
+    fn firsts(&self) -> Vec<(Permit, &Waiter)> {
+        let mut firsts = Vec::new();
+        let Some(shared) = &self.shared else { return firsts };
+        for waiter in shared.waiters.each() {
+            let more = waiter.terms.permits().each().skip(firsts.len());
+            firsts.extend(more.map(|permit| (permit, waiter)));
+            if firsts.len() >= usize::from(shared.greatest.get()) {
+                break;
+            }
+        }
+        firsts
+    }
+
+    /// The permits that can be tried, for whom, and from when on.
+    fn candidates(&self) -> impl Iterator<Item = (Permit, &Waiter, Option<Instant>)> {
+        self.firsts().into_iter().filter_map(move |(permit, first)| {
+            let from = match self.readiness(permit) {
+                Readiness::Idle { from } => from.filter(|_| !first.is_one_try()),
+                // One try waits for the answer; who waits tries another meanwhile.
+                Readiness::Releasing if first.is_one_try() => None,
+                Readiness::Acquiring => None,
+                Readiness::Releasing | Readiness::InUse => return None,
+            };
+            Some((permit, first, from))
+        })
     }
 
     fn choose(&mut self, now: Instant) -> Option<Permit> {
-        let shared = self.shared.as_ref()?;
-        let front = shared.waiters.front()?;
-        if shared.serving.trial().is_some() {
+        if self.shared.as_ref()?.serving.trial().is_some() {
             return None;
         }
-        let (permits, lease_duration) = (front.terms.permits(), front.terms.lease_duration);
         let mut candidates = Vec::new();
-        for (permit, from) in self.candidates() {
+        for (permit, first, from) in self.candidates() {
             let machine = self.machines.get(permit);
             // S31: what is being acquired for somebody who has gone serves the next one.
             if machine
@@ -97,15 +108,20 @@ impl Pool {
                 return Some(permit);
             }
             if from.is_none_or(|from| from <= now) {
+                let lease_duration = first.terms.lease_duration;
                 let handed_on = machine.is_some_and(|hold| hold.is_handed_on(lease_duration, now));
                 candidates.push(Candidate { permit, handed_on });
             }
         }
         let cap = self.machines.settings().poll_cap;
-        let chooser = &mut self.shared.as_mut()?.chooser;
+        let shared = self.shared.as_mut()?;
+        let (chooser, permits) = (&mut shared.chooser, shared.greatest);
+        if chooser.pauses(now) {
+            return None;
+        }
         let chosen = match chooser.untried(&candidates, permits) {
             Some(permit) => permit,
-            None if now < chooser.not_before => return None,
+            None if !chooser.may_go_round(now) => return None,
             None => chooser.paced(&candidates, permits)?,
         };
         let any_handed_on = candidates.iter().any(|candidate| candidate.handed_on);
@@ -119,19 +135,18 @@ impl Pool {
         if shared.serving.trial().is_some() {
             return None;
         }
-        let next = |(permit, from): (Permit, Option<Instant>)| {
-            let tried = shared.chooser.is_tried(permit);
-            let paced = tried.then_some(shared.chooser.not_before);
-            paced.max(from).unwrap_or_default()
+        let next = |(permit, _, from): (Permit, &Waiter, Option<Instant>)| {
+            shared.chooser.next_at(permit).max(from.unwrap_or_default())
         };
-        self.candidates().into_iter().map(next).min()
+        self.candidates().map(next).min()
     }
 
-    /// Enters the one at the front into a machine, as a caller that tries once.
-    fn try_for_front(&mut self, permit: Permit, output: &mut Output) {
+    /// Enters the first who may have it into the machine of `permit`, as a caller that tries once.
+    fn try_for_first(&mut self, permit: Permit, output: &mut Output) {
         let Some(shared) = &mut self.shared else { return };
-        let Some(front) = shared.waiters.front() else { return };
-        let (caller, terms) = (front.caller, &front.terms);
+        let first = shared.waiters.first(|waiter| waiter.terms.permits().contains(permit));
+        let Some(first) = first else { return };
+        let (caller, terms) = (first.caller, &first.terms);
         // S10, S31: other sidecars learn from the record that somebody else waits here.
         let record =
             Record { handed_on: shared.waiters.will_be_handed_on(), ..terms.record.clone() };
@@ -143,17 +158,23 @@ impl Pool {
     /// Feeds what ends a hold here: the first caller whose permit this can be is entered before, so that it is handed the
     /// permit without a request (S30), and withdrawn after if it was not.
     pub(super) fn feed_ending(&mut self, permit: Permit, event: Event, output: &mut Output) {
-        let Some((caller, terms)) = self.offer(permit) else {
+        let Some(waiter) = self.offer(permit, output.now) else {
             return self.feed(permit, event, output);
         };
-        self.feed(permit, Event::CallerArrived { caller, terms }, output);
+        let caller = waiter.caller;
+        self.machines.enter(permit, waiter, output.now);
         self.feed(permit, event, output);
         if self.is_queued(caller) {
             self.feed(permit, Event::CallerLeft { caller }, output);
         }
     }
 
-    fn offer(&self, permit: Permit) -> Option<(CallerId, Arc<Terms>)> {
+    /// Whether the hold of `permit` ends with the save that is under way.
+    pub(super) fn saves_last(&self, permit: Permit) -> bool {
+        self.machines.get(permit).is_some_and(Hold::saves_last)
+    }
+
+    fn offer(&self, permit: Permit, now: Instant) -> Option<Waiter> {
         let shared = self.shared.as_ref()?;
         if self.readiness(permit) != Readiness::InUse
             || shared.serving.trial().is_some_and(|(tried, _)| tried == permit)
@@ -162,10 +183,11 @@ impl Pool {
         }
         let first = shared.waiters.first(|waiter| waiter.terms.permits().contains(permit))?;
         let wait = first.terms.wait.max(OFFER);
-        Some((first.caller, Arc::new(Terms { wait, ..Terms::clone(&first.terms) })))
+        let terms = Arc::new(Terms { wait, ..Terms::clone(&first.terms) });
+        Some(Waiter::new(first.caller, terms, now))
     }
 
-    fn is_queued(&self, caller: CallerId) -> bool {
+    pub(super) fn is_queued(&self, caller: CallerId) -> bool {
         self.shared.as_ref().is_some_and(|shared| shared.waiters.contains(caller))
     }
 
@@ -238,6 +260,7 @@ impl Pool {
         why: Result<Busy, (StoreFailure, bool)>,
         output: &mut Output,
     ) {
+        let cap = self.machines.settings().poll_cap;
         let Some(shared) = &mut self.shared else { return };
         if shared.serving.trial != Some((permit, caller)) {
             return;
@@ -255,7 +278,14 @@ impl Pool {
                 // grow is this permit's own.
                 match (refused, is_of_one_path(store_failure.kind)) {
                     (true, _) => self.fail_all(&store_failure, output),
-                    (false, false) => self.fail_one_tries(&store_failure, output),
+                    (false, false) => {
+                        let asked = store_failure.retry_after.unwrap_or_default().min(cap);
+                        let front = shared.waiters.front();
+                        let lease_duration =
+                            front.map_or(Duration::ZERO, |front| front.terms.lease_duration);
+                        shared.chooser.pause(lease_duration, asked, output.now);
+                        self.fail_one_tries(&store_failure, output);
+                    }
                     (false, true) => {}
                 }
             }

@@ -15,6 +15,7 @@
 
 mod checks;
 mod exhaustive;
+mod mixed;
 mod network;
 mod planted;
 mod rig;

@@ -315,3 +315,29 @@ async fn s28_locks_that_are_shared_with_webjobs_have_one_permit() {
     assert_eq!(shared.counts(), counts([]));
     shared.acquire(of(1, request("nightly"))).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn s5_a_token_of_a_permit_that_was_handed_on_is_stale_whoever_holds_the_lock_now() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let plain = sidecar.acquire(request("nightly")).await;
+    let first = sidecar.acquire(of(2, request("nightly"))).await;
+    let caller = sidecar.clone();
+    let second =
+        tokio::spawn(async move { caller.acquire(of(2, waiting("nightly", MINUTE))).await });
+    settle().await;
+    sidecar.release(&first).await;
+    let second = second.await.unwrap();
+    assert!(second.permit == first.permit && second.token > first.token);
+    for grant in [&second, &plain] {
+        sidecar.release(grant).await;
+    }
+    settle().await;
+    sidecar.assert_idle();
+    let at = by_permit(first.permit.number());
+    let expected = (TokenStatus::Stale, Some(second.token));
+    assert_eq!(sidecar.coordinator.check_token(&at, first.token).await.unwrap(), expected);
+    // The lock's task knows only of permit 0 now.
+    let _plain = sidecar.acquire(request("nightly")).await;
+    assert_eq!(sidecar.coordinator.check_token(&at, first.token).await.unwrap(), expected);
+}

@@ -1,7 +1,7 @@
 //! The bounds that a caller sets: S11.
 
 use super::rig::{
-    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, released, secs, terms,
+    ANN, BOB, CAT, Rig, is_busy, is_granted, loss, millis, one_try, outage, released, secs, terms,
 };
 use crate::hold::{Action, Event, Failure, LossReason, StoreBounds, Terms};
 
@@ -226,6 +226,27 @@ fn s11_each_rest_that_is_promised_counts_anew() {
     assert!(!is_granted(&other.told(), CAT), "the lock rests");
     other.pass_served(secs(2));
     other.granted(CAT);
+}
+
+#[test]
+fn s11_s12_one_try_does_not_wait_for_the_end_of_a_rest() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.grant(ANN, at_least(3_600));
+    // Its sidecar died.
+    other.now = rig.now + secs(61);
+    other.arrive(BOB, one_try());
+    // The rest is met, and the lease goes back.
+    let release = loop {
+        let request = other.request();
+        if matches!(request, Action::SendRelease { .. }) {
+            break request;
+        }
+        other.serve_one(&request);
+    };
+    assert!(is_busy(&other.told(), BOB));
+    other.arrive(CAT, one_try());
+    other.serve_one(&release);
+    assert!(is_busy(&other.told(), CAT));
 }
 
 #[test]
