@@ -117,13 +117,21 @@ impl Task {
         LocalView {
             active: holding.as_ref().is_some_and(|holding| holding.active),
             resting: holding.as_ref().is_some_and(|holding| holding.resting_until.is_some()),
-            revoked: holding.as_ref().filter(|holding| holding.revoked).map(|_| self.note(permit)),
+            revoked: holding
+                .as_ref()
+                .filter(|holding| holding.revoked || self.is_broken_here(permit, holding))
+                .map(|_| self.note(permit)),
             lease: holding.as_ref().and_then(lease),
             checkpoint: self.known(permit).and_then(Known::checkpoint),
             waiters: self.pool.waiting(),
             highest: self.highest(permit),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
+    }
+
+    /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown it.
+    fn is_broken_here(&self, permit: Permit, holding: &Holding) -> bool {
+        self.broken_here.get(&permit) == Some(&holding.token)
     }
 
     /// The same as a record.

@@ -16,7 +16,7 @@ use super::request::{Extended, HeldLock, Released, Validity};
 use super::saves::{SaveCall, Saves};
 use super::{Shared, calls, failing, resume_token};
 use crate::hold::{CallerId, Event, Memory, StoreFailure, StoreFailureKind};
-use crate::lock::{LeaseId, LockPath, Permit};
+use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
@@ -91,6 +91,8 @@ pub(super) struct Task {
     pub(super) in_flight: usize,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(super) break_notes: BTreeMap<Permit, BreakNote>,
+    /// The token of each permit's grant whose lease was broken through this sidecar last: known before its holder is told.
+    pub(super) broken_here: BTreeMap<Permit, FencingToken>,
 }
 
 /// Starts a task for the lock of this path.
@@ -111,6 +113,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         saves: Saves::default(),
         in_flight: 0,
         break_notes: BTreeMap::new(),
+        broken_here: BTreeMap::new(),
     };
     tokio::spawn(failing::run(Box::new(task), commands));
 }
@@ -268,6 +271,7 @@ impl Task {
         if note.is_about(here) {
             let ends_now = note.period == BreakPeriod::Now;
             self.break_notes.insert(permit, note);
+            self.broken_here.extend(here.map(|token| (permit, token)));
             self.feed_at(permit, Event::LeaseBroken { ends_now });
         }
     }

@@ -7,13 +7,13 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use leasehold::time::{BootClock, Clock as _};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
-use tokio::time::Instant;
 
 /// What must happen at all gets this long: a busy machine takes its time, and some drivers are built first.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -129,7 +129,7 @@ impl Driver {
         &mut self,
         id: &str,
         events: &[&str],
-        is_it: impl Fn(&Value) -> bool,
+        is_it: impl Fn(&Value) -> bool + Sync,
     ) -> Value {
         let is_it = |told: &Value| {
             told["id"] == id && events.iter().any(|event| told["event"] == *event) && is_it(told)
@@ -138,9 +138,11 @@ impl Driver {
             return self.unread.remove(at).unwrap();
         }
         // For all that is told meanwhile together: some events are repeated without end.
-        let until = Instant::now() + PATIENCE;
+        let clock = BootClock::new();
+        let until = clock.now() + PATIENCE;
         loop {
-            let next = tokio::time::timeout_at(until, self.events.recv()).await;
+            let left = until.saturating_since(clock.now());
+            let next = tokio::time::timeout(left, self.events.recv()).await;
             let Ok(Some(told)) = next else {
                 panic!("{}: {id} never told {events:?}:\n{}", self.language, self.story());
             };
