@@ -83,6 +83,11 @@ storms: tools ## Run short storms until the model has accepted 100 traces of loc
 	LEASEHOLD_TEST_STORM_COUNT=$(or $(COUNT),13) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
 		cargo test --workspace --locked --test faults -- --nocapture storm
 
+.PHONY: counters
+counters: tools ## Count through checkpoints in every language, under 500 kills; KILLS=N, SEED=N
+	LEASEHOLD_TEST_COUNTERS_KILLS=$(or $(KILLS),500) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
+		cargo test --workspace --locked --test faults -- --nocapture counters
+
 .PHONY: soak
 soak: ## Put an hour of load on a sidecar; MINUTES=N
 	cargo run --release --locked -- bench --clients 2000 --locks 1000 --hold 10s --duration $(or $(MINUTES),60)m

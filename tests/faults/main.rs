@@ -11,6 +11,7 @@
 
 mod azure;
 mod clocks;
+mod counters;
 mod crashes;
 mod disks;
 mod exclusion;

@@ -1,5 +1,6 @@
 //! Sidecars as processes, and clients of them.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ impl Sidecar {
         self.child = spawn(self.folder.path(), &self.settings, &self.environment);
     }
 
-    async fn wait_until_up(&mut self) {
+    pub(crate) async fn wait_until_up(&mut self) {
         let probe = || {
             let mut probe = Command::new(BINARY);
             probe.args(["probe", "--endpoint", &self.endpoint()]);
@@ -235,8 +236,20 @@ pub(crate) fn kill(child: &mut Child) {
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}");
 }
 
+/// The variables that would let a build of its own take this test's package for its own.
+pub(crate) fn cargos_variables() -> Vec<OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names
+        .filter(|name| {
+            let text = name.to_string_lossy();
+            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
+            is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR"
+        })
+        .collect()
+}
+
 /// The state of each thread of a process, as `proc(5)` writes it.
-fn states(process: u32) -> Vec<char> {
+pub(crate) fn states(process: u32) -> Vec<char> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let state = |thread: std::io::Result<std::fs::DirEntry>| {
         // A thread that has ended meanwhile has no state.

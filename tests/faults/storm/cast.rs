@@ -26,12 +26,7 @@ fn example(name: &str) -> PathBuf {
             build.arg("--release");
         }
         // Build scripts look at the variables of the package that is being tested, and would run again.
-        let ours = std::env::vars_os().filter(|(name, _)| {
-            let name = name.to_string_lossy();
-            let is_cargos = name.starts_with("CARGO_") || name == "OUT_DIR";
-            is_cargos && name != "CARGO_HOME" && name != "CARGO_TARGET_DIR"
-        });
-        for (name, _) in ours {
+        for name in process::cargos_variables() {
             build.env_remove(name);
         }
         build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success()

@@ -13,7 +13,7 @@ mod cast;
 mod checker;
 mod faults;
 mod names;
-mod traces;
+pub(crate) mod traces;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
