@@ -86,7 +86,7 @@ fn is_asked_for(scenario: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_s13_s14_s16_s21_hold_in_every_language() {
+async fn s4_s13_s14_s16_s21_to_s28_hold_in_every_language() {
     let languages = crate::languages();
     let running: Vec<_> = languages.iter().map(|language| tokio::spawn(all(language))).collect();
     let mut columns = Vec::new();
