@@ -97,9 +97,6 @@ async fn the_samples_do_the_same_in_every_language() {
     }
 }
 
-/// Languages whose client has a sample that leads.
-const WITH_LEADER: [&str; 4] = ["go", "java", "python", "typescript"];
-
 /// What follows on `word` in the next line that has it, up to what is no digit.
 pub(crate) async fn number_after(lines: &mut Lines<BufReader<ChildStdout>>, word: &str) -> u64 {
     let mut said = Vec::new();
@@ -126,8 +123,11 @@ async fn leads(language: &'static str) {
     breaking.args(["break", "-f", "leads", "--reason", "test", "--now", "--yes"]);
     breaking.env("LEASEHOLD_ENDPOINT", sidecar.endpoint()).stdout(Stdio::null());
     assert!(breaking.status().await.unwrap().success(), "{language}");
-    let ended = lines.next_line().await.unwrap().unwrap_or_default();
-    assert!(ended.contains("not leading any more"), "{language}: {ended}");
+    // In Rust the work is dropped, and says no more.
+    if language != "rust" {
+        let ended = lines.next_line().await.unwrap().unwrap_or_default();
+        assert!(ended.contains("not leading any more"), "{language}: {ended}");
+    }
     let second = number_after(&mut lines, "token").await;
     assert!(second > first, "{language}: {first}, {second}");
     kill_process_group(group, Signal::INT).unwrap();
@@ -140,8 +140,8 @@ async fn leads(language: &'static str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_loses_its_lock_takes_it_again_in_every_language() {
-    let languages = crate::languages().into_iter().filter(|one| WITH_LEADER.contains(one));
-    let running: Vec<_> = languages.map(|language| tokio::spawn(leads(language))).collect();
+    let running: Vec<_> =
+        crate::languages().into_iter().map(|language| tokio::spawn(leads(language))).collect();
     for language in running {
         language.await.unwrap();
     }
