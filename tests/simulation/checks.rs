@@ -122,7 +122,7 @@ impl Checks {
         let saves = self.counters.reached(action);
         if let (Action::SendWrite { fields, .. }, Event::WriteAnswered { answer: Ok(_), .. }) = done
         {
-            let judged = self.counters.wrote(fields);
+            let judged = self.counters.ledger.wrote(fields);
             self.judge(judged);
         }
         let is_done = matches!(

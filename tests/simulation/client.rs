@@ -8,9 +8,9 @@ use leasehold::testing::SeededRandom;
 use leasehold::time::Instant;
 
 use crate::chance::{About, millis};
-use crate::counters::log_of;
 use crate::due::{Delivery, Incoming};
 use crate::kept::{Here, Kept};
+use crate::ledger::log_of;
 use crate::long::Loop;
 use crate::plan::Mode;
 use crate::planted::Bug;

@@ -1,35 +1,20 @@
-//! Checkpoints to which every holder adds (S23 to S27): each value is the list of the saves that it came of, its own the
-//! last. So what was acknowledged and is not there any more is seen, and what comes too late.
+//! How sidecars save the checkpoints to which every holder adds (S26): one at a time, at most one a second, and each is
+//! answered. What comes of the saves themselves is in `ledger.rs`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold::hold::{Action, CallerId, Event, Granted, Request, SaveId, SaveOutcome};
-use leasehold::lock::{Checkpoint, CheckpointValue, Fields, LeaseId, Record};
+use leasehold::lock::{CheckpointValue, Fields, LeaseId};
 use leasehold::time::Instant;
 
+use crate::ledger::{Answer, Ledger, name_of};
 use crate::promises::Look;
 
 /// The field of the record that the checkpoint stands in.
 const FIELD: &str = "leasehold_checkpoint";
 /// The shortest time between two saves under a lease, except with a release (S26).
 const BETWEEN_SAVES: Duration = Duration::from_secs(1);
-/// More saves than a value may name.
-const MOST_SAVES: usize = 500;
-
-pub(crate) fn checkpoint_of(fields: &Fields) -> Option<Checkpoint> {
-    Checkpoint::from_lookup(|name| fields.get(name).map(String::as_str))
-}
-
-pub(crate) fn name_of(fields: &Fields) -> String {
-    Record::from_fields(fields).write
-}
-
-/// The saves that a value came of.
-pub(crate) fn log_of(checkpoint: Option<&Checkpoint>) -> Vec<u32> {
-    let bytes = checkpoint.map(|checkpoint| checkpoint.value.as_bytes()).unwrap_or_default();
-    bytes.chunks(4).map(|save| u32::from_be_bytes(save.try_into().unwrap())).collect()
-}
 
 fn number(id: SaveId) -> u32 {
     u32::try_from(id.0).unwrap()
@@ -54,51 +39,22 @@ struct Writing {
 /// What became of the saves.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    last: u32,
+    pub(crate) ledger: Ledger,
     /// The saves that sidecars were asked for and have not answered, and for which hold.
     asked: BTreeMap<SaveId, Asked>,
     /// How many events there were: what an event has ended is not settled by the event.
     events: u64,
-    /// Those that the store has had, in a value of their own, and in that of a later one.
-    own: BTreeSet<u32>,
-    stored: BTreeSet<u32>,
-    /// Which save each version is of, and the event by which each save came in.
-    saves: BTreeMap<u64, u32>,
-    came: BTreeMap<u32, u64>,
-    /// How often each write that has a save as its last has reached the store.
-    reached: BTreeMap<(u32, String), u32>,
-    /// Those that were told as stored, and when, as saves go by.
-    acknowledged: BTreeMap<u32, u32>,
-    /// Those that went with a deletion, or for an older copy: they may be told as stored yet.
-    gone: BTreeSet<u32>,
-    /// Those that were told as not done.
-    refused: BTreeSet<u32>,
-    /// The checkpoint in the store, and the greatest version there ever was.
-    newest: Option<Checkpoint>,
-    version: u64,
-    /// The greatest token that was granted.
-    granted: u64,
     /// The write by which each checkpoint was first sent.
     names: BTreeMap<String, String>,
     writing: BTreeMap<usize, Writing>,
     begun: BTreeMap<(usize, LeaseId), Instant>,
-    pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 impl Counters {
     /// Another save of a client whose value came of `log` so far; none once values are long enough.
     pub(crate) fn next(&mut self, log: &mut Vec<u32>) -> Option<(SaveId, CheckpointValue)> {
-        if log.len() >= MOST_SAVES {
-            return None;
-        }
-        self.last += 1;
-        log.push(self.last);
-        let bytes: Vec<u8> = log.iter().flat_map(|save| save.to_be_bytes()).collect();
-        Some((SaveId(u64::from(self.last)), CheckpointValue::new(&bytes).unwrap()))
-    }
-
-    fn count(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
+        let (save, value) = self.ledger.next(log)?;
+        Some((SaveId(u64::from(save)), value))
     }
 
     pub(crate) fn came_in(
@@ -112,7 +68,7 @@ impl Counters {
             Event::SaveAsked { caller, save, .. } => {
                 let (lease_id, event) = (lease_of(*caller), self.events);
                 self.asked.insert(save.id, Asked { sidecar, lease_id, event });
-                self.came.insert(number(save.id), event);
+                self.ledger.comes(number(save.id));
             }
             Event::WriteAnswered { request, .. }
                 if self.writing.get(&sidecar).is_some_and(|save| save.request == *request) =>
@@ -164,67 +120,13 @@ impl Counters {
 
     /// A request has reached the store: whether it is a write that changes the checkpoint.
     pub(crate) fn reached(&mut self, action: &Action) -> bool {
-        let Action::SendWrite { fields, .. } = action else { return false };
-        let checkpoint = checkpoint_of(fields);
-        if let Some(save) = log_of(checkpoint.as_ref()).last() {
-            *self.reached.entry((*save, name_of(fields))).or_default() += 1;
-        }
-        checkpoint != self.newest
-    }
-
-    /// Whether the network has repeated the write of a save: what its only answer says may be true of the second one.
-    fn was_repeated(&self, save: u32) -> bool {
-        let tries = self.reached.range((save, String::new())..(save + 1, String::new()));
-        tries.map(|(_, times)| *times).max().is_some_and(|times| times > 1)
-    }
-
-    /// The store has written the record.
-    pub(crate) fn wrote(&mut self, fields: &Fields) -> Result<(), String> {
-        let written = checkpoint_of(fields);
-        if written == self.newest {
-            return Ok(());
-        }
-        let Some(new) = written else {
-            return Err(format!("S25: a write has dropped {:?}", self.newest));
-        };
-        let log = log_of(Some(&new));
-        let save = log.last().copied().unwrap_or_default();
-        if new.version <= self.version {
-            let version = self.version;
-            return Err(format!("S23: version {} is written after {version}", new.version));
-        }
-        if self.refused.contains(&save) {
-            return Err(format!("S27: save {save} was told as not done, and is written"));
-        }
-        if new.token.value() < self.granted {
-            let granted = self.granted;
-            return Err(format!(
-                "S27: save {save} of {} comes after the grant of {granted}",
-                new.token
-            ));
-        }
-        // Two calls at once have no order: one that was under way when the other was answered may come after it.
-        let before = self.acknowledged.len();
-        self.acknowledged.retain(|other, since| log.contains(other) || save > *since);
-        let overtaken = before - self.acknowledged.len();
-        *self.counts.entry("saves: overtaken").or_default() += overtaken as u64;
-        self.own.insert(save);
-        self.saves.insert(new.version, save);
-        self.stored.extend(log);
-        self.version = new.version;
-        self.newest = Some(new);
-        Ok(())
+        matches!(action, Action::SendWrite { fields, request, .. }
+            if self.ledger.reached(fields, request.0))
     }
 
     /// Somebody has deleted the lock, or the store has gone back to an older copy: what is there counts.
     pub(crate) fn reset(&mut self, fields: Option<&Fields>) {
-        let checkpoint = fields.and_then(checkpoint_of);
-        if checkpoint != self.newest {
-            let log = log_of(checkpoint.as_ref());
-            self.acknowledged.retain(|save, _| log.contains(save));
-            self.gone.extend(self.stored.iter().filter(|save| !log.contains(save)));
-            self.newest = checkpoint;
-        }
+        self.ledger.reset(fields, false);
     }
 
     /// Something is told; of a grant it is known whether an operator let two believe (S17).
@@ -247,21 +149,14 @@ impl Counters {
         grant: &Granted,
         is_excused: impl Fn(LeaseId) -> bool,
     ) -> Result<(), String> {
-        self.granted = self.granted.max(grant.token.value());
-        let log = log_of(grant.checkpoint.as_ref());
-        let lost = self.acknowledged.keys().find(|save| !log.contains(save));
-        if let Some(save) = lost.filter(|_| !is_excused(grant.lease_id)) {
-            return Err(format!("S25: {} is granted without save {save}", grant.token));
-        }
+        let is_excused = is_excused(grant.lease_id);
+        self.ledger.granted((grant.token, true), grant.checkpoint.as_ref(), is_excused)?;
         if grant.resumed {
             // It counts its seconds anew.
             self.begun.remove(&(sidecar, grant.lease_id));
         }
         if !grant.resumed && self.is_pending(sidecar, grant.lease_id) {
             return Err(format!("S13: {} is handed on while a save is not settled", grant.token));
-        }
-        if grant.checkpoint.is_some() {
-            self.count("granted: with a checkpoint");
         }
         Ok(())
     }
@@ -275,31 +170,13 @@ impl Counters {
         if self.asked.remove(&id).is_none() {
             return Err(format!("S26: {id:?} is answered, and was not asked for"));
         }
-        let save = number(id);
-        match outcome {
-            SaveOutcome::Saved { version } => {
-                self.count("saves: stored");
-                let stored = self.stored.contains(&save);
-                if stored && !self.gone.contains(&save) {
-                    self.acknowledged.insert(save, self.last);
-                }
-                // One that came later, and whose client did not wait for this one, may have taken its place (S26).
-                let own = self.saves.get(version);
-                let replaced = own.is_some_and(|own| self.came.get(own) > self.came.get(&save));
-                if !stored && !replaced {
-                    return Err(format!("S24: save {save} is told as stored, and is not"));
-                }
-            }
-            SaveOutcome::Ended | SaveOutcome::NotSaved(_) => {
-                let ended = *outcome == SaveOutcome::Ended;
-                self.count(if ended { "saves: ended" } else { "saves: refused" });
-                self.refused.insert(save);
-                if self.own.contains(&save) && !self.was_repeated(save) {
-                    return Err(format!("S27: save {save} is told as {outcome:?}, and is stored"));
-                }
-            }
-            SaveOutcome::Unknown => self.count("saves: unknown"),
-        }
+        let answer = match outcome {
+            SaveOutcome::Saved { version } => Answer::Stored { version: *version },
+            SaveOutcome::Ended => Answer::Ended,
+            SaveOutcome::NotSaved(store_failure) => Answer::Refused(store_failure.message.clone()),
+            SaveOutcome::Unknown => Answer::Unknown,
+        };
+        self.ledger.answered(number(id), &answer)?;
         if !matches!(outcome, SaveOutcome::Saved { .. }) {
             self.writing.remove(&sidecar);
         }

@@ -69,6 +69,30 @@ pub(crate) const FOUND: &[Found] = &[
         shown_by: None,
         what: "a lease was broken, its token made unreadable, and the lease taken again by a late acquisition: its old holder was renewed, and its resume wrote a record without a token (S5)",
     },
+    Found {
+        seed: 40_475,
+        faults: "1.0.0,10.0.1,4.0.1,4.0.2,1.0.1,8.1.1,1.0.3,4.0.3,1.0.4,6.1.2,1.0.5,5.1.3,5.1.4,8.0.16,10.1.5,1.0.6,7.2.1,8.1.11,1.0.7,1.0.8,1.0.9,11.1.149,4.0.7,1.0.11,10.2.8,1.0.12,11.1.218,1.0.14,5.2.12,8.1.18,1.0.15,13.2.13,5.1.19,5.2.14,9.1.20,4.0.10,5.2.16",
+        shown_by: None,
+        what: "the answer to a resume waited through a pause that no clock counted, at a machine that its client had left again: that is outside S1, and was told as a mistake",
+    },
+    Found {
+        seed: 73_096,
+        faults: "1.0.0,4.0.0,1.0.1,7.3.2,12.4.3,6.3.8,8.4.4,1.0.2,12.2.3,9.2.4,1.0.3,6.4.9,9.2.5,1.0.4,7.2.8,12.2.8,12.2.9,7.2.10,12.2.10,4.0.2,1.0.6,6.2.12,6.4.2,4.0.3,1.0.8,9.2.14,6.0.2,4.0.4,6.0.5,4.0.5,1.0.9,7.2.19,1.0.10,10.2.20,1.0.11,12.0.8,4.0.6",
+        shown_by: None,
+        what: "after a notice and an early end that one look had missed, the next look met the break of another's lease, whose token was not written yet: nobody is granted anything then, and it was told as a mistake (S22)",
+    },
+    Found {
+        seed: 59_290,
+        faults: "1.0.0,1.0.1,4.0.2,1.0.2,1.0.3,1.0.4,9.0.10,1.0.5,1.0.6,1.0.7,4.0.7,4.0.8,4.0.9",
+        shown_by: None,
+        what: "the store went back to an older copy under a lease that was running out, which no promise covers: the next save repeated a version (S23)",
+    },
+    Found {
+        seed: 137_000,
+        faults: "1.0.0,7.1.1,4.0.0,7.1.3",
+        shown_by: None,
+        what: "the network repeated an acquisition and a save after the hold was lost, and before anybody else's grant: the save was told as not done, rightly, and landed (S27)",
+    },
 ];
 
 /// A run in which one of these does not occur proves less than it seems to.

@@ -45,6 +45,7 @@ mod found;
 mod hand_over;
 mod idle;
 mod kept;
+mod ledger;
 mod long;
 mod machine;
 mod moving;
@@ -68,6 +69,7 @@ mod world;
 
 use std::time::Duration;
 
+use chance::Fault;
 use planted::{Bug, Hunt};
 use run::{Only, run, run_many, shrink};
 
@@ -93,11 +95,12 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
 
 /// Everything that a person needs to understand a seed that fails.
 fn report(seed: u64, bug: Option<Bug>) -> String {
-    let (faults, outcome) = quietly(|| {
-        let faults = shrink(seed, bug);
-        let only: Only = Some(faults.iter().map(|fault| fault.key()).collect());
-        (faults, run(seed, bug, only, true))
-    });
+    report_of(seed, bug, &quietly(|| shrink(seed, bug)))
+}
+
+fn report_of(seed: u64, bug: Option<Bug>, faults: &[Fault]) -> String {
+    let only: Only = Some(faults.iter().map(|fault| fault.key()).collect());
+    let outcome = quietly(|| run(seed, bug, only, true));
     let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
     let (what, at) = outcome.violation.unwrap_or_default();
     let bug = bug.map(|bug| format!("LEASEHOLD_TEST_SIMULATION_BUG={bug:?} ")).unwrap_or_default();
@@ -180,9 +183,9 @@ fn a_failing_schedule_is_shrunk_and_told() {
     let bug = Some(Bug::BreakNowByDefault);
     let seed = quietly(|| run_many(0..BUG_SCHEDULES, bug)).failed.unwrap();
     let all = quietly(|| run(seed, bug, None, false)).faults.len();
-    let report = report(seed, bug);
-    let shrunk = quietly(|| shrink(seed, bug)).len();
-    assert!(shrunk < all, "{shrunk} of {all} faults");
+    let shrunk = quietly(|| shrink(seed, bug));
+    let report = report_of(seed, bug, &shrunk);
+    assert!(shrunk.len() < all, "{} of {all} faults", shrunk.len());
     assert!(report.contains("replay: ") && report.contains("believes beside"), "{report}");
 }
 

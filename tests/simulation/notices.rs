@@ -100,7 +100,9 @@ impl Notices {
                 let own = self.revoked.iter_mut().find(|((at, _), _)| *at == look.sidecar);
                 let Some(((_, lease_id), told)) = own else { return Ok(()) };
                 told.looked = look.local;
-                if self.ends.get(lease_id).is_some_and(|ends| *ends < look.now) {
+                let token = self.grants.get(&told.caller).map(|(_, token, _)| *token);
+                let another = token.is_some_and(|token| noted(&self.run_out, *lease_id, token));
+                if !another && self.ends.get(lease_id).is_some_and(|ends| *ends < look.now) {
                     told.in_vain += 1;
                     self.learned += u64::from(told.in_vain == 1);
                 }
@@ -164,11 +166,7 @@ impl Notices {
         let runs_out =
             self.run_out.get(&lease_id).is_some_and(|noted| noted.contains(&token.epoch()));
         let ended = self.ends.get(&lease_id).is_some_and(|ends| *ends <= looked);
-        // Its lease had ended, and another's was broken before its token was written: the next look shows that.
-        let noted = |other: &LeaseId, epochs: &BTreeSet<u64>| {
-            *other != lease_id && epochs.contains(&token.epoch())
-        };
-        if self.run_out.iter().any(|(other, epochs)| noted(other, epochs)) {
+        if noted(&self.run_out, lease_id, token) {
             self.by_another += 1;
         } else if !runs_out || ended {
             return Err(format!(
@@ -202,6 +200,19 @@ impl Notices {
         self.looked.remove(&sidecar);
         self.revoked.retain(|(at, _), _| *at != sidecar);
     }
+}
+
+/// Whether the lease of this token had ended, and another's was broken before its own token was written: what is seen
+/// then is that one's end, and once its record is written a look shows that.
+fn noted(
+    run_out: &BTreeMap<LeaseId, BTreeSet<u64>>,
+    lease_id: LeaseId,
+    token: FencingToken,
+) -> bool {
+    let noted = |other: &LeaseId, epochs: &BTreeSet<u64>| {
+        *other != lease_id && epochs.contains(&token.epoch())
+    };
+    run_out.iter().any(|(other, epochs)| noted(other, epochs))
 }
 
 impl World {

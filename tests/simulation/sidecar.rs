@@ -130,8 +130,11 @@ impl World {
         for client in self.clients.iter_mut().filter(|client| client.machine == index) {
             client.paused_until = client.paused_until.max(until);
         }
-        // An answer that waited meanwhile is as old as the pause, also that of a resume: its lease was granted elsewhere.
-        let resuming = self.clients.iter().filter(|client| client.at == index);
+        // An answer that waited meanwhile is as old as the pause, also that of a resume: its lease was granted elsewhere, and
+        // its client may have gone on from here.
+        let resuming = self.clients.iter().filter(|client| {
+            client.at == index || client.former.iter().any(|(at, _)| *at == index)
+        });
         let leases = resuming.filter_map(|client| Some(client.grant.as_ref()?.lease_id));
         self.checks.broken.extend(leases);
         self.checks.excuse(index);

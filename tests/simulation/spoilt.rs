@@ -8,7 +8,7 @@ use leasehold::hold::{
 };
 use leasehold::lock::{Checkpoint, ETag, FencingToken, LeaseId};
 
-use crate::counters::checkpoint_of;
+use crate::ledger::checkpoint_of;
 use crate::planted::Bug;
 use crate::storage::GARBAGE;
 

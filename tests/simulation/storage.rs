@@ -13,8 +13,8 @@ use leasehold::store::{
 use leasehold::time::{Instant, UnixMillis};
 
 use crate::clock::EPOCH;
-use crate::counters::checkpoint_of;
 use crate::due::Breaker;
+use crate::ledger::checkpoint_of;
 use crate::truth::{Ended, Truth};
 
 /// The field of the record that the token stands in.
@@ -222,11 +222,14 @@ impl Storage {
     }
 
     /// The account fails over to an older copy of the record (S5); the first time, the copy is made. Not while the lock
-    /// is leased: a store that goes back under a lease does not honour it.
+    /// is leased, nor while a lease that was broken runs out: a store that goes back under a lease does not honour it.
     pub(crate) fn fall_back(&mut self, now: Duration, truth: &mut Truth) {
-        let is_leased = self.is_leased(now);
+        let (at, time) = self.times(now);
+        let stored = self.locks.read_record(&self.path, at, time);
+        let runs = stored
+            .is_ok_and(|stored| matches!(stored.lease, LeaseState::Leased | LeaseState::Breaking));
         match self.copy.take() {
-            Some(copy) if !is_leased && !self.is_behind(now) && self.garbled.is_none() => {
+            Some(copy) if !runs && !self.is_behind(now) && self.garbled.is_none() => {
                 self.locks.rewind_record(&self.path, copy);
                 self.only_clocks = true;
                 self.newest_ends(Ended::Gone, truth);

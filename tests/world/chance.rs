@@ -34,6 +34,8 @@ pub(crate) enum About {
     /// The answer of a sidecar does not reach its client.
     LoseReply,
     ClientPause,
+    /// A client saves a checkpoint.
+    Save,
 }
 
 /// A choice that went against the good course of things.

@@ -47,8 +47,12 @@ pub(crate) struct Checks {
     pub(crate) progress: BTreeMap<Key, (Duration, Duration)>,
     /// The end of the validity that a hold's client was told by call: by lock and token.
     told_by_call: BTreeMap<Key, Duration>,
-    /// The streams that were told that their lease runs out (S22).
-    pub(crate) revoked: BTreeSet<u64>,
+    /// The streams that were told that their lease runs out, and their deadlines (S22).
+    pub(crate) revoked: BTreeMap<u64, Duration>,
+    /// The streams on which nobody is told anything any more.
+    pub(crate) unheard: BTreeSet<u64>,
+    /// The latest end of its validity that the holder of each was told.
+    pub(crate) promised: BTreeMap<Key, Duration>,
     pub(crate) grants: u64,
     pub(crate) writes: u64,
     pub(crate) stale_writes: u64,

@@ -11,6 +11,8 @@ use crate::chance::{About, millis};
 use crate::checks::Key;
 use crate::cost::Cause;
 use crate::justice;
+use crate::ledger::log_of;
+use crate::notices;
 use crate::promises::{self, Wants};
 use crate::resuming::is_to_come_again;
 use crate::sidecar::{End, MAX_HOLD, SECOND, Sidecar, Stream, key};
@@ -40,6 +42,10 @@ pub(crate) struct Holding {
     pub(crate) fresh: bool,
     /// Its lease is renewed, so that nothing but `max_hold` bounds it.
     pub(crate) renews: bool,
+    /// It was told that its lease runs out (S22).
+    pub(crate) revoked: bool,
+    /// The saves that its checkpoint came of.
+    pub(crate) log: Vec<u32>,
 }
 
 impl Holding {
@@ -125,6 +131,7 @@ impl Client {
                 Ok(Some(Ok(Outcome::Granted(grant)))) => {
                     let mut holding = self.holding(&sidecar, None, &grant);
                     holding.renews = request.auto_renew;
+                    self.promised(&holding, &grant.validity);
                     self.believe(&mut holding, &grant.validity, asked);
                     let span = millis(random, 0, 30_000);
                     return self.follow(holding, span, random).await;
@@ -134,6 +141,12 @@ impl Client {
                 Err(_) | Ok(None) => return,
             }
         }
+    }
+
+    /// What a grant by call says of its validity.
+    fn promised(&self, holding: &Holding, validity: &Validity) {
+        let until = holding.sidecar.clock.true_time(&validity.valid_until);
+        notices::promised(&mut self.world.state(), holding.key(), until);
     }
 
     /// What a call is answered with is looked at before the answer is on its way.
@@ -233,6 +246,8 @@ impl Client {
             told: None,
             fresh: true,
             renews: true,
+            revoked: false,
+            log: log_of(grant.checkpoint.as_ref()),
         }
     }
 

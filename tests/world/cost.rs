@@ -22,6 +22,8 @@ pub(crate) enum Cause {
     Caller,
     /// A hold is to go on here (S16): renewed, read and written; and repeated each D/60, which may be less than the floor.
     Resume,
+    /// Its checkpoint is saved (S24): one write.
+    Save,
     /// An operator breaks it here (S17): its record is read twice.
     Break,
     /// A lease was given: its record is read and written, for another caller once more (S5, S11); it goes back, after a
@@ -46,7 +48,7 @@ impl Cause {
             Self::Resume => 3,
             Self::Break | Self::Changed | Self::Missing => 2,
             Self::Lease => 8,
-            Self::Denied | Self::Read => 1,
+            Self::Save | Self::Denied | Self::Read => 1,
         }
     }
 

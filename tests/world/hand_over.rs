@@ -8,7 +8,8 @@ use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
 use crate::checks::Key;
-use crate::justice::{Stream, lease_of};
+use crate::justice::Stream;
+use crate::losses::lease_of;
 use crate::planted::Bug;
 use crate::world::{State, World};
 

@@ -7,7 +7,8 @@ use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
 use crate::client::{Client, Holding, PATIENCE};
-use crate::justice;
+use crate::losses;
+use crate::notices;
 use crate::planted::Bug;
 use crate::resuming::is_to_come_again;
 use crate::sidecar::{End, Stream};
@@ -97,7 +98,11 @@ impl Client {
                 self.hears_validity(holding, &extended.validity, now);
                 Heard::GoesOn
             }
-            HoldEvent::Draining { .. } | HoldEvent::Revoked { .. } => Heard::EndsSoon,
+            HoldEvent::Revoked { .. } => {
+                holding.revoked = true;
+                Heard::EndsSoon
+            }
+            HoldEvent::Draining { .. } => Heard::EndsSoon,
             HoldEvent::Failed(error) if is_to_come_again(&error) => Heard::Interrupted,
             _ => Heard::Over,
         }
@@ -122,6 +127,7 @@ impl Client {
         (until, third): (Duration, Duration),
         random: &mut SeededRandom,
     ) {
+        self.save(holding).await;
         let soon = until.saturating_sub(self.world.now()) < third * 2;
         if (self.home != Some(holding.sidecar.index) || holding.stream.is_none()) && soon {
             self.ask(holding, None).await;
@@ -136,7 +142,22 @@ impl Client {
             let astray = old.coordinator.report_progress(lease_id, generation);
             let _ = old.call(self.index, astray).await;
         } else {
-            self.world.state().checks.write(&holding.path, holding.token);
+            self.writes(holding);
+        }
+    }
+
+    /// Writes to the resource, if it still may: what it did before took its time.
+    fn writes(&self, holding: &Holding) {
+        if self.believes(holding).is_none() {
+            return;
+        }
+        let now = self.world.now();
+        let mut state = self.world.state();
+        state.checks.write(&holding.path, holding.token);
+        let wrong = notices::acts(&state, &holding.key(), now);
+        drop(state);
+        if let Some(what) = wrong {
+            self.world.fail(what);
         }
     }
 
@@ -166,6 +187,7 @@ impl Client {
                 let told = sidecar.clock.true_time(&extended.validity.valid_until);
                 let mut state = self.world.state();
                 state.checks.told_by_call(holding.key(), told);
+                notices::promised(&mut state, holding.key(), told);
                 let progress = state.checks.progress.get_mut(&holding.key());
                 if let Some((_, reported)) = progress.filter(|_| extend.is_none()) {
                     *reported = asked;
@@ -195,6 +217,8 @@ impl Client {
     async fn finish(&self, holding: Holding, random: &mut SeededRandom) -> Option<Holding> {
         let local = self.home == Some(holding.sidecar.index);
         match random.below(10) {
+            // After a notice that is what frees the lock at once (S22).
+            _ if holding.revoked => self.release(holding, random).await,
             0..4 => self.release(holding, random).await,
             4..6 if holding.stream.is_some() => {
                 self.believes_no_more(&holding);
@@ -220,7 +244,7 @@ impl Client {
         None
     }
 
-    async fn release(&self, holding: Holding, random: &mut SeededRandom) {
+    async fn release(&self, mut holding: Holding, random: &mut SeededRandom) {
         self.believes_no_more(&holding);
         let at = match &holding.left {
             Some(left) if random.chance(300) => left.clone(),
@@ -231,13 +255,13 @@ impl Client {
         let work = async {
             let asked = world.now();
             world.state().released.insert(holding.key());
-            let answer = at.coordinator.release(lease_id, generation).await;
+            let answer = self.release_at(&at, &mut holding, asked).await;
             let state = world.state();
             let done = matches!(answer, Ok(Released::Released | Released::Resting { .. }));
             let wrong = done.then(|| {
                 let rests = matches!(answer, Ok(Released::Resting { .. }));
                 let token = (holding.token, rests);
-                justice::released(&state, (at.index, &holding.path), token, asked)
+                losses::released(&state, (at.index, &holding.path), token, asked)
             });
             drop(state);
             if let Some(what) = wrong.flatten() {

@@ -9,18 +9,18 @@ use leasehold::lock::{FencingToken, LockPath};
 use leasehold::store::BreakNote;
 
 use crate::hand_over::{self, TICK};
-use crate::lease::{End, Given, State as LeaseState};
+use crate::losses::{lease_of, lost};
+use crate::notices;
 use crate::promises::{self, Wants};
 use crate::resuming::is_to_come_again;
+use crate::saves;
 use crate::world::State;
 
-/// Dates are whole seconds, and front ends differ by up to three (S3): a bound by the store's clock may come so early.
-const DATES_DIFFER: Duration = Duration::from_secs(3 + 1);
 /// How long after the last request that was disturbed a waiter may be told of it: it is waited for (S7: 5 s), asked again
 /// after as long as a store that throttles says, or the poll cap, and waited for again, while the budget lets it out.
 const MEMORY: Duration = Duration::from_secs(5 + 5 + 5 + 10);
 /// How long a request may be under way to its sidecar's knowledge (S7).
-const UNDER_WAY: Duration = Duration::from_secs(6);
+pub(crate) const UNDER_WAY: Duration = Duration::from_secs(6);
 /// How long a sidecar refuses in a container that was gone (S18), with the way of the last refusal.
 const GONE: Duration = Duration::from_secs(60 + 6);
 /// How long a sidecar grants nothing in a container that it had to make again (S18), by any clock.
@@ -52,9 +52,8 @@ pub(crate) fn judge(
     now: Duration,
 ) -> Option<String> {
     let before = state.checks.told.get(&stream.number).cloned();
-    let tell = |state: &mut State, next| state.checks.told.insert(stream.number, next);
     if event.is_last() {
-        tell(state, Told::Over);
+        state.checks.told.insert(stream.number, Told::Over);
         state.checks.costs.forgets((stream.sidecar.0, stream.path.as_str()));
     }
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
@@ -65,11 +64,10 @@ pub(crate) fn judge(
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
         (None, HoldEvent::Granted(grant)) => {
             let (token, until) = (grant.token.value(), until(&grant.validity));
-            tell(state, Told::Held { token, until, at_risk: false });
-            if until <= now {
-                return Some(format!("S2: {token} is granted, and was valid until {until:?}"));
-            }
-            granted(state, stream, grant, now)
+            told_validity(state, stream, (token, event), until);
+            let over = until <= now;
+            let over = over.then(|| format!("S2: {token} is granted, valid until {until:?}"));
+            over.or_else(|| granted(state, stream, grant, now))
         }
         (None, HoldEvent::Failed(error)) => match stream.resumes {
             Some(token) => resume_failed(state, stream, (token, error), now),
@@ -82,13 +80,16 @@ pub(crate) fn judge(
             | HoldEvent::AtRisk { validity, .. }
             | HoldEvent::Recovered(validity),
         ) => {
-            let warned = *at_risk;
-            let at_risk = matches!(event, HoldEvent::AtRisk { .. });
-            tell(state, Told::Held { token: *token, until: until(validity), at_risk });
-            (at_risk && warned).then(wrong).flatten()
+            let late = told_validity(state, stream, (*token, event), until(validity));
+            let warned = *at_risk && matches!(event, HoldEvent::AtRisk { .. });
+            late.or_else(|| warned.then(wrong).flatten())
         }
-        (Some(Told::Held { token, until: known, .. }), HoldEvent::Revoked { validity, .. }) => {
-            promises::revoked(state, stream, (*token, *known), until(validity))
+        (
+            Some(Told::Held { token, until: known, .. }),
+            HoldEvent::Revoked { validity, break_note },
+        ) => {
+            let told = (until(validity), break_note.as_ref());
+            notices::revoked(state, stream, (*token, *known), told)
         }
         (Some(Told::Held { token, until, .. }), HoldEvent::Lost { reason, break_note, .. }) => {
             ended(state, stream, (*token, *until), (*reason, break_note.as_ref()), now)
@@ -120,6 +121,18 @@ pub(crate) fn judge(
             | HoldEvent::Released(_),
         ) => wrong(),
     }
+}
+
+/// A holder is told until when it may act.
+fn told_validity(
+    state: &mut State,
+    stream: Stream<'_>,
+    (token, event): (u64, &HoldEvent),
+    until: Duration,
+) -> Option<String> {
+    let at_risk = matches!(event, HoldEvent::AtRisk { .. });
+    state.checks.told.insert(stream.number, Told::Held { token, until, at_risk });
+    notices::validity(state, stream, (token, event), until)
 }
 
 /// S15: where a replacement follows, nobody is told draining.
@@ -221,7 +234,9 @@ fn ended(
     }
     let wrong = lost(state, stream, (token, reason), now);
     match reason {
-        LossReason::Broken => wrong.or_else(|| promises::broken(state, (stream, token), note, now)),
+        LossReason::Broken => wrong
+            .or_else(|| promises::broken(state, (stream, token), note, now))
+            .or_else(|| notices::lost(state, stream, ((token, until), reason), now)),
         _ => wrong,
     }
 }
@@ -236,6 +251,9 @@ pub(crate) fn granted(
     let Stream { sidecar: (sidecar, _), path, resumes, .. } = stream;
     let token = grant.token.value();
     let before = state.checks.generations.insert((path.clone(), token), grant.generation);
+    if let Some(what) = saves::granted(state, stream, grant, now) {
+        return Some(what);
+    }
     if let Some(resumed) = resumes {
         state.story.count("resumed");
         if state.hand_overs.resumed(&(path.clone(), resumed)) {
@@ -248,6 +266,9 @@ pub(crate) fn granted(
         return (!grows).then(|| {
             format!("S16: {token} goes on with generation {} after {before:?}", grant.generation)
         });
+    }
+    if lease_of(state, path, token).is_none() {
+        return Some(format!("S5: {token} is granted, and it is not stored"));
     }
     let key = (path.clone(), token);
     if let Some(span) = stream.wants.max_hold {
@@ -269,7 +290,11 @@ pub(crate) fn granted(
 }
 
 /// Whether something stood against the requests of this sidecar within this time.
-fn was_disturbed(state: &State, sidecar: usize, (within, now): (Duration, Duration)) -> bool {
+pub(crate) fn was_disturbed(
+    state: &State,
+    sidecar: usize,
+    (within, now): (Duration, Duration),
+) -> bool {
     state.disturbed[sidecar].is_some_and(|at| now < at + within)
 }
 
@@ -315,86 +340,5 @@ pub(crate) fn failed(
     };
     (!justified).then(|| {
         format!("S8: a waiter of {sidecar} is refused without a cause: {}", store_failure.message)
-    })
-}
-
-/// The lease under which this token was stored.
-pub(crate) fn lease_of<'a>(state: &'a State, path: &LockPath, token: u64) -> Option<&'a Given> {
-    let epoch = |token: u64| FencingToken::from_u64(token).map(FencingToken::epoch);
-    let name = path.to_string();
-    let mut given = state.service.leases.iter().rev();
-    given.find(|given| given.blob == name && given.token.and_then(epoch) == epoch(token))
-}
-
-fn lost(
-    state: &State,
-    stream: Stream<'_>,
-    (token, reason): (u64, LossReason),
-    now: Duration,
-) -> Option<String> {
-    let Stream { sidecar: (sidecar, _), path, .. } = stream;
-    let unjust = |rule: &str| {
-        Some(format!(
-            "{rule}: {token} at {sidecar} is told lost ({}) without a cause",
-            reason.as_str()
-        ))
-    };
-    let key = (path.clone(), token);
-    match reason {
-        // Not renewed for as long as a lease lasts.
-        LossReason::Expired if !was_disturbed(state, sidecar, (state.lease + UNDER_WAY, now)) => {
-            unjust("S7")
-        }
-        LossReason::Taken | LossReason::Broken | LossReason::LockDeleted => {
-            let given = lease_of(state, path, token)?;
-            let blob = state.service.blob(&given.blob)?;
-            // S5: of a lock that was made again at once, two holds may have this token.
-            let stands = blob.lease.id() == Some(&*given.id)
-                && blob.lease.state(now) == LeaseState::Leased
-                && given.ended.is_none()
-                && !state.checks.was_made_at_once(path, Some(blob.made));
-            if stands { unjust("S8") } else { None }
-        }
-        LossReason::MaxHoldReached => {
-            let bound = state.checks.bounds.get(&key).copied().unwrap_or_default();
-            // Clocks differ by a hundredth at most.
-            let moves = state.dated.get(&key).copied().unwrap_or_default();
-            let early = now + TICK + DATES_DIFFER * moves + bound / 100 < bound;
-            if early { unjust("S11") } else { None }
-        }
-        LossReason::NoProgress => {
-            let progress = state.checks.progress.get(&key);
-            let early = progress.is_none_or(|(timeout, reported)| {
-                now + TICK + *timeout / 100 < *reported + *timeout
-            });
-            if early { unjust("S11") } else { None }
-        }
-        LossReason::Shutdown if !state.draining[sidecar] || state.hand_overs.is_ending(sidecar) => {
-            unjust("S15")
-        }
-        LossReason::Expired | LossReason::Shutdown => None,
-    }
-}
-
-/// S13: a first release is told as done only if the lease was still the hold's when it was asked for, as far as the
-/// store could be asked. A hand-off (S10) and a rest (S11) do not ask it, as the lease is kept: they go by the validity,
-/// which a deletion or a break at once ends before anybody here can know.
-pub(crate) fn released(
-    state: &State,
-    (sidecar, path): (usize, &LockPath),
-    (token, rests): (u64, bool),
-    asked: Duration,
-) -> Option<String> {
-    let given = lease_of(state, path, token)?;
-    if given.release_refused {
-        return Some(format!("S13: {token} is told released, though the store had refused that"));
-    }
-    let (at, how) = given.ended?;
-    let answered = state.disturbed[sidecar].is_none_or(|at| at + UNDER_WAY < asked);
-    let lost = answered && at < asked && how != End::Released;
-    let kept = rests || state.checks.was_handed_on(path, token);
-    let unasked = kept && !given.release_asked && state.checks.is_excused(path, asked);
-    (lost && !unasked).then(|| {
-        format!("S13: {token} is told released, though its lease ended at {at:?} ({how:?})")
     })
 }

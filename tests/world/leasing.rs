@@ -150,10 +150,14 @@ impl Service {
     }
 
     /// A note was written beside a lock.
-    pub(crate) fn note_written(&mut self, note: &str) {
+    pub(crate) fn note_written(&mut self, note: &str, now: Duration) {
         let Some((container, lock)) = note.split_once("/leasehold-breaks/") else { return };
         let name = format!("{container}/{lock}");
         if let Some((reason, Some(epoch))) = self.note(&name) {
+            let period = self.blob(note).and_then(|note| note.metadata.get("x-ms-meta-period"));
+            if period.is_some_and(|period| period == "run-out") {
+                self.run_out.entry((name.clone(), epoch)).or_insert(now);
+            }
             self.notes.insert((name, epoch, reason));
         }
     }

@@ -183,6 +183,16 @@ impl Link {
         if answer.status == 401 && now < state.signed_in[self.sidecar] + FETCHED_AGAIN {
             state.signed_in_vain[self.sidecar] = Some(now);
         }
+        if asked.target.contains("comp=metadata")
+            && let Err(what) = state.service.saves.arrived(
+                &blob_name(asked),
+                (asked, number),
+                answer.status == 200,
+            )
+        {
+            state.story.note(now, || format!("VIOLATION   {what}"));
+            state.checks.fail(what, now);
+        }
         let made = asked.target.contains("restype=container") && answer.status == 201;
         // S18: it grants nothing for a minute after it has learned that the container went, whoever made it again.
         if state.deleted && (made || answer.code.starts_with("Container")) {

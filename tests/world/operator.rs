@@ -7,10 +7,11 @@ use leasehold::testing::SeededRandom;
 
 use crate::chance::millis;
 use crate::cost::Cause;
-use crate::sidecar::key;
+use crate::sidecar::{Sidecar, key};
 use crate::world::World;
 
-/// Breaks a lock, by letting it run out or at once, and says why.
+/// Breaks a lock, by letting it run out or at once, and says why; one that runs out is broken at once a little later, at
+/// times (S22).
 pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
     let number = |random: &mut SeededRandom, below: usize| {
         usize::try_from(random.below(below as u64)).unwrap()
@@ -18,8 +19,21 @@ pub(crate) async fn breaks(world: World, mut random: SeededRandom) {
     let sidecar = world.sidecar(number(&mut random, world.plan().sidecars));
     let lock = number(&mut random, world.plan().locks);
     tokio::time::sleep(millis(&mut random, 0, 9_000)).await;
+    let period = if random.chance(700) { BreakPeriod::RunOut } else { BreakPeriod::Now };
+    break_once(&world, &sidecar, (lock, period), &mut random).await;
+    if period == BreakPeriod::RunOut && random.chance(500) {
+        tokio::time::sleep(millis(&mut random, 3_000, 20_000)).await;
+        break_once(&world, &sidecar, (lock, BreakPeriod::Now), &mut random).await;
+    }
+}
+
+async fn break_once(
+    world: &World,
+    sidecar: &Sidecar,
+    (lock, period): (usize, BreakPeriod),
+    random: &mut SeededRandom,
+) {
     let path = sidecar.path(&key(lock));
-    let period = if random.chance(500) { BreakPeriod::RunOut } else { BreakPeriod::Now };
     // Every break has its own reason, in characters that need no encoding.
     let reason = format!("reason-{}", random.below(1 << 40));
     let request = BreakRequest {

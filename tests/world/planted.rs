@@ -1,17 +1,21 @@
 //! Mistakes that the checks must find: in what stands between the coordinator and its store, in limits, in clients.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use leasehold::lock::{Container, ETag, LeaseId, LockPath};
+use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath, Record};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseEnd, LeaseStore, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseEnd, LeaseState, LeaseStore, List, Listing,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::UnixMillis;
 
+use crate::notices;
 use crate::world::World;
+
+const CHECKPOINT: &str = "leasehold_checkpoint";
 
 /// A mistake, of the product or in its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +58,22 @@ pub(crate) enum Bug {
     HandOverRenewalAssumed,
     /// A sidecar that was replaced goes on renewing what it has left (S15).
     RenewsOnAfterHandOver,
+    /// A hold is released before its save is answered (S26).
+    ReleasedBeforeSaved,
+    /// A save of unknown outcome is told as stored (S27).
+    SaveAssumed,
+    /// What is read beside an acquire is the record of an earlier grant (S25).
+    EarlierCheckpoint,
+    /// A grant writes a record of its own, without what was saved (S25).
+    CheckpointDropped,
+    /// Somebody else's break is taken for a notice (S22).
+    NoticeOfAnother,
+    /// A break that ends the lease at once is not seen once a holder was told its notice (S22).
+    EndNotLearned,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::PolicyIsLoss,
         Self::OldTokenKept,
         Self::ContainerForgotten,
@@ -77,6 +93,12 @@ impl Bug {
         Self::HandOverReleases,
         Self::HandOverRenewalAssumed,
         Self::RenewsOnAfterHandOver,
+        Self::ReleasedBeforeSaved,
+        Self::SaveAssumed,
+        Self::EarlierCheckpoint,
+        Self::CheckpointDropped,
+        Self::NoticeOfAnother,
+        Self::EndNotLearned,
     ];
 }
 
@@ -85,7 +107,7 @@ impl Bug {
     pub(crate) const fn first_seed(self) -> u64 {
         match self {
             Self::OldTokenKept => 900,
-            Self::WriteAssumed => 1_650,
+            Self::EndNotLearned => 300,
             _ => 0,
         }
     }
@@ -103,7 +125,13 @@ impl Bug {
             Self::ReleaseAlwaysFine => &["S13:"],
             Self::LimitsRefuseResumes => &["S16:"],
             Self::ExtendForgotten | Self::RestForgotten => &["S11:"],
-            Self::NoteUnread => &["S17:"],
+            // A notice that is told as a loss.
+            Self::NoteUnread => &["S17:", "S22:"],
+            Self::ReleasedBeforeSaved => &["S26:"],
+            Self::SaveAssumed => &["S24:"],
+            Self::EarlierCheckpoint => &["S23:", "S25:"],
+            Self::CheckpointDropped => &["S25:"],
+            Self::NoticeOfAnother | Self::EndNotLearned => &["S22:"],
             Self::LastRecordedHidden => &["WebJobs:"],
             Self::AskedManyTimes | Self::NeverReleased => &["S12:"],
             Self::WriteAssumed => &["S5:"],
@@ -130,6 +158,8 @@ pub(crate) struct Planted {
     sidecar: usize,
     inner: Arc<dyn LeaseStore>,
     connect: Connect,
+    /// The fields of each lock that were read first.
+    first_read: Mutex<BTreeMap<String, Fields>>,
 }
 
 impl fmt::Debug for Planted {
@@ -148,7 +178,16 @@ impl Planted {
         if !world.has_any_bug() {
             return inner;
         }
-        Arc::new(Self { world: world.clone(), sidecar, inner, connect: Box::new(connect) })
+        let (world, connect) = (world.clone(), Box::new(connect));
+        Arc::new(Self { world, sidecar, inner, connect, first_read: Mutex::default() })
+    }
+
+    /// Whether a write changes the checkpoint.
+    fn is_save(&self, path: &LockPath, write: &Write) -> bool {
+        let state = self.world.state();
+        let blob = state.service.blob(path.as_str());
+        let stored = blob.and_then(|blob| blob.metadata.get(&format!("x-ms-meta-{CHECKPOINT}")));
+        write.fields.get(CHECKPOINT) != stored
     }
 
     fn has(&self, bug: Bug) -> bool {
@@ -242,23 +281,42 @@ impl LeaseStore for Planted {
         if self.has(Bug::RestForgotten) {
             write.fields.retain(|name, _| !name.contains("resting"));
         }
+        if self.has(Bug::CheckpointDropped) && !self.is_save(path, &write) {
+            write.fields.remove(CHECKPOINT);
+        }
+        let assumed =
+            self.has(Bug::WriteAssumed) || self.has(Bug::SaveAssumed) && self.is_save(path, &write);
         let before = write.if_match.clone();
         match (self.inner.write_record(path, write).await, before) {
             (Err(StoreError::Fatal { .. }), _) if self.has(Bug::PolicyIsLoss) => Err(TAKEN),
-            (Err(StoreError::Unavailable { .. }), Some(etag)) if self.has(Bug::WriteAssumed) => {
-                Ok(Written { etag })
-            }
+            (Err(StoreError::Unavailable { .. }), Some(etag)) if assumed => Ok(Written { etag }),
             (answer, _) => answer,
         }
     }
 
     async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
-        self.inner.read_record(path).await
+        let mut stored = self.inner.read_record(path).await?;
+        if self.has(Bug::EarlierCheckpoint) {
+            let mut first_read = self.first_read.lock().unwrap();
+            let first = first_read.entry(path.to_string()).or_insert_with(|| stored.fields.clone());
+            stored.fields.clone_from(first);
+        }
+        if self.has(Bug::EndNotLearned) && stored.lease == LeaseState::Broken {
+            stored.lease = LeaseState::Breaking;
+        }
+        Ok(stored)
     }
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         let note = self.inner.read_break_note(path).await;
-        if self.has(Bug::NoteUnread) { Ok(None) } else { note }
+        match note {
+            Ok(_) if self.has(Bug::NoteUnread) => Ok(None),
+            Ok(None) if self.has(Bug::NoticeOfAnother) => {
+                let record = Record::from_fields(&self.inner.read_record(path).await?.fields);
+                Ok(Some(notices::made_up(record.token)))
+            }
+            note => note,
+        }
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

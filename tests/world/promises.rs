@@ -6,7 +6,8 @@ use leasehold::coordinator::{HoldRequest, LockRecord, LockState};
 use leasehold::lock::{FencingToken, Layout, LockPath};
 use leasehold::store::BreakNote;
 
-use crate::justice::{Stream, lease_of};
+use crate::justice::Stream;
+use crate::losses::lease_of;
 use crate::world::State;
 
 /// The bounds that a caller has set to its hold (S11).
@@ -116,20 +117,4 @@ pub(crate) fn broken(
     let read = state.disturbed[stream.sidecar.0].is_none_or(|at| at + UNDER_WAY < now);
     let left = state.checks.is_left(&(stream.path.clone(), token), stream.number);
     (read && !left).then(|| format!("S17: {token} is told lost, and not why: {reason}"))
-}
-
-/// S22: a holder is told once that its lease was broken and runs out, and it keeps what it was told before.
-pub(crate) fn revoked(
-    state: &mut State,
-    stream: Stream<'_>,
-    (token, known): (u64, Duration),
-    until: Duration,
-) -> Option<String> {
-    state.story.count("told: revoked");
-    if !state.checks.revoked.insert(stream.number) {
-        return Some(format!("S22: {token} is told twice that it is revoked"));
-    }
-    // An extension may have ended the hold sooner than its holder was told before.
-    (until > known + TICK)
-        .then(|| format!("S22: {token} is revoked until {until:?}, and was valid until {known:?}"))
 }

@@ -28,6 +28,8 @@ struct Moving {
     /// Where it was.
     from: Sidecar,
     renews: bool,
+    /// The saves that its checkpoint came of, as its client knows them.
+    log: Vec<u32>,
 }
 
 /// Whether a sidecar says that it is being replaced (S15).
@@ -46,12 +48,12 @@ impl Client {
         if trouble::is_left_out("Moves") {
             to = self.world.sidecar(holding.sidecar.index);
         }
-        let Holding { sidecar: from, stream, path, token, resume_token, told, renews, .. } =
+        let Holding { sidecar: from, stream, path, token, resume_token, told, renews, log, .. } =
             holding;
         stream?.breaks(millis(random, 0, 15_000));
         let attempt_id = format!("{}-{}", self.index, random.below(1 << 40));
         let request = ResumeRequest { resume_token, attempt_id, told_valid_until: told };
-        let moving = Moving { path, token, request, from, renews };
+        let moving = Moving { path, token, request, from, renews, log };
         loop {
             match self.try_to_resume(&moving, &to, random).await {
                 Tried::GoesOn(holding) => return Some(*holding),
@@ -74,7 +76,7 @@ impl Client {
         to: &Sidecar,
         random: &mut SeededRandom,
     ) -> Tried {
-        let Moving { path, token, request, from, renews } = moving;
+        let Moving { path, token, request, from, renews, log } = moving;
         let told_valid_until =
             request.told_valid_until.clone().filter(|_| self.home == Some(to.index));
         let request = ResumeRequest { told_valid_until, ..request.clone() };
@@ -110,6 +112,7 @@ impl Client {
         };
         let mut resumed = self.holding(to, Some(stream), &grant);
         resumed.renews = *renews;
+        resumed.log.clone_from(log);
         let moves = to.index != from.index || to.life != from.life;
         resumed.left = Some(from.clone()).filter(|_| moves);
         self.believe(&mut resumed, &grant.validity, asked);

@@ -83,6 +83,7 @@ pub(crate) fn run(seed: u64, bug: Option<Bug>, only: Only, tell: bool) -> Outcom
     for (about, count) in &state.chance.counts {
         counts.insert(format!("fault: {about:?}"), *count);
     }
+    counts.extend(state.service.saves.counts());
     counts.insert("grants".to_owned(), state.checks.grants);
     counts.insert("writes".to_owned(), state.checks.writes);
     counts.insert("writes with an older token".to_owned(), state.checks.stale_writes);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use leasehold::testing::Asked;
 
 use crate::lease::{End, Given, Lease, State};
+use crate::saves::Saves;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blob {
@@ -68,6 +69,9 @@ pub(crate) struct Service {
     pub(crate) breaks: BTreeMap<(String, u64), String>,
     /// All notes of breaks: the lock, the epoch of its token, and why.
     pub(crate) notes: BTreeSet<(String, u64, String)>,
+    /// The notes that say that a lease runs out: the lock, the epoch of its token, and since when (S22).
+    pub(crate) run_out: BTreeMap<(String, u64), Duration>,
+    pub(crate) saves: Saves,
 }
 
 impl Service {
@@ -84,6 +88,8 @@ impl Service {
             leases: Vec::new(),
             breaks: BTreeMap::new(),
             notes: BTreeSet::new(),
+            run_out: BTreeMap::new(),
+            saves: Saves::default(),
         }
     }
 
@@ -104,6 +110,7 @@ impl Service {
 
     pub(crate) fn delete_blob(&mut self, name: &str, now: Duration) {
         self.end(name, now, End::Deleted);
+        self.saves.deleted(name, now);
         self.blobs.remove(name);
     }
 
@@ -224,7 +231,7 @@ impl Service {
         let blob =
             Blob { version, made: now, written: now, metadata: metadata(asked), ..Blob::default() };
         self.blobs.insert(name.to_owned(), blob);
-        self.note_written(name);
+        self.note_written(name, now);
         Answer::done(201).with("etag", etag(version)).with("last-modified", stamp(now))
     }
 

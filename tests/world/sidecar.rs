@@ -22,8 +22,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::chance::{About, millis};
 use crate::cost::Cause;
-use crate::justice;
+use crate::justice::{self, Told};
 use crate::link::Link;
+use crate::notices;
 use crate::planted::{Bug, Life, Planted};
 use crate::promises::Wants;
 use crate::world::{MachineClock, World};
@@ -245,6 +246,7 @@ impl Pump {
                 biased;
                 () = self.sidecar.dead() => return,
                 how = &mut ended => {
+                    self.sidecar.world.state().checks.unheard.insert(self.number);
                     match how {
                         Ok(End::Silent) => stream.disconnected(),
                         Ok(End::Closed) | Err(_) if over => stream.closed_by_client(),
@@ -281,6 +283,11 @@ impl Pump {
         let sidecar = (self.sidecar.index, self.sidecar.life);
         let (number, path, resumes, wants) = (self.number, &self.path, self.resumes, self.wants);
         let stream = justice::Stream { number, sidecar, path, resumes, wants };
+        if let (HoldEvent::Revoked { validity, .. }, Some(Told::Held { token, .. })) =
+            (event, state.checks.told.get(&number))
+        {
+            notices::watch(world, &self.sidecar, number, (path, *token), until(validity));
+        }
         if let Some(what) = justice::judge(state, stream, (event, &until), now) {
             state.story.note(now, || format!("VIOLATION   {what}"));
             state.checks.fail(what, now);

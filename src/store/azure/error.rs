@@ -240,7 +240,8 @@ impl Failure {
                 source: Box::new(refusal),
             },
             404 | 409 | 412 => refusal.into_conflict(request),
-            300..=399 | 408 | 500..=599 => {
+            // S7: also a success that is not the one asked for says nothing of what was done.
+            ..=399 | 408 | 500..=599 => {
                 StoreError::Unavailable { sent: true, source: Box::new(refusal) }
             }
             _ => refusal.into_fatal(request),

@@ -32,7 +32,7 @@ const OTHER: [&str; 6] = ["fatal"; 6];
 /// The codes that Microsoft documents for Lease Blob, Set Blob Metadata, Get Blob Properties and Put Blob, and for
 /// every operation on blobs; one that nobody knows; and none.
 #[rustfmt::skip]
-const DOCUMENTED: [Row; 68] = [
+const DOCUMENTED: [Row; 71] = [
     // About leases, the lock and its container: final (S8).
     (404, "BlobNotFound", GONE),
     (404, "ContainerNotFound", GONE),
@@ -98,6 +98,10 @@ const DOCUMENTED: [Row; 68] = [
     (403, "AuthorizationPermissionMismatch", ["denied"; 6]),
     (403, "InsufficientAccountPermissions", ["denied"; 6]),
     (403, "", ["denied"; 6]),
+    // No answer of the service to what is asked: it may have been done, and nobody says so (S7).
+    (202, "", ["unavailable"; 6]),
+    (206, "", ["unavailable"; 6]),
+    (302, "", ["unavailable"; 6]),
     // About the moment.
     (408, "", ["unavailable"; 6]),
     (429, "TooManyRequests", ["throttled"; 6]),
