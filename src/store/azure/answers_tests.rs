@@ -373,12 +373,13 @@ fn note(period: BreakPeriod) -> BreakNote {
 }
 
 #[tokio::test]
-async fn s22_a_break_that_is_refused_leaves_no_note_of_its_own() {
+async fn s22_the_note_of_an_earlier_break_stands_beside_one_that_is_refused() {
     let leased = ("x-ms-lease-state", "leased");
     let lock = service(200, &[leased, ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT")]);
     let refused = refusal(403, "AuthorizationPermissionMismatch");
     let earlier = service(200, &[("x-ms-meta-period", "run-out"), ("x-ms-meta-token", "4096")]);
-    for (former, mended) in [(refusal(404, "BlobNotFound"), "DELETE"), (earlier, "PUT")] {
+    // What refuses a break refuses a deletion too: a note about nobody's grant is left instead.
+    for (former, period) in [(refusal(404, "BlobNotFound"), "now"), (earlier, "run-out")] {
         let replies = vec![
             lock.clone(),
             former,
@@ -392,9 +393,10 @@ async fn s22_a_break_that_is_refused_leaves_no_note_of_its_own() {
         assert!(matches!(broken, Err(StoreError::Denied { .. })), "{broken:?}");
         let asked = fake.asked();
         let last = asked.last().unwrap();
-        assert_eq!((asked.len(), last.method.as_str()), (6, mended), "{asked:?}");
+        assert_eq!((asked.len(), last.method.as_str()), (6, "PUT"), "{asked:?}");
         assert!(last.target.contains("leasehold-breaks"), "{}", last.target);
-        let period = last.header("x-ms-meta-period");
-        assert_eq!(period, (mended == "PUT").then_some("run-out"), "the earlier break stands");
+        let token = (period == "run-out").then_some("4096");
+        assert_eq!(last.header("x-ms-meta-period"), Some(period), "the earlier break stands");
+        assert_eq!(last.header("x-ms-meta-token"), token);
     }
 }
