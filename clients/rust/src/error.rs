@@ -129,6 +129,21 @@ impl Error {
         }
     }
 
+    /// Whether the call ended without the sidecar's answer, as where its connection broke: it may have been carried out.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.refusal().is_some_and(|refusal| {
+            let by_the_transport = matches!(
+                refusal.code,
+                Code::Unavailable
+                    | Code::Unknown
+                    | Code::Internal
+                    | Code::Cancelled
+                    | Code::DeadlineExceeded
+            );
+            refusal.reason.is_none() && by_the_transport
+        })
+    }
+
     /// The sidecar does not know a field that the caller has set (S37).
     pub(crate) fn unsupported(message: String) -> Self {
         Self::made_here(Code::Unimplemented, Reason::Unsupported, message, Vec::new())

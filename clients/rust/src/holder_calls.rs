@@ -104,7 +104,7 @@ impl Client {
         let request = proto::SaveCheckpointRequest { lease_id, generation, value };
         let request = within(valid_for + CALL_TIMEOUT, request);
         self.answer(self.short().save_checkpoint(request).await).map_err(|error| {
-            if error.reason() == Some(&Reason::CheckpointUnknown) {
+            if error.reason() == Some(&Reason::CheckpointUnknown) || error.is_unanswered() {
                 Error::CheckpointUnknown(error.to_string())
             } else {
                 error

@@ -21,7 +21,8 @@ impl HoldGuard {
     /// While the hold is being resumed, this waits for that.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the hold is lost. [`Error::CheckpointUnknown`] if its validity ended before the store answered.
+    /// [`Error::Lost`] if the hold is lost. [`Error::CheckpointUnknown`] if its validity ended before the store answered,
+    /// or the connection broke before the sidecar did.
     /// [`Error::Refused`], with [`Reason::InvalidField`](crate::Reason::InvalidField) for too large a value, and
     /// with [`Reason::HoldReleased`](crate::Reason::HoldReleased) if the hold was released. After any other refusal the
     /// store may have the value, and the save can be repeated as long as the hold is valid.

@@ -126,6 +126,19 @@ async fn s27_a_save_of_unknown_outcome_is_an_error_of_its_own() {
     assert_eq!(guard.checkpoint(), None);
 }
 
+#[tokio::test]
+async fn s27_a_save_that_nobody_answered_is_of_unknown_outcome_too() {
+    for code in [tonic::Code::Unavailable, tonic::Code::Unknown] {
+        let mut bench = Bench::new().await;
+        let (guard, _call, _events) = held_here(&mut bench).await;
+        let broken = Status::new(code, "stream closed because of a broken pipe");
+        bench.sidecar.script.lock().unwrap().save = Some(Err(broken));
+        let error = guard.save("x").await.unwrap_err();
+        assert!(matches!(error, Error::CheckpointUnknown(_)), "{error}");
+        assert!(guard.is_valid(), "it can be repeated");
+    }
+}
+
 /// The hold's stream breaks, and the client asks for a resume.
 async fn broken(bench: &mut Bench) -> (HoldGuard, HoldCall) {
     let (guard, call, mut events) = held_here(bench).await;

@@ -86,15 +86,15 @@ public final class RefusedException extends LeaseholdException {
     return new RefusedException(error, status.getCode(), said, details, violations);
   }
 
-  /** A call that meets the end of its connection is UNKNOWN to gRPC, which is a broken connection. */
+  /**
+   * A call that meets the end of its connection is UNKNOWN to gRPC, which is a broken connection.
+   */
   private static Status told(Status status) {
     boolean closed =
         status.getCode() == Status.Code.UNKNOWN
             && status.getCause() instanceof ClosedChannelException;
     return closed
-        ? Status.UNAVAILABLE
-            .withDescription(status.getDescription())
-            .withCause(status.getCause())
+        ? Status.UNAVAILABLE.withDescription(status.getDescription()).withCause(status.getCause())
         : status;
   }
 
