@@ -373,30 +373,20 @@ fn note(period: BreakPeriod) -> BreakNote {
 }
 
 #[tokio::test]
-async fn s22_the_note_of_an_earlier_break_stands_beside_one_that_is_refused() {
+async fn s22_a_break_that_is_throttled_leaves_no_note_of_its_own() {
     let leased = ("x-ms-lease-state", "leased");
     let lock = service(200, &[leased, ("last-modified", "Fri, 15 Jan 2027 07:00:00 GMT")]);
-    let refused = refusal(403, "AuthorizationPermissionMismatch");
     let earlier = service(200, &[("x-ms-meta-period", "run-out"), ("x-ms-meta-token", "4096")]);
-    // What refuses a break refuses a deletion too: a note about nobody's grant is left instead.
-    for (former, period) in [(refusal(404, "BlobNotFound"), "now"), (earlier, "run-out")] {
-        let replies = vec![
-            lock.clone(),
-            former,
-            service(201, &[]),
-            refused.clone(),
-            refused.clone(),
-            service(201, &[]),
-        ];
+    for (former, mended) in [(refusal(404, "BlobNotFound"), "DELETE"), (earlier, "PUT")] {
+        let throttled = refusal(429, "TooManyRequests");
+        let replies = vec![lock.clone(), former, service(201, &[]), throttled, service(202, &[])];
         let (store, fake, _) = store_on(replies).await;
         let broken = store.break_lease(&path(), note(BreakPeriod::Now), None).await;
-        assert!(matches!(broken, Err(StoreError::Denied { .. })), "{broken:?}");
+        assert!(matches!(broken, Err(StoreError::Throttled { .. })), "{broken:?}");
         let asked = fake.asked();
         let last = asked.last().unwrap();
-        assert_eq!((asked.len(), last.method.as_str()), (6, "PUT"), "{asked:?}");
-        assert!(last.target.contains("leasehold-breaks"), "{}", last.target);
-        let token = (period == "run-out").then_some("4096");
-        assert_eq!(last.header("x-ms-meta-period"), Some(period), "the earlier break stands");
-        assert_eq!(last.header("x-ms-meta-token"), token);
+        assert_eq!((asked.len(), last.method.as_str()), (5, mended), "{asked:?}");
+        let period = last.header("x-ms-meta-period");
+        assert_eq!(period, (mended == "PUT").then_some("run-out"), "the earlier break stands");
     }
 }
