@@ -68,7 +68,7 @@ async fn compare(figures: &mut Figures) {
     let rate = (WAITERS - 1) as f64 / span;
     figures.at_least("1,000 local waiters: hand-offs", rate, 5_000.0, " /s");
     let name = "1,000 local waiters for 4 permits: hand-offs over those of a plain lock";
-    figures.at_least(name, span / pooled, 0.5, " ×");
+    figures.at_least(name, span / pooled, 0.4, " ×");
 }
 
 /// When each of a thousand callers was granted the lock, one after the other; each releases at once.
