@@ -47,12 +47,15 @@ chart: tools ## Test the image and the chart, and run the pods of two releases f
 	tests/chart/run
 
 .PHONY: simulate
-simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, and explore; SCHEDULES=N, WORLD=N, STATES=N
+simulate: ## Run 1,000,000 schedules of the machines, 20,000 of the second world, 100,000 of pools, and explore; SCHEDULES=N, WORLD=N, POOLS=N, STATES=N
 	LEASEHOLD_TEST_SIMULATION_SCHEDULES=$(or $(SCHEDULES),1000000) \
 		LEASEHOLD_TEST_SIMULATION_STATES=$(or $(STATES),2000000) \
 		cargo test --release --locked --test simulation -- --nocapture
 	LEASEHOLD_TEST_WORLD_SCHEDULES=$(or $(WORLD),20000) \
 		cargo test --release --locked --test world -- --nocapture
+	LEASEHOLD_TEST_POOLS_SCHEDULES=$(or $(POOLS),100000) \
+		LEASEHOLD_TEST_POOLS_STATES=$(or $(STATES),2000000) \
+		cargo test --release --locked --test pools -- --nocapture
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz target with 1,000,000 inputs; CASES=N
