@@ -1,7 +1,6 @@
 //! What a pool needs to know of the machines of its permits (S28 to S32); the pool itself is a room of its own.
 
 use super::event::{CallerId, Terms};
-use super::held::Phase;
 use super::waiters::Waiter;
 use super::{Hold, State};
 use crate::lock::{LeaseId, Permits};
@@ -50,11 +49,6 @@ impl Hold {
     /// Who waits here with the call of this id.
     pub(crate) fn waiter_of(&self, request_id: &str) -> Option<CallerId> {
         self.waiters.caller_of(request_id)
-    }
-
-    /// Whether the hold here ends once its last checkpoint is saved (S26).
-    pub(crate) fn saves_last(&self) -> bool {
-        matches!(&self.state, State::Held(held) if matches!(held.phase, Phase::LastSave { .. }))
     }
 
     /// What a caller that comes now finds.

@@ -171,7 +171,7 @@ impl Pool {
 
     /// Whether the hold of `permit` ends with the save that is under way.
     pub(super) fn saves_last(&self, permit: Permit) -> bool {
-        self.machines.get(permit).is_some_and(Hold::saves_last)
+        self.machines.get(permit).is_some_and(Hold::is_saving_last)
     }
 
     fn offer(&self, permit: Permit, now: Instant) -> Option<Waiter> {
