@@ -262,6 +262,38 @@ async fn s15_a_drain_ends_every_permit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s15_s16_each_permit_goes_on_at_the_replacement() {
+    let account = Account::new();
+    let (old, new) = (account.sidecar(), account.sidecar());
+    let mut holders = Vec::new();
+    for _ in 0..3 {
+        holders.push(old.hold(&of(3, request("nightly"))).await);
+    }
+    let mut waits = old.coordinator.hold(&of(3, waiting("nightly", MINUTE))).unwrap();
+    let HoldEvent::Waiting { .. } = next(&mut waits).await else { panic!("it does not wait") };
+    old.counts();
+    old.coordinator.hand_over(20 * SECOND).await;
+    assert_eq!(old.counts(), counts([(Operation::Renew, 3)]), "nothing is released");
+    old.assert_idle();
+    let HoldEvent::Failed(_) = next(&mut waits).await else { panic!("it still waits") };
+    let mut resumed = Vec::new();
+    for (_, grant) in &holders {
+        let request = ResumeRequest {
+            attempt_id: "one".to_owned(),
+            resume_token: grant.resume_token.clone(),
+            told_valid_until: Some(grant.validity.valid_until.clone()),
+        };
+        let mut stream = new.coordinator.resume(&request).unwrap();
+        let again = granted(&mut stream).await;
+        assert_eq!((again.permit, again.token), (grant.permit, grant.token));
+        resumed.push(stream);
+    }
+    let busy = new.busy(of(3, request("nightly"))).await;
+    assert_eq!(busy.held_permits, 3);
+    assert_eq!(new.coordinator.gauges().holds, 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn s18_a_store_that_cannot_be_reached_fails_one_try_and_lets_others_wait() {
     let account = Account::new();
     let sidecar = account.sidecar();
