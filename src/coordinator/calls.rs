@@ -25,7 +25,8 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Sends what `action` says to the store, if it says so; returns the action if it is not for the store. `path` is that of
-/// the permit beside the inbox, to which the answer goes. A renewal of a hold whose validity ends at `valid_until` goes before those that are less urgent (S7).
+/// the permit beside the inbox, to which the answer goes. A renewal of a hold whose validity ends at `valid_until` goes
+/// before those that are less urgent (S7).
 pub(super) fn send(
     shared: &Arc<Shared>,
     path: &LockPath,

@@ -1,7 +1,6 @@
 //! A client's driver: a process that takes commands and tells events, a line of JSON each.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::LazyLock;
@@ -23,7 +22,7 @@ fn program(language: &str) -> (PathBuf, Command) {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(language);
     let program = client.join("driver");
     let mut command = Command::new(&program);
-    for name in cargos_variables() {
+    for name in crate::cargo::cargos_variables() {
         command.env_remove(name);
     }
     (program, command)
@@ -213,18 +212,6 @@ impl Drop for Driver {
             let _ = kill_process_group(process, Signal::KILL);
         }
     }
-}
-
-/// The variables that would let a build of its own take this test's package for its own.
-pub(crate) fn cargos_variables() -> Vec<OsString> {
-    let names = std::env::vars_os().map(|(name, _)| name);
-    names
-        .filter(|name| {
-            let text = name.to_string_lossy();
-            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
-            is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR"
-        })
-        .collect()
 }
 
 /// Waits until `look` finds something.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::driver::cargos_variables;
+use crate::cargo::cargos_variables;
 use crate::sidecar::Sidecar;
 
 /// Runs the newcomer's script; the fencing token of the lock that it held.

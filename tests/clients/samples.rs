@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{ChildStdout, Command};
 
-use crate::driver::cargos_variables;
+use crate::cargo::cargos_variables;
 use crate::sidecar::Sidecar;
 
 /// How a sample is run: a program and its first arguments, in the client's folder.

@@ -10,6 +10,8 @@
 )]
 
 mod azure;
+#[path = "../clients/cargo.rs"]
+mod cargo;
 mod clocks;
 mod counters;
 mod crashes;

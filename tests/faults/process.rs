@@ -1,6 +1,5 @@
 //! Sidecars as processes, and clients of them.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -234,18 +233,6 @@ pub(crate) fn kill(child: &mut Child) {
     send(child, Signal::KILL);
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "{status}");
-}
-
-/// The variables that would let a build of its own take this test's package for its own.
-pub(crate) fn cargos_variables() -> Vec<OsString> {
-    let names = std::env::vars_os().map(|(name, _)| name);
-    names
-        .filter(|name| {
-            let text = name.to_string_lossy();
-            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
-            is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR"
-        })
-        .collect()
 }
 
 /// The state of each thread of a process, as `proc(5)` writes it.

@@ -13,7 +13,8 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::process::{PATIENCE, cargos_variables, states, until};
+use crate::cargo::cargos_variables;
+use crate::process::{PATIENCE, states, until};
 
 /// Lines that are kept for a storm that does not end well.
 const STORY: usize = 30;

@@ -26,7 +26,7 @@ fn example(name: &str) -> PathBuf {
             build.arg("--release");
         }
         // Build scripts look at the variables of the package that is being tested, and would run again.
-        for name in process::cargos_variables() {
+        for name in crate::cargo::cargos_variables() {
             build.env_remove(name);
         }
         build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success()

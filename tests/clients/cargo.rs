@@ -1,0 +1,15 @@
+//! Builds of their own that tests start.
+
+use std::ffi::OsString;
+
+/// The variables that would let a build of its own take this test's package for its own.
+pub(crate) fn cargos_variables() -> Vec<OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names
+        .filter(|name| {
+            let text = name.to_string_lossy();
+            let is_cargos = text.starts_with("CARGO_") || text == "OUT_DIR";
+            is_cargos && text != "CARGO_HOME" && text != "CARGO_TARGET_DIR"
+        })
+        .collect()
+}
