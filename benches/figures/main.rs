@@ -18,6 +18,7 @@ mod fake_service;
 mod figure;
 mod holds;
 mod idle;
+mod peer;
 mod process;
 mod requests;
 mod saves;
@@ -30,7 +31,7 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
@@ -38,6 +39,7 @@ const GROUPS: [Group; 7] = [
     ("waiters", waiters::measure),
     ("idle", idle::measure),
     ("holds", holds::measure),
+    ("peer", peer::measure),
 ];
 
 fn main() {

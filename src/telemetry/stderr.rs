@@ -10,6 +10,8 @@ use std::time::Duration;
 const MAX_PENDING_BYTES: usize = 1024 * 1024;
 /// Room that is kept between two batches.
 const KEPT_BYTES: usize = 16 * 1024;
+/// How long lines are gathered that come soon after others: a thread that wakes for each takes more time than the lines.
+const GATHERED_FOR: Duration = Duration::from_millis(5);
 /// How long a standard error that cannot take anything now, and does not wait by itself, is left alone.
 const NAP: Duration = Duration::from_millis(10);
 /// The longest that the end of the process waits for its last lines.
@@ -24,7 +26,9 @@ pub struct Stderr;
 
 impl Write for Stderr {
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        match QUEUE.get_or_init(|| LineQueue::start(MAX_PENDING_BYTES, io::stderr()).ok()) {
+        match QUEUE
+            .get_or_init(|| LineQueue::start(MAX_PENDING_BYTES, GATHERED_FOR, io::stderr()).ok())
+        {
             Some(queue) => queue.push(lines),
             None => io::stderr().write_all(lines)?,
         }
@@ -59,8 +63,9 @@ struct LineQueue {
 #[derive(Debug)]
 struct Shared {
     pending_bytes_max: usize,
+    gathered_for: Duration,
     state: Mutex<State>,
-    /// Something is pending.
+    /// Something is pending, or enough of it, or the end is near.
     filled: Condvar,
     /// Nothing is pending, and nothing is being written.
     emptied: Condvar,
@@ -71,13 +76,20 @@ struct Shared {
 struct State {
     pending: Vec<u8>,
     writing: bool,
+    /// Somebody waits for the last line.
+    flushing: bool,
 }
 
 impl LineQueue {
     /// Starts the thread, which ends with the process.
-    fn start(pending_bytes_max: usize, output: impl Write + Send + 'static) -> io::Result<Self> {
+    fn start(
+        pending_bytes_max: usize,
+        gathered_for: Duration,
+        output: impl Write + Send + 'static,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             pending_bytes_max,
+            gathered_for,
             state: Mutex::default(),
             filled: Condvar::new(),
             emptied: Condvar::new(),
@@ -94,14 +106,21 @@ impl LineQueue {
             self.shared.drop_lines(lines);
             return;
         }
+        let before = state.pending.len();
         state.pending.extend_from_slice(lines);
-        self.shared.filled.notify_one();
+        if before == 0 || (before < KEPT_BYTES && state.pending.len() >= KEPT_BYTES) {
+            self.shared.filled.notify_one();
+        }
     }
 
     fn flush(&self, timeout: Duration) {
         let busy = |state: &mut State| state.writing || !state.pending.is_empty();
+        let mut state = self.shared.state();
+        state.flushing = true;
+        self.shared.filled.notify_one();
         // That it took too long is all that could be told, and there is nobody to tell.
-        drop(self.shared.emptied.wait_timeout_while(self.shared.state(), timeout, busy));
+        let waited = self.shared.emptied.wait_timeout_while(state, timeout, busy);
+        waited.unwrap_or_else(PoisonError::into_inner).0.flushing = false;
     }
 
     fn dropped(&self) -> u64 {
@@ -141,14 +160,21 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Waits for lines.
+    /// Waits for lines: the first after a while is written at once, and what comes soon after it together.
     fn take(&self, batch: &mut Vec<u8>) {
+        let wrote = !batch.is_empty();
         batch.clear();
         batch.shrink_to(KEPT_BYTES);
         let mut state = self.shared.state();
         state.writing = false;
         if state.pending.is_empty() {
             self.shared.emptied.notify_all();
+        }
+        if wrote {
+            let few = |state: &mut State| !state.flushing && state.pending.len() < KEPT_BYTES;
+            let filled = &self.shared.filled;
+            let gathered = filled.wait_timeout_while(state, self.shared.gathered_for, few);
+            state = gathered.unwrap_or_else(PoisonError::into_inner).0;
         }
         let empty = |state: &mut State| state.pending.is_empty();
         let waited = self.shared.filled.wait_while(state, empty);
@@ -241,9 +267,17 @@ mod tests {
     }
 
     fn rig(pending_bytes_max: usize) -> Rig {
+        gathering_rig(pending_bytes_max, Duration::ZERO)
+    }
+
+    fn gathering_rig(pending_bytes_max: usize, gathered_for: Duration) -> Rig {
         let (allow, allowed) = sync_channel(100);
         let (writes, written) = sync_channel(100);
-        let queue = LineQueue::start(pending_bytes_max, Scripted { allowed, written: writes });
+        let queue = LineQueue::start(
+            pending_bytes_max,
+            gathered_for,
+            Scripted { allowed, written: writes },
+        );
         Rig { queue: queue.unwrap(), allow, written }
     }
 
@@ -299,5 +333,24 @@ mod tests {
         assert_eq!((rig.next(), rig.next()), ("\n".into(), "third\n".into()));
         rig.queue.flush(GENEROUS);
         assert_eq!(rig.queue.dropped(), 2);
+    }
+
+    #[test]
+    fn the_first_line_is_written_at_once_and_those_soon_after_it_together() {
+        let rig = gathering_rig(1_000_000, GENEROUS * 60);
+        let allow = || rig.allow.send(Ok(usize::MAX)).unwrap();
+        allow();
+        rig.queue.push(b"first\n");
+        assert_eq!(rig.next(), "first\n");
+        rig.queue.push(b"second\n");
+        rig.queue.push(b"third\n");
+        allow();
+        rig.queue.flush(GENEROUS);
+        assert_eq!(rig.next(), "second\nthird\n", "at the latest when the process ends");
+        let long = "x".repeat(KEPT_BYTES) + "\n";
+        rig.queue.push(b"fourth\n");
+        rig.queue.push(long.as_bytes());
+        allow();
+        assert_eq!(rig.next(), format!("fourth\n{long}"), "or when they are many");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
@@ -40,6 +41,9 @@ pub(super) enum SqliteError {
     AnotherBoot,
     #[error("the file was deleted and created again")]
     Recreated { remaining: Duration },
+    /// What failed for all operations of a transaction.
+    #[error(transparent)]
+    Together(Arc<Self>),
 }
 
 /// What the caller can do about it.
@@ -72,7 +76,13 @@ impl SqliteError {
             | Self::ThreadGone { .. }
             | Self::NotOpen => true,
             Self::Recreated { .. } | Self::AnotherBoot => false,
+            Self::Together(error) => error.is_of_the_file(),
         }
+    }
+
+    /// Whether the file may be usable again without anybody doing anything about it.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self.remedy(Path::new("")), Remedy::Wait { .. })
     }
 
     /// The error for callers, naming the file and what to do.
@@ -100,8 +110,8 @@ impl SqliteError {
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "std's kinds, of which new ones may come")]
-    fn remedy(&self, file: &Path) -> Remedy {
-        let file = file.display();
+    fn remedy(&self, path: &Path) -> Remedy {
+        let file = path.display();
         let change = |advice: String| Remedy::Change(advice);
         match self {
             Self::Sqlite(error) => sqlite_remedy(error, &file.to_string()),
@@ -128,6 +138,7 @@ impl SqliteError {
             Self::ThreadGone { begun } => Remedy::Wait { sent: *begun },
             Self::NotOpen | Self::AnotherBoot | Self::Answer(_) => Remedy::Wait { sent: false },
             Self::Recreated { remaining } => Remedy::Settle(*remaining),
+            Self::Together(error) => error.remedy(path),
         }
     }
 }

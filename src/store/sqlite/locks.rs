@@ -176,27 +176,34 @@ impl<'a> Locks<'a> {
         Ok(())
     }
 
-    /// Leases a lock that is there.
+    /// Rows that this connection has ever changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.connection.total_changes()
+    }
+
+    /// Leases the lock, making it if it is not there.
     pub(super) fn acquire(
         &self,
         path: &LockPath,
         request: &Acquire,
     ) -> Result<Acquired, SqliteError> {
         self.check_granting()?;
-        let (etag, lease) = self.lease(path)?;
+        let (etag, lease) = match self.lease(path) {
+            Err(SqliteError::Answer(StoreError::NotFound)) => return self.make(path, request),
+            found => found?,
+        };
         let lease = lease.acquire(request.lease_id, request.duration, self.now())?;
         etag.check(request.if_match.as_ref())?;
         self.put_lease(path, lease)?;
         Ok(Acquired { etag: etag.0, time: self.time(), created: false })
     }
 
-    /// Makes and leases a lock that is not there.
-    pub(super) fn make(&self, path: &LockPath, request: &Acquire) -> Result<Acquired, SqliteError> {
+    fn make(&self, path: &LockPath, request: &Acquire) -> Result<Acquired, SqliteError> {
         let lease = Lease::AVAILABLE.acquire(request.lease_id, request.duration, self.now())?;
         if request.if_match.is_some() {
             return Err(StoreError::Changed.into());
         }
-        let etag = self.next_etag()?;
+        let etag = self.new_etag()?;
         let sql = "INSERT INTO locks (container, name, etag, fields, written_at) VALUES (?, ?, ?, '{}', ?)";
         self.prepare(sql)?.execute((path.container(), path.name(), &etag.0, self.time().0))?;
         self.put_lease(path, lease)?;
@@ -204,7 +211,7 @@ impl<'a> Locks<'a> {
     }
 
     pub(super) fn put_fields(&self, path: &LockPath, fields: &Fields) -> Result<ETag, SqliteError> {
-        let etag = self.next_etag()?;
+        let etag = self.new_etag()?;
         let sql = "UPDATE locks SET etag = ?, fields = ?, written_at = ? WHERE container = ? AND name = ?";
         let fields = serde_json::to_string(fields)?;
         self.prepare(sql)?.execute((
@@ -217,8 +224,10 @@ impl<'a> Locks<'a> {
         Ok(etag)
     }
 
-    fn next_etag(&self) -> Result<ETag, SqliteError> {
-        let sql = "UPDATE store SET versions = versions + 1 RETURNING id || '-' || versions";
+    /// An ETag that never was before: a number of the latest one could go back with a power failure, since making a lock
+    /// does not wait for the disk.
+    fn new_etag(&self) -> Result<ETag, SqliteError> {
+        let sql = "SELECT lower(hex(randomblob(8)))";
         Ok(ETag(self.prepare(sql)?.query_row([], |row| row.get(0))?))
     }
 
@@ -324,7 +333,7 @@ impl<'a> Locks<'a> {
 
     /// That the tables can be read.
     pub(super) fn check(&self) -> Result<StoreTime, SqliteError> {
-        self.prepare("SELECT versions FROM store")?.query_row([], |row| row.get::<_, i64>(0))?;
+        self.database_id()?;
         Ok(self.moment.time)
     }
 }

@@ -10,6 +10,7 @@
 //! it, because a caller on another machine may still believe: whoever looks first writes that down for all. The clock
 //! is read inside the transaction: a reading from before a wait for the file would be stale.
 
+mod batch;
 mod error;
 mod file;
 mod locks;
@@ -29,22 +30,30 @@ use super::{
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
+use batch::{Asked, Operation};
 use error::SqliteError;
-use session::{Durability, Session};
+use locks::Locks;
+use session::{Access, Durability, Session};
 
 /// A [`LeaseStore`] in a SQLite file, which other processes of this machine may use at the same time.
 ///
-/// One thread of its own does all work on the file, one operation after the other; it ends when the store is dropped.
+/// One thread of its own does all work on the file; it ends when the store is dropped.
 pub struct SqliteStore {
     file: Arc<PathBuf>,
     jobs: mpsc::Sender<Job>,
 }
 
-/// An operation with the way back of its answer.
-type Job = Box<dyn FnOnce(&mut Session) + Send>;
+/// What the thread does.
+enum Job {
+    Operation(Box<dyn Operation>),
+    /// What a test does with the session itself.
+    #[cfg(test)]
+    Session(Box<dyn FnOnce(&mut Session) + Send>),
+}
 
-/// Operations that wait for the thread before callers wait themselves.
-const QUEUE: usize = 64;
+const LEASE: Access = Access::Write(Durability::Lease);
+const RECORD: Access = Access::Write(Durability::Record);
+
 /// The thread's stack, which SQLite's parser needs most of; its default of 2 MiB is of no use.
 const STACK_BYTES: usize = 512 * 1_024;
 
@@ -62,12 +71,8 @@ impl SqliteStore {
         session.open().map_err(|error| error.into_store_error(file))?;
         // Where that fails, on a full disk perhaps, whoever meets such a lease does it.
         let _ = session.see_leases();
-        let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
-        let work = move || {
-            while let Some(job) = queue.blocking_recv() {
-                job(&mut session);
-            }
-        };
+        let (jobs, queue) = mpsc::channel(batch::LARGEST);
+        let work = move || work(session, queue);
         std::thread::Builder::new()
             .name("sqlite-store".to_owned())
             .stack_size(STACK_BYTES)
@@ -77,23 +82,47 @@ impl SqliteStore {
     }
 
     /// Has the thread do `operation`, unless its caller has gone before its turn.
-    async fn run<T, F>(&self, operation: F) -> Result<T, StoreError>
+    async fn perform<T, F>(&self, access: Access, operation: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let operation = Box::new(Asked::new(access, operation, answer));
+        let done = match self.jobs.send(Job::Operation(operation)).await {
+            Ok(()) => answered.await.unwrap_or(Err(SqliteError::ThreadGone { begun: true })),
+            Err(_) => Err(SqliteError::ThreadGone { begun: false }),
+        };
+        done.map_err(|error| error.into_store_error(&self.file))
+    }
+
+    #[cfg(test)]
+    async fn run<T, F>(&self, look: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Session) -> Result<T, SqliteError> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |session| {
-            if !answer.is_closed() {
-                // A caller that has gone meanwhile needs no answer.
-                let _ = answer.send(operation(session));
-            }
-        });
-        let done = match self.jobs.send(job).await {
-            Ok(()) => answered.await.unwrap_or(Err(SqliteError::ThreadGone { begun: true })),
-            Err(_) => Err(SqliteError::ThreadGone { begun: false }),
-        };
+        let look = Box::new(move |session: &mut Session| drop(answer.send(look(session))));
+        drop(self.jobs.send(Job::Session(look)).await);
+        let done = answered.await.unwrap_or(Err(SqliteError::ThreadGone { begun: true }));
         done.map_err(|error| error.into_store_error(&self.file))
+    }
+}
+
+/// Does what comes, and together what came meanwhile.
+fn work(mut session: Session, mut queue: mpsc::Receiver<Job>) {
+    let mut jobs = Vec::new();
+    while queue.blocking_recv_many(&mut jobs, batch::LARGEST) > 0 {
+        let mut operations = Vec::with_capacity(jobs.len());
+        for job in jobs.drain(..) {
+            match job {
+                Job::Operation(operation) => operations.push(operation),
+                #[cfg(test)]
+                Job::Session(look) => look(&mut session),
+            }
+        }
+        batch::perform(&mut session, operations);
     }
 }
 
@@ -107,7 +136,7 @@ impl fmt::Debug for SqliteStore {
 impl LeaseStore for SqliteStore {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         let path = path.clone();
-        self.run(move |session| session.acquire(&path, &request)).await
+        self.perform(LEASE, move |locks| locks.acquire(&path, &request)).await
     }
 
     async fn renew(
@@ -117,16 +146,14 @@ impl LeaseStore for SqliteStore {
         if_match: Option<ETag>,
     ) -> Result<Renewed, StoreError> {
         let path = path.clone();
-        let renew = move |session: &mut Session| {
-            session.write(Durability::Lease, |locks| {
-                let (etag, lease) = locks.lease(&path)?;
-                let lease = lease.renew(lease_id, locks.now())?;
-                etag.check(if_match.as_ref())?;
-                locks.put_lease(&path, lease)?;
-                Ok(Renewed { time: locks.time() })
-            })
+        let renew = move |locks: &Locks<'_>| {
+            let (etag, lease) = locks.lease(&path)?;
+            let lease = lease.renew(lease_id, locks.now())?;
+            etag.check(if_match.as_ref())?;
+            locks.put_lease(&path, lease)?;
+            Ok(Renewed { time: locks.time() })
         };
-        self.run(renew).await
+        self.perform(LEASE, renew).await
     }
 
     async fn release(
@@ -136,15 +163,13 @@ impl LeaseStore for SqliteStore {
         if_match: Option<ETag>,
     ) -> Result<(), StoreError> {
         let path = path.clone();
-        let release = move |session: &mut Session| {
-            session.write(Durability::Lease, |locks| {
-                let (etag, lease) = locks.lease(&path)?;
-                let lease = lease.release(lease_id, locks.now())?;
-                etag.check(if_match.as_ref())?;
-                locks.put_lease(&path, lease)
-            })
+        let release = move |locks: &Locks<'_>| {
+            let (etag, lease) = locks.lease(&path)?;
+            let lease = lease.release(lease_id, locks.now())?;
+            etag.check(if_match.as_ref())?;
+            locks.put_lease(&path, lease)
         };
-        self.run(release).await
+        self.perform(LEASE, release).await
     }
 
     async fn break_lease(
@@ -154,65 +179,59 @@ impl LeaseStore for SqliteStore {
         if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
         let path = path.clone();
-        let end = move |session: &mut Session| {
-            session.write(Durability::Record, |locks| {
-                let (etag, lease) = locks.lease(&path)?;
-                let (lease, remaining) = lease.break_lease(note.period, locks.now())?;
-                etag.check(if_match.as_ref())?;
-                locks.put_lease(&path, lease)?;
-                let former = locks.note(&path)?;
-                locks.put_note(&path, &note.clone().after(former.as_ref()))?;
-                Ok(LeaseBroken { remaining })
-            })
+        let end = move |locks: &Locks<'_>| {
+            let (etag, lease) = locks.lease(&path)?;
+            let (lease, remaining) = lease.break_lease(note.period, locks.now())?;
+            etag.check(if_match.as_ref())?;
+            locks.put_lease(&path, lease)?;
+            let former = locks.note(&path)?;
+            locks.put_note(&path, &note.clone().after(former.as_ref()))?;
+            Ok(LeaseBroken { remaining })
         };
-        self.run(end).await
+        self.perform(RECORD, end).await
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
         let path = path.clone();
-        let replace = move |session: &mut Session| {
-            session.write(Durability::Record, |locks| {
-                let (etag, lease) = locks.lease(&path)?;
-                lease.check_write(write.lease_id, locks.now())?;
-                etag.check(write.if_match.as_ref())?;
-                Ok(Written { etag: locks.put_fields(&path, &write.fields)? })
-            })
+        let replace = move |locks: &Locks<'_>| {
+            let (etag, lease) = locks.lease(&path)?;
+            lease.check_write(write.lease_id, locks.now())?;
+            etag.check(write.if_match.as_ref())?;
+            Ok(Written { etag: locks.put_fields(&path, &write.fields)? })
         };
-        self.run(replace).await
+        self.perform(RECORD, replace).await
     }
 
     async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
         let path = path.clone();
-        self.run(move |session| session.read(|locks| locks.stored(&path))).await
+        self.perform(Access::Read, move |locks| locks.stored(&path)).await
     }
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         let path = path.clone();
-        self.run(move |session| session.read(|locks| locks.note(&path))).await
+        self.perform(Access::Read, move |locks| locks.note(&path)).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.run(move |session| session.read(|locks| locks.list(&request))).await
+        self.perform(Access::Read, move |locks| locks.list(&request)).await
     }
 
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         let path = path.clone();
-        let delete = move |session: &mut Session| {
-            session.write(Durability::Record, |locks| {
-                let (etag, lease) = locks.lease(&path)?;
-                if lease.state(locks.now()).is_held() {
-                    return Err(StoreError::Contended.into());
-                }
-                etag.check(Some(&if_match))?;
-                locks.delete(&path)
-            })
+        let delete = move |locks: &Locks<'_>| {
+            let (etag, lease) = locks.lease(&path)?;
+            if lease.state(locks.now()).is_held() {
+                return Err(StoreError::Contended.into());
+            }
+            etag.check(Some(&if_match))?;
+            locks.delete(&path)
         };
-        self.run(delete).await
+        self.perform(RECORD, delete).await
     }
 
     /// Containers need no making here: they are a part of the name.
     async fn check(&self, _container: &Container) -> Result<StoreTime, StoreError> {
-        self.run(|session| session.read(|locks| locks.check())).await
+        self.perform(Access::Read, |locks| locks.check()).await
     }
 
     fn kind(&self) -> &'static str {

@@ -176,6 +176,9 @@ impl Run {
             let stored = match store.read_record(&place).await {
                 Ok(stored) => stored,
                 Err(StoreError::NotFound) if told.value == 0 => continue,
+                Err(StoreError::NotFound) => {
+                    return Err(format!("S5: {place} is gone, and {} was answered", told.value));
+                }
                 Err(error) => return Err(format!("{place}: {}", error.chain())),
             };
             let value: u64 = stored.fields.get("field").map_or(0, |text| text.parse().unwrap());

@@ -9,14 +9,12 @@ const APPLICATION_ID: i64 = 0x4c48_4c44;
 /// The version of the tables below. A change raises it and adds the step from the version before.
 const VERSION: i64 = 1;
 
-/// `store` has one row: the database's own random id and the number of the latest version of any record. Together
-/// they make ETags that never come twice, not even when the file is made anew.
+/// `store` has one row: the database's own random id.
 const TABLES: &str = "
     CREATE TABLE store (
-        id TEXT NOT NULL,
-        versions INTEGER NOT NULL
+        id TEXT NOT NULL
     ) STRICT;
-    INSERT INTO store VALUES (lower(hex(randomblob(6))), 0);
+    INSERT INTO store VALUES (lower(hex(randomblob(8))));
     CREATE TABLE locks (
         container TEXT NOT NULL,
         name TEXT NOT NULL,

@@ -9,8 +9,7 @@ use super::error::SqliteError;
 use super::file::{self, FileId};
 use super::locks::{Locks, Moment};
 use super::schema;
-use crate::lock::LockPath;
-use crate::store::{Acquire, Acquired, GRACE_AFTER_LOSS, StoreError};
+use crate::store::GRACE_AFTER_LOSS;
 use crate::time::{Clock, Instant};
 
 /// The file as the store's thread has it open.
@@ -45,17 +44,36 @@ struct Known {
 ///
 /// | write | | why |
 /// | --- | --- | --- |
-/// | record, break, delete, making a lock | `Record` | tokens, promises and notes are in it (S5, S11, S17) |
-/// | acquire | `Lease` | no grant without the record written after it (S5), whose sync takes along what came before |
+/// | record, break, delete | `Record` | tokens, promises and notes are in it (S5, S11, S17) |
+/// | acquire, making a lock | `Lease` | no grant without the record written after it (S5), whose sync takes along what came before |
 /// | renew | `Lease` | the next boot counts the lease's whole duration from first sight, whichever renewal was last |
 /// | release | `Lease` | undone, it keeps the lock from others for one duration more |
 /// | first sight of a lease of another boot | `Lease` | undone, the boot after that sees it first |
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Durability {
     /// This write, and later ones of this kind: not worth waiting for the disk at each renewal.
     Lease,
     /// Nothing.
     Record,
+}
+
+/// What a transaction is for. The greatest of several is enough for all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Access {
+    /// Everything that it reads is of one state of the file.
+    Read,
+    /// Done as a whole or, when it fails, not at all.
+    Write(Durability),
+}
+
+impl Access {
+    /// Immediate: a transaction that begins by reading could not wait for another that writes.
+    const fn behavior(self) -> TransactionBehavior {
+        match self {
+            Self::Read => TransactionBehavior::Deferred,
+            Self::Write(_) => TransactionBehavior::Immediate,
+        }
+    }
 }
 
 impl Session {
@@ -88,58 +106,37 @@ impl Session {
         Ok(())
     }
 
-    fn transaction(
-        &mut self,
-        behavior: TransactionBehavior,
-        durability: Durability,
-    ) -> Result<(Transaction<'_>, Instant), SqliteError> {
+    fn transaction(&mut self, access: Access) -> Result<(Transaction<'_>, Instant), SqliteError> {
         self.open()?;
         let grants_from = self.grants_from;
         let opened = self.opened.as_mut().ok_or(SqliteError::NotOpen)?;
-        let synced = durability == Durability::Record || !opened.write_ahead;
-        if opened.synced != synced {
+        let synced = access == Access::Write(Durability::Record) || !opened.write_ahead;
+        if opened.synced != synced && access != Access::Read {
             let level = if synced { "FULL" } else { "NORMAL" };
             opened.connection.pragma_update(None, "synchronous", level)?;
             opened.synced = synced;
         }
-        Ok((opened.connection.transaction_with_behavior(behavior)?, grants_from))
+        Ok((opened.connection.transaction_with_behavior(access.behavior())?, grants_from))
     }
 
     /// Looks at the leases of another boot, if there are any, so that their time begins to run.
     pub(super) fn see_leases(&mut self) -> Result<(), SqliteError> {
-        self.write(Durability::Lease, |locks| locks.see_leases())
+        self.run(Access::Write(Durability::Lease), |locks| locks.see_leases())
     }
 
-    /// Does `operation` as a whole or, when it fails, not at all.
-    pub(super) fn write<T>(
-        &mut self,
-        durability: Durability,
-        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
-    ) -> Result<T, SqliteError> {
-        // Immediate: a transaction that begins by reading could not wait for another that writes.
-        self.run(TransactionBehavior::Immediate, durability, operation)
-    }
-
-    /// Reads everything `operation` reads from one state of the file.
-    pub(super) fn read<T>(
-        &mut self,
-        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
-    ) -> Result<T, SqliteError> {
-        self.run(TransactionBehavior::Deferred, Durability::Lease, operation)
-    }
-
+    /// Does `operation` in one transaction.
+    ///
     /// What meets leases of another boot is done again after they were written down as seen, so that whatever it is
     /// answered, and whoever looks next, their time has begun to run.
-    fn run<T>(
+    pub(super) fn run<T>(
         &mut self,
-        behavior: TransactionBehavior,
-        durability: Durability,
-        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
+        access: Access,
+        mut operation: impl FnMut(&Locks<'_>) -> Result<T, SqliteError>,
     ) -> Result<T, SqliteError> {
-        let mut answer = self.attempt((behavior, durability), &operation);
+        let mut answer = self.attempt(access, &mut operation);
         if let Ok(Attempt::FirstSight) = answer {
             let seen = self.see_leases();
-            answer = seen.and_then(|()| self.attempt((behavior, durability), &operation));
+            answer = seen.and_then(|()| self.attempt(access, &mut operation));
         }
         let answer = match answer {
             Ok(Attempt::Done(answer)) => Ok(answer),
@@ -153,11 +150,11 @@ impl Session {
 
     fn attempt<T>(
         &mut self,
-        (behavior, durability): (TransactionBehavior, Durability),
-        operation: &impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
+        access: Access,
+        operation: &mut impl FnMut(&Locks<'_>) -> Result<T, SqliteError>,
     ) -> Result<Attempt<T>, SqliteError> {
         let clock = Arc::clone(&self.clock);
-        let (transaction, grants_from) = self.transaction(behavior, durability)?;
+        let (transaction, grants_from) = self.transaction(access)?;
         let locks = Locks::new(&transaction, Moment::read(&*clock), grants_from);
         let answer = operation(&locks);
         if locks.met_another_boot() {
@@ -174,26 +171,6 @@ impl Session {
             self.opened = None;
         }
     }
-
-    /// Leasing a lock that is there changes no record, making one does: so the disk is waited for only when the first
-    /// look finds no lock. Another process may have made it by the second.
-    pub(super) fn acquire(
-        &mut self,
-        path: &LockPath,
-        request: &Acquire,
-    ) -> Result<Acquired, SqliteError> {
-        let absent = |answer: &Result<_, _>| {
-            matches!(answer, Err(SqliteError::Answer(StoreError::NotFound)))
-        };
-        let leased = self.write(Durability::Lease, |locks| locks.acquire(path, request));
-        if !absent(&leased) {
-            return leased;
-        }
-        self.write(Durability::Record, |locks| {
-            let leased = locks.acquire(path, request);
-            if absent(&leased) { locks.make(path, request) } else { leased }
-        })
-    }
 }
 
 /// What became of a transaction.
@@ -205,6 +182,14 @@ enum Attempt<T> {
 
 #[cfg(test)]
 impl Session {
+    pub(super) fn write<T>(
+        &mut self,
+        durability: Durability,
+        operation: impl Fn(&Locks<'_>) -> Result<T, SqliteError>,
+    ) -> Result<T, SqliteError> {
+        self.run(Access::Write(durability), operation)
+    }
+
     pub(super) fn read_pragma(&mut self, name: &str) -> Result<i64, SqliteError> {
         let opened = self.opened.as_ref().ok_or(SqliteError::NotOpen)?;
         Ok(opened.connection.pragma_query_value(None, name, |row| row.get(0))?)

@@ -1,5 +1,7 @@
 //! What the conformance suite cannot see: reboots, clocks that differ, and files that fail.
 
+#[path = "batch_tests.rs"]
+mod batch;
 #[path = "power_tests.rs"]
 mod power;
 
@@ -211,7 +213,10 @@ async fn s5_records_reach_the_disk_before_they_count_and_leases_need_not() {
                 .map(|level| if level == 2 { "full" } else { "normal" })
         })
     };
-    store.acquire(&path("lock"), acquire(1)).await.unwrap();
+    // No grant without the record that is written next, whose sync takes the lock along.
+    assert!(store.acquire(&path("lock"), acquire(1)).await.unwrap().created);
+    assert_eq!(level().await.unwrap(), "normal");
+    store.write_record(&path("lock"), write(1, "token")).await.unwrap();
     assert_eq!(level().await.unwrap(), "full");
     store.renew(&path("lock"), id(1), None).await.unwrap();
     assert_eq!(level().await.unwrap(), "normal");
