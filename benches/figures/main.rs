@@ -18,6 +18,7 @@ mod fake_service;
 mod figure;
 mod holds;
 mod idle;
+mod known;
 mod process;
 mod requests;
 mod saves;
@@ -30,13 +31,14 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
     ("saves", saves::measure),
     ("waiters", waiters::measure),
     ("idle", idle::measure),
+    ("known", known::measure),
     ("holds", holds::measure),
 ];
 
