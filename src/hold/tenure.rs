@@ -51,6 +51,11 @@ impl Tenure {
         self.left = etag.map(|etag| (now, etag.clone()));
     }
 
+    /// Until when others look for the lock that was released here: acquired again before, it is the same tenure.
+    pub(super) fn looked_for_until(&self, poll_cap: Duration) -> Option<Instant> {
+        self.left.as_ref().map(|(at, _)| *at + poll_cap)
+    }
+
     /// Whether the lock was acquired here more than once in a row.
     pub(super) const fn is_repeated(&self) -> bool {
         self.acquisitions > 1
