@@ -26,7 +26,7 @@ pub(super) struct Memories {
 }
 
 impl Memories {
-    /// At most `limit` locks are remembered. `poll_cap` is how long others need to find a lock that was released (S10).
+    /// At most `limit` locks are remembered. `poll_cap` is how long others may need to find a lock that was released (S10).
     pub(super) fn new(limit: usize, poll_cap: Duration) -> Self {
         Self {
             limit,

@@ -41,7 +41,7 @@ impl Memory {
     pub(crate) fn relied_on(self, poll_cap: Duration, now: Instant) -> Option<(Instant, Self)> {
         let rest = self.rest.as_ref().map(|rest| rest.until);
         let not_before = self.not_before.filter(|at| rest != Some(*at));
-        let until = not_before.max(self.tenure.looked_for_until(poll_cap));
+        let until = not_before.max(self.tenure.matters_until(poll_cap));
         let until = until.filter(|until| now < *until)?;
         let kept = Self { known: None, rest: None, change: None, not_before, ..self };
         Some((until, kept))
