@@ -1,15 +1,13 @@
 //! The binary that does nothing yet.
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use leasehold_client::proto::{LockKey, ResolvePathRequest};
 
 use crate::figure::{Figures, Stopwatch, median};
-use crate::process::resident_mib;
+use crate::process::{BINARY, resident_mib, serve};
 use crate::sidecar::{Client, connect, runtime};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
 const STARTS: usize = 11;
 
 pub(crate) fn measure(figures: &mut Figures) {
@@ -29,21 +27,9 @@ pub(crate) fn measure(figures: &mut Figures) {
 
 async fn start() -> (Duration, f64) {
     let folder = tempfile::tempdir().unwrap();
-    let socket = folder.path().join("s");
     let watch = Stopwatch::new();
     let started = watch.now();
-    let mut child = Command::new(BINARY)
-        .arg("serve")
-        .args(["--set", "listen.tcp=", "--set", "admin.listen="])
-        .args(["--set", &format!("listen.unix={}", socket.display())])
-        .args(["--set", &format!("store.embedded.path={}", folder.path().join("db").display())])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    while !socket.exists() {
-        tokio::time::sleep(Duration::from_micros(200)).await;
-    }
+    let (mut child, socket) = serve(folder.path()).await;
     let key = LockKey { function: "first".to_owned(), ..LockKey::default() };
     let mut client = Client::new(connect(&socket).await);
     client.resolve_path(ResolvePathRequest { key: Some(key) }).await.unwrap();

@@ -18,6 +18,7 @@ mod fake_service;
 mod figure;
 mod holds;
 mod idle;
+mod known;
 mod peer;
 mod process;
 mod requests;
@@ -31,13 +32,14 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 8] = [
+const GROUPS: [Group; 9] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
     ("saves", saves::measure),
     ("waiters", waiters::measure),
     ("idle", idle::measure),
+    ("known", known::measure),
     ("holds", holds::measure),
     ("peer", peer::measure),
 ];

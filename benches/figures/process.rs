@@ -1,6 +1,28 @@
-//! What the kernel says of a process.
+//! The program as a process, and what the kernel says of one.
 
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_leasehold");
+
+/// `leasehold serve` with an embedded store in `folder`, and its socket, which is there.
+pub(crate) async fn serve(folder: &Path) -> (Child, PathBuf) {
+    let socket = folder.join("s");
+    let child = Command::new(BINARY)
+        .arg("serve")
+        .args(["--set", "listen.tcp=", "--set", "admin.listen="])
+        .args(["--set", &format!("listen.unix={}", socket.display())])
+        .args(["--set", &format!("store.embedded.path={}", folder.join("db").display())])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !socket.exists() {
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    (child, socket)
+}
 
 /// Resident memory in MiB.
 pub(crate) fn resident_mib(pid: u32) -> f64 {

@@ -70,6 +70,7 @@ pub(crate) fn coordinator_on(
         holder: "bench".to_owned(),
         max_holds: 20_000,
         max_waiters: 20_000,
+        remembered_locks: 1_000,
         allow_break: false,
         function_instance: false,
     };

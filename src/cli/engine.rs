@@ -56,6 +56,7 @@ impl Engine {
             holder: config.locks.holder.clone(),
             max_holds: config.limits.holds,
             max_waiters: config.limits.waiters,
+            remembered_locks: config.limits.remembered_locks,
             allow_break: config.admin.allow_break,
             function_instance: config.paths.layout == Layout::WebJobs,
         };

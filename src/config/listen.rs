@@ -55,6 +55,8 @@ pub struct Limits {
     pub holds: usize,
     /// Waiting callers at once. Default: 20,000.
     pub waiters: usize,
+    /// Locks that are remembered while nobody uses them. Default: 5,000.
+    pub remembered_locks: usize,
     /// Bytes that the headers of a call have at the most. Default: 16 KiB.
     pub header_list_bytes: usize,
 }
@@ -125,6 +127,12 @@ settings! {
         "20000",
         "The greatest number of callers waiting for locks at this sidecar at once.",
     ).within(1, 1_000_000);
+    REMEMBERED_LOCKS: usize = Key::<usize>::new(
+        "limits.remembered_locks",
+        "5000",
+        "The greatest number of locks that are remembered while nobody uses them. The least recently used is forgotten \
+         first, and costs one request more when it is acquired again.",
+    ).within(0, 1_000_000);
     HEADER_LIST_BYTES: usize = Key::<usize>::new(
         "limits.header_list_bytes",
         "16384",
@@ -158,6 +166,7 @@ pub(super) fn read_limits(values: &Values<'_>) -> Option<Limits> {
         streams_per_connection: values.get(&STREAMS)?,
         holds: values.get(&HOLDS)?,
         waiters: values.get(&WAITERS)?,
+        remembered_locks: values.get(&REMEMBERED_LOCKS)?,
         header_list_bytes: values.get(&HEADER_LIST_BYTES)?,
     })
 }

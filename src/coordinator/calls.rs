@@ -100,6 +100,7 @@ pub(super) fn send(
         | Action::TellReleased { .. }
         | Action::ReportCollision { .. }
         | Action::ReportTokenNotGrowing { .. }
+        | Action::ReportForgotten
         | Action::ReportRenewal { .. }) => return Some(action),
     }
     None

@@ -73,11 +73,11 @@ impl Task {
             observations
                 .push(Observation::HoldEnded { end: HoldEnd::Lost(reason), held: Some(held) });
         }
-        registry.retire(
-            &self.path,
-            memories.into_iter().map(|(permit, memory)| (self.path_of(permit), memory)),
-        );
+        let memories = memories.into_iter();
+        let memories = memories.map(|(permit, memory)| (self.path_of(permit), memory));
+        let forgotten = registry.retire(&self.path, memories, now);
         drop(registry);
+        shared.observe_forgotten(forgotten);
         tracing::error!(lock = %self.path, "the task of a lock has failed; its holds are lost");
         for observation in observations {
             shared.observer.observe(&observation);

@@ -12,6 +12,8 @@ mod error;
 mod failing;
 mod following;
 mod here;
+mod marks;
+mod memories;
 mod merged;
 mod names;
 mod observe;
@@ -91,6 +93,8 @@ pub struct Settings {
     pub max_holds: usize,
     /// The greatest number of waiting callers.
     pub max_waiters: usize,
+    /// The greatest number of locks that are remembered while nobody uses them.
+    pub remembered_locks: usize,
     /// Whether locks may be broken through this sidecar (S17).
     pub allow_break: bool,
     /// Whether WebJobs hosts are shown who holds a lock: in their layout.
@@ -133,6 +137,7 @@ impl Coordinator {
         settings: Settings,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
+        let registry = Registry::new(settings.remembered_locks, settings.hold.poll_cap);
         let shared = Shared {
             store,
             gate: Gate::new(Arc::clone(&clock)),
@@ -140,7 +145,7 @@ impl Coordinator {
             observer,
             entropy,
             settings,
-            registry: Mutex::default(),
+            registry: Mutex::new(registry),
             readiness: Readiness::default(),
             pages: PageTokens::new(),
             draining: watch::Sender::new(false),
@@ -346,6 +351,12 @@ impl Shared {
 
     fn observe_refusal(&self, result: AcquireResult) {
         self.observer.observe(&Observation::Acquire { result, waited: Duration::ZERO });
+    }
+
+    fn observe_forgotten(&self, locks: usize) {
+        for _ in 0..locks {
+            self.observer.observe(&Observation::LockForgotten);
+        }
     }
 
     fn next_caller(&self) -> CallerId {

@@ -46,6 +46,10 @@ pub enum Observation {
     TokenNotGrowing,
     /// Callers of a lock were seen to name different numbers of permits (S29).
     PermitsDiffer,
+    /// A lock that nobody uses was forgotten, because so many others were used since.
+    LockForgotten,
+    /// A lock that was forgotten is acquired: its record is read again.
+    ForgottenRead,
     /// Another clock showed a pause that the boot clock may not have counted (S3).
     PauseSuspected,
     /// A clock has shown too many pauses that were none, and is not heard for an hour (S3).

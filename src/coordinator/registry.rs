@@ -1,14 +1,18 @@
 //! Who is where: a lock's own path to its task, lease id to hold, what is remembered of locks that nobody wants now, and the
 //! limits.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::Hash;
+use std::collections::HashMap;
+use std::hash::RandomState;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hashlink::LinkedHashMap;
 use tokio::sync::watch;
 
 use super::error::CallError;
 use super::following::Followed;
+use super::marks::Marks;
+use super::memories::Memories;
 use super::request::Gauges;
 use super::task::{Command, Inbox};
 use crate::hold::{CallerId, LossReason, Memory};
@@ -17,8 +21,6 @@ use crate::time::Instant;
 
 /// Ended holds whose end is remembered, so that a late release is told the outcome of its hold (S13).
 const MAX_ENDED: usize = 10_000;
-/// Locks that are remembered while nobody wants them: enough for a steady set of jobs, bounded for keys without end.
-const MAX_MEMORIES: usize = 10_000;
 
 /// How a hold ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +39,19 @@ pub(super) struct HoldEntry {
     pub(super) at_risk: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Registry {
     tasks: HashMap<LockPath, Inbox>,
     holds: HashMap<LeaseId, HoldEntry>,
-    ended: Remembered<LeaseId, (Ended, u64)>,
-    memories: Remembered<LockPath, Memory>,
+    /// With the generation of each; the one that ended first is the first.
+    ended: LinkedHashMap<LeaseId, (Ended, u64), RandomState>,
+    memories: Memories,
     watchers: HashMap<LockPath, watch::Sender<u64>>,
     /// By what the names in the container begin with.
     followed: HashMap<String, Arc<Followed>>,
-    collided: HashSet<LockPath>,
+    collided: Marks,
     /// Locks whose callers name different numbers of permits (S29).
-    differing: HashSet<LockPath>,
+    differing: Marks,
     waiters: usize,
     draining: bool,
     /// The holds go on at a replacement (S15).
@@ -56,6 +59,23 @@ pub(super) struct Registry {
 }
 
 impl Registry {
+    /// A registry that remembers this many locks that nobody uses.
+    pub(super) fn new(remembered: usize, poll_cap: Duration) -> Self {
+        Self {
+            tasks: HashMap::new(),
+            holds: HashMap::new(),
+            ended: LinkedHashMap::default(),
+            memories: Memories::new(remembered, poll_cap),
+            watchers: HashMap::new(),
+            followed: HashMap::new(),
+            collided: Marks::default(),
+            differing: Marks::default(),
+            waiters: 0,
+            draining: false,
+            hands_over: false,
+        }
+    }
+
     /// Sends `command` to the path's task; gives it back if there is none.
     pub(super) fn send(&self, path: &LockPath, command: Command) -> Result<(), Command> {
         match self.tasks.get(path) {
@@ -84,25 +104,24 @@ impl Registry {
 
     /// What is remembered of the lock or permit of this path, which its task knows from now on.
     pub(super) fn recall(&mut self, path: &LockPath) -> Memory {
-        self.memories.take(path).unwrap_or_default()
+        self.memories.take(path)
     }
 
     /// Takes an idle task out, and remembers what it knows of each of its permits. Commands are sent under the registry's lock,
-    /// so none can come in after this.
+    /// so none can come in after this. Answers how many other locks were forgotten for it.
     pub(super) fn retire(
         &mut self,
         path: &LockPath,
         memories: impl Iterator<Item = (LockPath, Memory)>,
-    ) {
+        now: Instant,
+    ) -> usize {
         self.tasks.remove(path);
-        for (path, memory) in memories {
-            self.memories.put(path, memory, MAX_MEMORIES);
-        }
+        memories.map(|(path, memory)| self.memories.put(path, memory, now)).sum()
     }
 
     /// The greatest token known of a lock that has no task (S5).
     pub(super) fn highest(&self, path: &LockPath) -> Option<FencingToken> {
-        self.memories.get(path).and_then(|memory| memory.highest)
+        self.memories.highest(path)
     }
 
     pub(super) fn has_tasks(&self) -> bool {
@@ -124,7 +143,7 @@ impl Registry {
     }
 
     pub(super) fn begin_hold(&mut self, lease_id: LeaseId, entry: HoldEntry) {
-        self.ended.take(&lease_id);
+        self.ended.remove(&lease_id);
         self.holds.insert(lease_id, entry);
     }
 
@@ -134,7 +153,10 @@ impl Registry {
         if let Some(entry) = self.holds.get(&lease_id).filter(|entry| entry.caller == caller) {
             let generation = entry.generation;
             self.holds.remove(&lease_id);
-            self.ended.put(lease_id, (ended, generation), MAX_ENDED);
+            self.ended.insert(lease_id, (ended, generation));
+            if self.ended.len() > MAX_ENDED {
+                self.ended.pop_front();
+            }
         }
     }
 
@@ -207,12 +229,12 @@ impl Registry {
 
     /// Whether this is the first collision seen on this path.
     pub(super) fn is_new_collision(&mut self, path: &LockPath) -> bool {
-        self.collided.len() < MAX_MEMORIES && self.collided.insert(path.clone())
+        self.collided.insert(path)
     }
 
     /// Whether this is the first time that callers of this lock are seen to name different numbers of permits.
     pub(super) fn is_new_difference(&mut self, path: &LockPath) -> bool {
-        self.differing.len() < MAX_MEMORIES && self.differing.insert(path.clone())
+        self.differing.insert(path)
     }
 
     /// Lets a watcher know of changes to `path` made by this sidecar.
@@ -271,56 +293,10 @@ impl Registry {
             waiters: self.waiters,
             at_risk: self.holds.values().filter(|hold| hold.at_risk).count(),
             paths: self.tasks.len(),
+            remembered: self.memories.len(),
             earliest_valid_until: self.holds.values().map(|hold| hold.valid_until).min(),
             draining: self.draining,
         }
-    }
-}
-
-/// Places in an order that are not worth tidying.
-const SPARE: usize = 64;
-
-/// A map that forgets what came in first once it is full.
-#[derive(Debug)]
-struct Remembered<K, V> {
-    map: HashMap<K, (u64, V)>,
-    /// Keys in the order in which they came in, each with the number of its entry.
-    order: VecDeque<(u64, K)>,
-    entries: u64,
-}
-
-impl<K, V> Default for Remembered<K, V> {
-    fn default() -> Self {
-        Self { map: HashMap::new(), order: VecDeque::new(), entries: 0 }
-    }
-}
-
-impl<K: Clone + Eq + Hash, V> Remembered<K, V> {
-    fn put(&mut self, key: K, value: V, limit: usize) {
-        self.entries += 1;
-        self.map.insert(key.clone(), (self.entries, value));
-        self.order.push_back((self.entries, key));
-        // Places in the order whose entry was taken or replaced are dropped when they come to the front, or when
-        // they are more than the entries that are there: as many as may be there would take hours to come.
-        while self.map.len() > limit {
-            let Some((entry, oldest)) = self.order.pop_front() else { break };
-            if self.map.get(&oldest).is_some_and(|(current, _)| *current == entry) {
-                self.map.remove(&oldest);
-            }
-        }
-        if self.order.len() > self.map.len() * 2 + SPARE {
-            let map = &self.map;
-            self.order
-                .retain(|(entry, key)| map.get(key).is_some_and(|(current, _)| current == entry));
-        }
-    }
-
-    fn get(&self, key: &K) -> Option<&V> {
-        self.map.get(key).map(|(_, value)| value)
-    }
-
-    fn take(&mut self, key: &K) -> Option<V> {
-        self.map.remove(key).map(|(_, value)| value)
     }
 }
 
@@ -329,46 +305,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_remembered_is_bounded() {
-        let mut remembered = Remembered::default();
-        for round in 0..1_000_u32 {
-            remembered.put(round, round, 10);
-            if round % 3 == 0 {
-                remembered.take(&round);
-            }
-            assert!(remembered.map.len() <= 10);
-            assert!(remembered.order.len() <= 20 + SPARE);
-        }
-        for round in 0..1_000 {
-            remembered.put(7, round, 10);
-            remembered.take(&7);
-            assert!(remembered.order.len() <= 20 + SPARE);
-        }
-        assert_eq!(remembered.get(&998), Some(&998));
-        assert_eq!(remembered.get(&1), None);
-    }
-
-    #[test]
     fn s16_a_resume_that_is_refused_changes_nothing_of_how_a_hold_ended() {
-        let mut registry = Registry::default();
+        let mut registry = Registry::new(10, Duration::from_secs(5));
         let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(1));
         let lost = Ended::Lost(LossReason::Taken);
         registry.end_hold(lease_id, CallerId(1), lost);
         assert_eq!(registry.ended(lease_id, None), None, "nothing was known of it here");
-        registry.ended.put(lease_id, (Ended::Released, 1), MAX_ENDED);
+        registry.ended.insert(lease_id, (Ended::Released, 1));
         registry.end_hold(lease_id, CallerId(2), lost);
         assert_eq!(registry.ended(lease_id, None), Some(Ended::Released));
     }
 
     #[test]
-    fn locks_that_come_and_go_leave_no_trail_in_the_order() {
-        let mut remembered = Remembered::default();
-        for round in 0..10_000_u32 {
-            let key = round % 10;
-            remembered.take(&key);
-            remembered.put(key, round, 10_000);
-            assert!(remembered.order.len() <= 20 + SPARE, "in round {round}");
+    fn the_ends_of_holds_are_remembered_up_to_a_limit() {
+        let mut registry = Registry::new(10, Duration::from_secs(5));
+        let lease_id =
+            |number: usize| LeaseId::from_uuid(uuid::Uuid::from_u128(number as u128 + 1));
+        let caller = CallerId(1);
+        for number in 0..=MAX_ENDED {
+            let entry = HoldEntry {
+                path: "leasehold/locks/nightly".parse().unwrap(),
+                caller,
+                generation: 1,
+                valid_until: Instant::default(),
+                at_risk: false,
+            };
+            registry.begin_hold(lease_id(number), entry);
+            registry.end_hold(lease_id(number), caller, Ended::Released);
         }
-        assert_eq!(remembered.get(&9), Some(&9_999));
+        assert_eq!(registry.ended(lease_id(0), None), None, "it ended first");
+        assert_eq!(registry.ended(lease_id(1), None), Some(Ended::Released));
+        assert_eq!(registry.ended(lease_id(MAX_ENDED), None), Some(Ended::Released));
     }
 }

@@ -384,6 +384,8 @@ pub struct Gauges {
     pub at_risk: usize,
     /// Lock paths with a machine.
     pub paths: usize,
+    /// Locks that are remembered while nobody uses them.
+    pub remembered: usize,
     /// The end of the validity that ends first.
     pub earliest_valid_until: Option<Instant>,
     /// Whether a shutdown has begun (S15).

@@ -150,8 +150,10 @@ impl Task {
             debug_assert!(self.callers.is_empty(), "a caller was forgotten: {:?}", self.callers);
             debug_assert!(self.releases.is_empty(), "a release was not answered");
             let memories = self.pool.clone().into_memories().into_iter();
-            registry
-                .retire(&self.path, memories.map(|(permit, kept)| (self.path_of(permit), kept)));
+            let memories = memories.map(|(permit, kept)| (self.path_of(permit), kept));
+            let forgotten = registry.retire(&self.path, memories, self.shared.clock.now());
+            drop(registry);
+            self.shared.observe_forgotten(forgotten);
         }
         retires
     }

@@ -65,6 +65,7 @@ impl Task {
                 tracing::error!(lock = %path, seen = seen.value(), next, "fencing token would not grow: no grant");
                 self.shared.observer.observe(&Observation::TokenNotGrowing);
             }
+            Action::ReportForgotten => self.shared.observer.observe(&Observation::ForgottenRead),
             Action::ReportRenewal { latency, lateness, failure } => {
                 let failure = failure.as_ref().map(RenewalFailure::from);
                 if let Some(cause) = failure {

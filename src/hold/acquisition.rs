@@ -81,6 +81,10 @@ impl Hold {
         if retry.unread >= POLLS_UNREAD && retry.uncertain.is_none() {
             return self.read_holder(retry, output);
         }
+        let was_forgotten = std::mem::take(&mut self.memory.is_forgotten);
+        if was_forgotten && self.memory.known.is_none() {
+            output.push(Action::ReportForgotten);
+        }
         let request = self.next_request();
         let timeout = cut_off(duration);
         output.push(Action::SendAcquire {

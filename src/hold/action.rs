@@ -206,6 +206,8 @@ pub enum Action {
         /// The host type of who acquires.
         ours: String,
     },
+    /// Count that the record is read beside this acquire because the lock was forgotten.
+    ReportForgotten,
     /// Tell the operator that this path's token did not grow (S5).
     ReportTokenNotGrowing {
         /// The greatest token seen so far.

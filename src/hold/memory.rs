@@ -1,5 +1,7 @@
 //! What is remembered of a lock while nobody here wants it (S5, S10, S11, S13).
 
+use std::time::Duration;
+
 use super::{Known, Tenure};
 use crate::lock::{ETag, FencingToken, Record};
 use crate::time::Instant;
@@ -23,6 +25,8 @@ pub struct Memory {
     pub tenure: Tenure,
     /// Until when this sidecar stands back, if it does: nobody has the lock then for all we know (S10).
     pub stands_back_until: Option<Instant>,
+    /// Its record was known here and has been forgotten since: what the next read costs is counted.
+    pub is_forgotten: bool,
 }
 
 impl Memory {
@@ -30,6 +34,17 @@ impl Memory {
     pub(crate) const fn is_empty(&self) -> bool {
         let Self { known, highest, not_before, rest, .. } = self;
         known.is_none() && highest.is_none() && not_before.is_none() && rest.is_none()
+    }
+
+    /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record, with its token
+    /// (S5) and a rest that it promises (S11), is in the store: the next acquisition reads it there.
+    pub(crate) fn relied_on(self, poll_cap: Duration, now: Instant) -> Option<(Instant, Self)> {
+        let rest = self.rest.as_ref().map(|rest| rest.until);
+        let not_before = self.not_before.filter(|at| rest != Some(*at));
+        let until = not_before.max(self.tenure.matters_until(poll_cap));
+        let until = until.filter(|until| now < *until)?;
+        let kept = Self { known: None, rest: None, change: None, not_before, ..self };
+        Some((until, kept))
     }
 }
 

@@ -51,6 +51,14 @@ impl Tenure {
         self.left = etag.map(|etag| (now, etag.clone()));
     }
 
+    /// Until when others may need that this tenure is remembered: while they look for the lock that was released here, but
+    /// no longer than it was ours. One that has been free for as long leaves them their turn by itself.
+    pub(super) fn matters_until(&self, poll_cap: Duration) -> Option<Instant> {
+        let (left, _) = self.left.as_ref()?;
+        let lasted = self.since.map_or(poll_cap, |since| left.saturating_since(since));
+        Some(*left + lasted.min(poll_cap))
+    }
+
     /// Whether the lock was acquired here more than once in a row.
     pub(super) const fn is_repeated(&self) -> bool {
         self.acquisitions > 1
@@ -101,5 +109,31 @@ impl Hold {
     /// S10: others must have their turn after the configured span, at most D/2.
     pub(super) fn hand_off_limit(&self, held: &Held) -> Duration {
         self.settings.hand_off.min(held.renewal.lease_duration() / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s10_a_tenure_matters_until_the_lock_was_free_for_as_long() {
+        let at = |millis| Instant::default() + Duration::from_millis(millis);
+        let etag = ETag("1".to_owned());
+        let cap = Duration::from_secs(5);
+        let mut tenure = Tenure::default();
+        assert_eq!(tenure.matters_until(cap), None);
+        tenure.acquired(&etag, cap, at(0));
+        assert_eq!(tenure.matters_until(cap), None, "it is ours");
+        tenure.released(Some(&etag), at(2_000));
+        assert_eq!(tenure.matters_until(cap), Some(at(4_000)));
+        // The time in between counts: it was ours again and again.
+        tenure.acquired(&etag, cap, at(3_000));
+        tenure.released(Some(&etag), at(4_000));
+        assert_eq!(tenure.matters_until(cap), Some(at(8_000)));
+        assert_eq!(tenure.matters_until(Duration::from_secs(1)), Some(at(5_000)));
+        // Once it has stood back: others look for it again.
+        tenure.stand_back(at(4_500));
+        assert_eq!(tenure.matters_until(cap), Some(at(9_500)));
     }
 }

@@ -4,6 +4,7 @@
 //! holder, nor a lock path (S20), and the number of series is bounded.
 
 mod gauges;
+mod series;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -18,12 +19,12 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::watch;
 
+use series::{end_label, granted_label, is_grant, renewal_labels};
+
 use super::Exposition;
 use super::registration::{HOLDS, LATENESSES, REQUESTS, Registration, WAITS};
-use crate::coordinator::{
-    AcquireResult, Coordinator, HoldEnd, LossReason, Observation, Observer, RenewalFailure,
-};
-use crate::store::{Operation, StoreError};
+use crate::coordinator::{Coordinator, HoldEnd, Observation, Observer};
+use crate::store::Operation;
 use crate::time::{Clock, UnixMillis};
 
 /// What the sidecar counts and times. Cheap to clone; the clones are one.
@@ -59,6 +60,8 @@ struct Families {
     store_request_duration: Histograms,
     host_type_collisions: Counter,
     permits_differ: Counter,
+    locks_forgotten: Counter,
+    forgotten_locks_read: Counter,
     tokens_not_growing: Counter,
     pauses_suspected: Counter,
     clocks_not_heard: Counters<1>,
@@ -67,6 +70,7 @@ struct Families {
     holds_at_risk: Gauge,
     waiters: Gauge,
     lock_paths: Gauge,
+    locks_remembered: Gauge,
     tasks: Gauge,
     smallest_validity: FloatGauge,
     store_ready: Gauge,
@@ -97,6 +101,8 @@ impl Families {
             store_request_duration: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
             host_type_collisions: Counter::default(),
             permits_differ: Counter::default(),
+            locks_forgotten: Counter::default(),
+            forgotten_locks_read: Counter::default(),
             tokens_not_growing: Counter::default(),
             pauses_suspected: Counter::default(),
             clocks_not_heard: Family::default(),
@@ -105,6 +111,7 @@ impl Families {
             holds_at_risk: Gauge::default(),
             waiters: Gauge::default(),
             lock_paths: Gauge::default(),
+            locks_remembered: Gauge::default(),
             tasks: Gauge::default(),
             smallest_validity: FloatGauge::default(),
             store_ready: Gauge::default(),
@@ -157,6 +164,16 @@ impl Families {
             &self.tokens_not_growing,
         );
         to.add(
+            "leasehold_locks_forgotten",
+            "Locks that nobody used and that were forgotten, because `limits.remembered_locks` others were used since",
+            &self.locks_forgotten,
+        );
+        to.add(
+            "leasehold_forgotten_locks_read",
+            "Acquisitions that read a record again because the lock had been forgotten: one request more each",
+            &self.forgotten_locks_read,
+        );
+        to.add(
             "leasehold_pauses_suspected",
             "Times that another clock showed a pause that the boot clock may not have counted: every hold was renewed",
             &self.pauses_suspected,
@@ -183,6 +200,11 @@ impl Families {
             "leasehold_lock_paths",
             "Locks that are held, waited for or resting here now",
             &self.lock_paths,
+        );
+        to.add(
+            "leasehold_locks_remembered",
+            "Locks that are remembered now while nobody uses them",
+            &self.locks_remembered,
         );
         to.add("leasehold_tasks", "Tasks of the process that have not ended", &self.tasks);
         to.add(
@@ -245,38 +267,6 @@ impl Families {
             "When the process started, since the Unix epoch",
             &self.process_start_time,
         );
-    }
-
-    /// Makes every series that is known in advance, so that a rate over it sees 0 before the first event.
-    fn make_known_series(&self) {
-        for result in AcquireResult::ALL {
-            drop(self.acquires.get_or_create(&[("result", result.as_str())]));
-        }
-        for granted in [true, false] {
-            drop(self.acquire_wait.get_or_create(&granted_label(granted)));
-        }
-        for end in [
-            HoldEnd::Released,
-            HoldEnd::Lost(LossReason::Expired),
-            HoldEnd::HandedOver,
-            HoldEnd::ResumedElsewhere,
-        ] {
-            drop(self.hold_duration.get_or_create(&end_label(end)));
-        }
-        for reason in LossReason::ALL {
-            drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
-        }
-        drop(self.renewals.get_or_create(&renewal_labels(None)));
-        for failure in RenewalFailure::EXPECTED {
-            drop(self.renewals.get_or_create(&renewal_labels(Some(failure))));
-        }
-        for operation in Operation::ALL {
-            let operation = ("operation", operation.as_str());
-            drop(self.store_request_duration.get_or_create(&[operation]));
-            for outcome in [DONE, CUT_OFF].into_iter().chain(StoreError::KINDS) {
-                drop(self.store_requests.get_or_create(&[operation, ("outcome", outcome)]));
-            }
-        }
     }
 }
 
@@ -352,6 +342,12 @@ impl Observer for Metrics {
             Observation::PermitsDiffer => {
                 families.permits_differ.inc();
             }
+            Observation::LockForgotten => {
+                families.locks_forgotten.inc();
+            }
+            Observation::ForgottenRead => {
+                families.forgotten_locks_read.inc();
+            }
             Observation::TokenNotGrowing => {
                 families.tokens_not_growing.inc();
             }
@@ -363,30 +359,6 @@ impl Observer for Metrics {
             }
         }
     }
-}
-
-const fn is_grant(result: AcquireResult) -> bool {
-    match result {
-        AcquireResult::Granted | AcquireResult::Resumed => true,
-        AcquireResult::Busy
-        | AcquireResult::ResumeLost
-        | AcquireResult::Left
-        | AcquireResult::OverLimit
-        | AcquireResult::Failed(_) => false,
-    }
-}
-
-const fn granted_label(granted: bool) -> Labels<1> {
-    [("granted", if granted { "true" } else { "false" })]
-}
-
-const fn end_label(end: HoldEnd) -> Labels<1> {
-    [("end", end.as_str())]
-}
-
-fn renewal_labels(failure: Option<RenewalFailure>) -> Labels<2> {
-    let result = if failure.is_some() { "failed" } else { "succeeded" };
-    [("result", result), ("cause", failure.map_or("none", RenewalFailure::as_str))]
 }
 
 #[cfg(test)]

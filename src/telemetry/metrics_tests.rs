@@ -4,7 +4,10 @@ use std::path::Path;
 
 use super::super::rig::{Rig, request};
 use super::*;
-use crate::coordinator::{HoldEnd, HoldEvent, HoldRequest, Outcome, ResumeRequest};
+use crate::coordinator::{
+    AcquireResult, HoldEnd, HoldEvent, HoldRequest, LossReason, Outcome, RenewalFailure,
+    ResumeRequest,
+};
 use crate::hold::StoreFailureKind;
 use crate::lock::Labels as LockLabels;
 use crate::testing::SimClock;
@@ -38,6 +41,8 @@ async fn acquires_are_counted_by_result_and_timed() {
     assert_eq!(rig.value("leasehold_hold_duration_seconds_count{end=\"released\"}"), 1.0);
     assert!(rig.value("leasehold_hold_duration_seconds_sum{end=\"released\"}") >= 31.0);
     assert_eq!(rig.value("leasehold_holds"), 0.0);
+    rig.pass(1).await;
+    assert_eq!(rig.value("leasehold_locks_remembered"), 1.0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,6 +170,8 @@ async fn every_observation_moves_its_series_and_no_other() {
         (Observation::AtRisk, "leasehold_at_risk_total".to_owned()),
         (Observation::HostTypeCollision, "leasehold_host_type_collisions_total".to_owned()),
         (Observation::PermitsDiffer, "leasehold_permits_differ_total".to_owned()),
+        (Observation::LockForgotten, "leasehold_locks_forgotten_total".to_owned()),
+        (Observation::ForgottenRead, "leasehold_forgotten_locks_read_total".to_owned()),
         (Observation::TokenNotGrowing, "leasehold_tokens_not_growing_total".to_owned()),
         (Observation::PauseSuspected, "leasehold_pauses_suspected_total".to_owned()),
         (

@@ -131,6 +131,7 @@ fn settings() -> Settings {
         holder: "keeper-a-0".to_owned(),
         max_holds: 100,
         max_waiters: 100,
+        remembered_locks: 1_000,
         allow_break: true,
         function_instance: false,
     }

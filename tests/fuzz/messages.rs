@@ -50,6 +50,7 @@ fn coordinator() -> Coordinator {
         holder: "fuzz".to_owned(),
         max_holds: 100,
         max_waiters: 100,
+        remembered_locks: 1_000,
         allow_break: false,
         function_instance: false,
     };

@@ -100,6 +100,7 @@ pub(crate) fn settings() -> Settings {
         holder: "the-pod".to_owned(),
         max_holds: 100,
         max_waiters: 100,
+        remembered_locks: 1_000,
         allow_break: true,
         function_instance: false,
     }

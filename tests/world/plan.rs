@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) max_holds: usize,
     /// How often clients save checkpoints, in thousandths of what they do (S23).
     pub(crate) saves: u16,
+    /// How many locks a sidecar remembers that nobody uses.
+    pub(crate) remembered_locks: usize,
     /// How locks are named: in one of four schedules beside hosts of WebJobs.
     pub(crate) layout: Layout,
     /// How long an answer of the service takes at the least, in milliseconds.
@@ -65,6 +67,7 @@ impl Plan {
         // Drawn apart, so that the other schedules are what they were without it.
         let hand_overs = one_of(&mut chance.of(About::Plan, 0, 2), &[0, 0, 0, 0, 60, 200]);
         let saves = one_of(&mut chance.of(About::Plan, 0, 3), &[0, 150, 500]);
+        let remembered_locks = one_of(&mut chance.of(About::Plan, 0, 4), &[0, 1, 1_000]);
         let mut random = chance.of(About::Plan, 0, 1);
         // Half of all schedules have a network without faults: what goes wrong there has no excuse.
         let weather = if random.chance(500) { Weather::default() } else { stormy };
@@ -79,6 +82,7 @@ impl Plan {
             troubles: one_of(&mut random, &[0, 30, 80]),
             hand_overs,
             saves,
+            remembered_locks,
             client_faults: one_of(&mut random, &[0, 100, 300]),
             front_ends: std::array::from_fn(|_| Duration::from_millis(random.below(3_001))),
             rates: (0..sidecars + clients)

@@ -335,6 +335,7 @@ fn settings(world: &World) -> Settings {
         holder: "world".to_owned(),
         max_holds: world.plan().max_holds,
         max_waiters: 1_000,
+        remembered_locks: world.plan().remembered_locks,
         allow_break: true,
         function_instance: world.plan().layout == Layout::WebJobs
             && !world.has(Bug::LastRecordedHidden),

@@ -103,6 +103,7 @@ const ROWS: &[Row] = &[
     ("limits.streams_per_connection", "", "1", "2"),
     ("limits.holds", "", "1", "2"),
     ("limits.waiters", "", "1", "2"),
+    ("limits.remembered_locks", "", "1", "2"),
     ("limits.header_list_bytes", "", "4096", "8192"),
     (
         "access",

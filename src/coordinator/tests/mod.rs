@@ -14,6 +14,7 @@ mod drain;
 mod ending;
 mod failing;
 mod following;
+mod forgetting;
 mod hand_over;
 mod limits;
 mod pacing;

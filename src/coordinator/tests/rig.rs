@@ -154,6 +154,7 @@ pub(super) fn settings() -> Settings {
         holder: "the-pod".to_owned(),
         max_holds: 1_000,
         max_waiters: 1_000,
+        remembered_locks: 1_000,
         allow_break: true,
         function_instance: false,
     }

@@ -28,6 +28,7 @@ impl Metrics {
         families.holds_at_risk.set(whole(gauges.at_risk));
         families.waiters.set(whole(gauges.waiters));
         families.lock_paths.set(whole(gauges.paths));
+        families.locks_remembered.set(whole(gauges.remembered));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             families.tasks.set(whole(runtime.metrics().num_alive_tasks()));
         }
