@@ -30,7 +30,7 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
@@ -38,6 +38,7 @@ const GROUPS: [Group; 7] = [
     ("waiters", waiters::measure),
     ("idle", idle::measure),
     ("holds", holds::measure),
+    ("many", holds::measure_many),
 ];
 
 fn main() {
