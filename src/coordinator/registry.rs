@@ -9,8 +9,9 @@ use tokio::sync::watch;
 
 use super::error::CallError;
 use super::following::Followed;
+use super::inbox::Inbox;
 use super::request::Gauges;
-use super::task::{Command, Inbox};
+use super::task::Command;
 use crate::hold::{CallerId, LossReason, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::time::Instant;
