@@ -5,6 +5,7 @@ use std::hash::Hash;
 
 /// A map that is small while it has one entry or none.
 #[derive(Debug)]
+#[expect(clippy::box_collection, reason = "a table has 48 bytes, and nearly none is needed")]
 pub(super) struct Few<K, V> {
     one: Option<(K, V)>,
     /// The others, while there are any.

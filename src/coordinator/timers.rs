@@ -207,11 +207,11 @@ mod tests {
         /// The deadline of which this was told since it was last asked; looks at the clock count in `looks`.
         fn told(&mut self, looks: &mut usize) -> Option<Instant> {
             while let Some(command) = self.commands.try_next() {
-                match command {
-                    Command::TimePassed(deadline) if deadline == Instant::default() => *looks += 1,
-                    Command::TimePassed(deadline) => return Some(deadline),
-                    other => panic!("{other:?}"),
+                let Command::TimePassed(deadline) = command else { panic!("{command:?}") };
+                if deadline != Instant::default() {
+                    return Some(deadline);
                 }
+                *looks += 1;
             }
             None
         }

@@ -6,6 +6,7 @@ use super::encoding::{decode, encode};
 
 /// Free key/value pairs that a caller gives to its hold, for people and tools to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::box_collection, reason = "each hold has one, and nearly none has labels")]
 pub struct Labels(
     /// None where there are none, as in most records.
     Option<Box<BTreeMap<String, String>>>,
