@@ -5,6 +5,7 @@
 mod suspicion;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::{Add, Sub};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,32 +15,54 @@ pub use suspicion::{SignSource, Suspicions};
 /// A moment on the clock that counts from boot and goes on counting while the machine sleeps (S3).
 ///
 /// Not `std::time::Instant`: that one stops during suspend and cannot be made by a simulator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Instant(Duration);
+/// Moments more than 584 years after boot are one: the last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(
+    /// Nanoseconds since boot, plus one: a hold has a dozen of these, so they are small, and optional ones as well.
+    NonZeroU64,
+);
 
 impl Instant {
     /// The moment `since_boot` after boot.
     #[must_use]
     pub const fn from_boot(since_boot: Duration) -> Self {
-        Self(since_boot)
+        Self(NonZeroU64::MIN.saturating_add(nanoseconds(since_boot)))
     }
 
     /// The time from boot to this moment.
     #[must_use]
     pub const fn since_boot(self) -> Duration {
-        self.0
+        Duration::from_nanos(self.0.get() - 1)
     }
 
     /// The time from `earlier` to this moment; zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
-        self.0.saturating_sub(earlier.0)
+        Duration::from_nanos(self.0.get().saturating_sub(earlier.0.get()))
     }
 
     /// This moment less `duration`; boot itself if that would be before boot.
     #[must_use]
     pub const fn saturating_sub(self, duration: Duration) -> Self {
-        Self(self.0.saturating_sub(duration))
+        Self::from_boot(self.since_boot().saturating_sub(duration))
+    }
+}
+
+/// All of `duration`, or the most that fits.
+const fn nanoseconds(duration: Duration) -> u64 {
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(duration.subsec_nanos() as u64)
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::from_boot(Duration::ZERO)
+    }
+}
+
+impl fmt::Debug for Instant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Instant").field(&self.since_boot()).finish()
     }
 }
 
@@ -47,7 +70,7 @@ impl Add<Duration> for Instant {
     type Output = Self;
 
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(duration))
+        Self(self.0.saturating_add(nanoseconds(duration)))
     }
 }
 
@@ -166,7 +189,7 @@ impl Default for BootClock {
 
 impl Clock for BootClock {
     fn now(&self) -> Instant {
-        Instant(read(rustix::time::ClockId::Boottime))
+        Instant::from_boot(read(rustix::time::ClockId::Boottime))
     }
 
     fn wall(&self) -> UnixMillis {
@@ -204,6 +227,23 @@ mod tests {
         let second = clock.now();
         assert!(second >= first);
         assert!(read(rustix::time::ClockId::Boottime) >= second.since_boot(), "nothing is added");
+    }
+
+    #[test]
+    fn instants_keep_nanoseconds_and_end_at_their_bounds() {
+        let at = Instant::from_boot(Duration::new(3, 7));
+        assert_eq!(at.since_boot(), Duration::new(3, 7));
+        assert_eq!((at + Duration::from_secs(2)) - at, Duration::from_secs(2));
+        assert_eq!(at.saturating_sub(Duration::from_secs(4)), Instant::default());
+        assert_eq!(Instant::default().since_boot(), Duration::ZERO);
+        assert_eq!(at - (at + Duration::from_secs(2)), Duration::ZERO);
+        let last = at + Duration::MAX;
+        assert_eq!(
+            (last + Duration::from_secs(1), Instant::from_boot(Duration::MAX)),
+            (last, last)
+        );
+        assert!(last.since_boot() > Duration::from_secs(500 * 365 * 86_400));
+        assert_eq!(format!("{at:?}"), "Instant(3.000000007s)");
     }
 
     #[test]

@@ -67,9 +67,14 @@ impl Stopwatch {
     }
 }
 
-pub(crate) fn median(mut times: Vec<Duration>) -> f64 {
+pub(crate) fn median(times: Vec<Duration>) -> f64 {
+    percentile(50, times)
+}
+
+/// The time, in seconds, that so many percent are below.
+pub(crate) fn percentile(percent: usize, mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
-    times[times.len() / 2].as_secs_f64()
+    times[times.len() * percent / 100].as_secs_f64()
 }
 
 /// Runs of what is compared, each with servers of its own: where the system puts their threads decides as much as what

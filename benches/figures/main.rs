@@ -32,7 +32,7 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 9] = [
+const GROUPS: [Group; 10] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
@@ -41,6 +41,7 @@ const GROUPS: [Group; 9] = [
     ("idle", idle::measure),
     ("known", known::measure),
     ("holds", holds::measure),
+    ("many", holds::measure_many),
     ("peer", peer::measure),
 ];
 

@@ -25,8 +25,10 @@ pub(super) struct Caller {
     pub(super) sink: Sink,
     pub(super) arrived: Instant,
     pub(super) granted: Option<Instant>,
-    /// What it was granted, with the bounds as they are now (S16).
-    pub(super) told: Option<Granted>,
+    /// When `max_hold` ends, with what has extended it (S11).
+    pub(super) max_hold_ends: Option<Instant>,
+    /// What it was granted, without the checkpoint: for the resume tokens of a stream (S16).
+    pub(super) told: Option<Box<Granted>>,
     /// The token of its hold, or of the one that it wants to resume.
     pub(super) token: Option<FencingToken>,
     /// Whether it is counted among the waiting.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
+use super::inbox::Inbox;
 use super::pacing::{HeldBack, Urgency};
-use super::task::{Command, Inbox};
+use super::task::Command;
 use crate::hold::{
     Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
     Stored,

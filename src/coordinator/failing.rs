@@ -6,10 +6,11 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 
 use super::error::CallError;
+use super::inbox::Commands;
 use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::Ended;
 use super::request::HoldEvent;
-use super::task::{Command, Commands, Task};
+use super::task::{Command, Task};
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::Permit;
 
@@ -28,11 +29,12 @@ impl Task {
     /// Leaves nothing behind. The lease is left to expire, since nobody renews it any more (S13). What may panic again
     /// comes last.
     fn give_up(mut self: Box<Self>, mut commands: Commands) {
+        self.set_timer(None);
         let shared = std::sync::Arc::clone(&self.shared);
         let mut registry = shared.registry();
-        while let Ok(command) = commands.try_recv() {
-            if let Command::Arrive(caller) | Command::Resume(caller, _) = *command {
-                self.callers.insert(caller.id, caller);
+        while let Some(command) = commands.try_next() {
+            if let Command::Arrive(caller) | Command::Resume(caller, _) = command {
+                self.callers.insert(caller.id, *caller);
             }
         }
         let mut memories: BTreeMap<Permit, Memory> = BTreeMap::new();

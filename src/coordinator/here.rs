@@ -102,13 +102,12 @@ impl Task {
     /// The note of the break of the lease that is had here.
     fn note(&self, permit: Permit) -> Option<BreakNote> {
         let token = self.holding(permit).map(|holding| holding.token);
-        self.break_notes.get(&permit).cloned().filter(|note| note.is_about(token))
+        self.break_note(permit).cloned().filter(|note| note.is_about(token))
     }
 
     /// When the hold of this caller ends at the latest, with what has extended it (S11).
     pub(super) fn max_hold_ends(&self, caller: &Caller) -> Option<Deadline> {
-        let told = caller.told.as_ref()?;
-        told.max_hold_ends.map(|at| self.shared.deadline(at))
+        caller.max_hold_ends.map(|at| self.shared.deadline(at))
     }
 
     /// One of the lock's permits as it is here; whoever waits for any of them waits for it too.
@@ -131,7 +130,8 @@ impl Task {
 
     /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown it.
     fn is_broken_here(&self, permit: Permit, holding: &Holding) -> bool {
-        self.broken_here.get(&permit) == Some(&holding.token)
+        let broken = self.aside.as_ref().and_then(|aside| aside.broken_here.get(&permit));
+        broken == Some(&holding.token)
     }
 
     /// The same as a record.

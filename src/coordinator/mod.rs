@@ -10,8 +10,10 @@ mod drain;
 mod entropy;
 mod error;
 mod failing;
+mod few;
 mod following;
 mod here;
+mod inbox;
 mod marks;
 mod memories;
 mod merged;
@@ -32,6 +34,7 @@ mod task;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,6 +67,7 @@ use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use task::{Command, HoldCall};
+use timers::Timers;
 
 use crate::hold::{CallerId, Terms};
 use crate::lock::{LeaseId, LockPath, Permit, Permits, Record};
@@ -111,6 +115,7 @@ struct Shared {
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
+    timers: Timers,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -141,6 +146,7 @@ impl Coordinator {
         let shared = Shared {
             store,
             gate: Gate::new(Arc::clone(&clock)),
+            timers: Timers::new(Arc::clone(&clock)),
             clock,
             observer,
             entropy,
@@ -211,6 +217,7 @@ impl Coordinator {
             sink: Sink::Stream(sender),
             arrived: self.shared.clock.now(),
             granted: None,
+            max_hold_ends: None,
             told: None,
             token: Some(resumed.resume.token),
             waits: true,
@@ -293,6 +300,7 @@ impl Coordinator {
             sink,
             arrived: self.shared.clock.now(),
             granted: None,
+            max_hold_ends: None,
             told: None,
             token: None,
             waits: true,

@@ -11,10 +11,11 @@ use tokio::sync::watch;
 
 use super::error::CallError;
 use super::following::Followed;
+use super::inbox::Inbox;
 use super::marks::Marks;
 use super::memories::Memories;
 use super::request::Gauges;
-use super::task::{Command, Inbox};
+use super::task::Command;
 use crate::hold::{CallerId, LossReason, Memory};
 use crate::lock::{FencingToken, LeaseId, LockPath};
 use crate::time::Instant;

@@ -1,13 +1,14 @@
 //! Repeated unary calls: several callers may be told one grant (`request_id`), and it ends with the last of them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::request::Grant;
+use super::task::Task;
 use crate::hold::CallerId;
 
 /// The grants of one path's task that repeated calls are answered with.
 #[derive(Debug, Default)]
-pub(super) struct Repeatable(HashMap<CallerId, Entry>);
+pub(super) struct Repeatable(BTreeMap<CallerId, Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -68,5 +69,14 @@ impl Repeatable {
     /// The hold is over.
     pub(super) fn remove(&mut self, holder: CallerId) {
         self.0.remove(&holder);
+    }
+}
+
+impl Task {
+    /// The hold is over: repeated calls get nothing of it.
+    pub(super) fn forget_grant(&mut self, holder: CallerId) {
+        if let Some(aside) = &mut self.aside {
+            aside.grants.remove(holder);
+        }
     }
 }

@@ -102,7 +102,7 @@ pub(super) fn make(path: &LockPath, caller: &Caller, clock: &dyn Clock) -> Strin
         lease_seconds: grant.lease_duration.as_secs(),
         acquired_at: grant.acquired_at.0,
         auto_renew: terms.auto_renew,
-        max_hold_ends: grant.max_hold_ends.map(|at| End::new(at, store_time, clock)),
+        max_hold_ends: caller.max_hold_ends.map(|at| End::new(at, store_time, clock)),
         min_hold_ends: End::new(grant.min_hold_ends, store_time, clock),
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),

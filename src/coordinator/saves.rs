@@ -1,6 +1,6 @@
 //! Calls that save a checkpoint, and what they are answered (S23 to S27).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tokio::sync::oneshot;
 
@@ -50,7 +50,7 @@ pub(super) type SaveCall = (CheckpointValue, oneshot::Sender<SaveOutcome>);
 #[derive(Debug, Default)]
 pub(super) struct Saves {
     last: u64,
-    waiting: HashMap<SaveId, oneshot::Sender<SaveOutcome>>,
+    waiting: BTreeMap<SaveId, oneshot::Sender<SaveOutcome>>,
 }
 
 impl Saves {
@@ -186,7 +186,7 @@ impl Task {
         generation: Option<u64>,
         (value, reply): SaveCall,
     ) {
-        let id = self.saves.add(reply);
+        let id = self.aside().saves.add(reply);
         self.feed(Event::SaveAsked { caller, generation, save: SaveAsked { id, value } });
     }
 
@@ -206,7 +206,7 @@ impl Task {
                 tracing::warn!(lock = %path, "checkpoint not saved: the hold is over");
             }
         }
-        self.saves.answer(id, outcome);
+        self.aside().saves.answer(id, outcome);
         self.shared.registry().changed(&path);
     }
 
@@ -214,7 +214,7 @@ impl Task {
     pub(super) fn tell_revoked(&mut self, id: CallerId, valid_until: Instant) {
         let Some(caller) = self.callers.get(&id) else { return };
         let (token, path) = (caller.token, self.path_of(caller.permit));
-        let break_note = self.break_notes.get(&caller.permit).cloned();
+        let break_note = self.break_note(caller.permit).cloned();
         let break_note = break_note.filter(|note| note.is_about(token));
         let reason = break_note.as_ref().map(super::calls::note_text).unwrap_or_default();
         let token = token.map(FencingToken::value);

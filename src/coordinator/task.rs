@@ -1,43 +1,26 @@
 //! One task a lock that has holders or waiters, with all of its permits: events in, actions out, one timer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_channel::mpsc;
-use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
 use super::error::CallError;
+use super::few::Few;
 use super::here::LocalView;
+use super::inbox::{Commands, Inbox};
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
 use super::saves::{SaveCall, Saves};
+use super::timers::Timer;
 use super::{Shared, calls, failing, resume_token};
 use crate::hold::{CallerId, Event, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
 use crate::time::Instant;
-
-/// A sleep is never longer than this while a lease is held: the machine's timers stop while it sleeps (S3).
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
-/// The way to a path's task. There is one for each lock, so an idle one is small: commands are boxed, and the channel
-/// is one without blocks of free places.
-#[derive(Clone, Debug)]
-pub(super) struct Inbox(Arc<mpsc::UnboundedSender<Box<Command>>>);
-
-/// What came in.
-pub(super) type Commands = mpsc::UnboundedReceiver<Box<Command>>;
-
-impl Inbox {
-    /// A task that has ended ignores the command.
-    pub(super) fn send(&self, command: Command) {
-        let _ = self.0.unbounded_send(Box::new(command));
-    }
-}
 
 /// What a lock's task is told; a permit is the one that it is about (S28).
 #[derive(Debug)]
@@ -55,6 +38,8 @@ pub(super) enum Command {
     GetHold(HoldCall, oneshot::Sender<Result<HeldLock, CallError>>),
     /// A pause is suspected that the clock did not count (S3).
     SuspectPause,
+    /// The timer that was set for this moment has come to it; a look at the clock in between names another.
+    TimePassed(Instant),
     Look(Permit, oneshot::Sender<LocalView>),
     Answered(Permit, Box<Event>),
     /// The permit was broken through this sidecar, with this note.
@@ -80,15 +65,22 @@ pub(super) struct Task {
     /// The lock's own path, which is that of permit 0.
     pub(super) path: LockPath,
     pub(super) inbox: Inbox,
+    timer: Timer,
     pub(super) pool: Pool,
-    /// Boxed: a table has room for four, and one is usual.
-    pub(super) callers: HashMap<CallerId, Box<Caller>>,
+    pub(super) callers: Few<CallerId, Caller>,
+    /// Requests to the store whose answers are to come.
+    pub(super) in_flight: usize,
+    /// What most holds never have, once there is any of it.
+    pub(super) aside: Option<Box<Aside>>,
+}
+
+/// What only some of the calls about a lock need.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
     /// What unary callers were granted: a repeated call gets the same (`request_id`).
     pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     pub(super) saves: Saves,
-    /// Requests to the store whose answers are to come.
-    pub(super) in_flight: usize,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(super) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its holder is told.
@@ -97,8 +89,7 @@ pub(super) struct Task {
 
 /// Starts a task for the lock of this path.
 pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(Inbox) -> Memory) {
-    let (sender, commands) = mpsc::unbounded();
-    let inbox = Inbox(Arc::new(sender));
+    let (inbox, commands) = Inbox::new();
     let memory = memory(inbox.clone());
     let seed = shared.entropy.seed();
     let pool = Pool::new(shared.settings.hold, memory, seed, shared.clock.now());
@@ -106,14 +97,11 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         shared: Arc::clone(shared),
         path: path.clone(),
         inbox,
+        timer: shared.timers.timer(),
         pool,
-        callers: HashMap::new(),
-        grants: Repeatable::default(),
-        releases: Vec::new(),
-        saves: Saves::default(),
+        callers: Few::default(),
         in_flight: 0,
-        break_notes: BTreeMap::new(),
-        broken_here: BTreeMap::new(),
+        aside: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));
 }
@@ -122,19 +110,26 @@ impl Task {
     /// Lives until nothing is to be done for its path any more.
     pub(super) async fn run(&mut self, commands: &mut Commands) {
         loop {
-            let command = match self.sleep() {
-                Some(sleep) => tokio::select! {
-                    biased;
-                    command = commands.next() => command,
-                    () = tokio::time::sleep(sleep) => None,
-                },
-                None => commands.next().await,
-            };
-            self.step(command.map(|command| *command));
+            self.step(commands.next().await);
+            self.set_timer(self.pool.poll_timeout());
             if self.pool.is_idle() && self.retire() {
                 return;
             }
         }
+    }
+
+    pub(super) fn aside(&mut self) -> &mut Aside {
+        self.aside.get_or_insert_default()
+    }
+
+    /// The note of a permit's latest break.
+    pub(super) fn break_note(&self, permit: Permit) -> Option<&BreakNote> {
+        self.aside.as_ref()?.break_notes.get(&permit)
+    }
+
+    /// When this task is to be called if nothing comes in before.
+    pub(super) fn set_timer(&mut self, deadline: Option<Instant>) {
+        self.shared.timers.set(&mut self.timer, deadline, &self.inbox);
     }
 
     /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
@@ -145,10 +140,12 @@ impl Task {
         }
         let mut registry = self.shared.registry();
         // Commands are sent under this lock: what is not here now will start a new task.
-        let retires = self.inbox.0.is_empty();
+        let retires = self.inbox.is_empty();
         if retires {
             debug_assert!(self.callers.is_empty(), "a caller was forgotten: {:?}", self.callers);
-            debug_assert!(self.releases.is_empty(), "a release was not answered");
+            let aside = self.aside.as_ref();
+            let answered = aside.is_none_or(|aside| aside.releases.is_empty());
+            debug_assert!(answered, "a release was not answered");
             let memories = self.pool.clone().into_memories().into_iter();
             let memories = memories.map(|(permit, kept)| (self.path_of(permit), kept));
             let forgotten = registry.retire(&self.path, memories, self.shared.clock.now());
@@ -158,68 +155,61 @@ impl Task {
         retires
     }
 
-    /// How long until the machines want to be called.
-    fn sleep(&self) -> Option<Duration> {
-        if self.pool.is_idle() {
-            // Only a request that is under way keeps this task.
-            return Some(LONGEST_SLEEP);
-        }
-        let wakeup = self.pool.poll_timeout()?;
-        Some(wakeup.saturating_since(self.shared.clock.now()).min(LONGEST_SLEEP))
-    }
-
-    fn step(&mut self, command: Option<Command>) {
+    fn step(&mut self, command: Command) {
         match command {
-            None => self.feed(Event::TimePassed),
-            Some(Command::Answered(permit, event)) => {
+            Command::TimePassed(deadline) => {
+                self.timer.called(deadline);
+                self.feed(Event::TimePassed);
+            }
+            Command::Answered(permit, event) => {
                 self.in_flight = self.in_flight.saturating_sub(1);
                 self.feed_at(permit, *event);
             }
-            Some(Command::Arrive(caller)) => {
+            Command::Arrive(caller) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.recall(terms.permits().each());
-                self.callers.insert(id, caller);
+                self.callers.insert(id, *caller);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
-            Some(Command::Resume(caller, resume)) => {
+            Command::Resume(caller, resume) => {
                 let (id, permit) = (caller.id, caller.permit);
                 self.recall(std::iter::once(permit));
-                self.callers.insert(id, caller);
+                self.callers.insert(id, *caller);
                 self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
             }
-            Some(Command::Leave(caller)) => self.leave(caller),
-            Some(Command::Disconnected(caller)) => self.disconnected(caller),
-            Some(Command::Confirm(caller)) => self.grants.confirm(caller),
-            Some(Command::Release(call, save, reply)) => self.release(call, save, reply),
-            Some(Command::Save(call, save, reply)) => {
+            Command::Leave(caller) => self.leave(caller),
+            Command::Disconnected(caller) => self.disconnected(caller),
+            Command::Confirm(caller) => self.aside().grants.confirm(caller),
+            Command::Release(call, save, reply) => self.release(call, save, reply),
+            Command::Save(call, save, reply) => {
                 let _ = reply.send(self.save(call, save));
             }
-            Some(Command::Extend(call, max_hold, reply)) => {
+            Command::Extend(call, max_hold, reply) => {
                 let generation = call.generation;
                 let asked = |caller| Event::ExtendAsked { caller, generation, max_hold };
                 let validity = self.ask(call, asked);
                 let _ = reply.send(validity.map(|validity| self.extended(call.lease_id, validity)));
             }
-            Some(Command::ReportProgress(call, reply)) => {
+            Command::ReportProgress(call, reply) => {
                 let generation = call.generation;
                 let asked = |caller| Event::ProgressReported { caller, generation };
                 let _ = reply.send(self.ask(call, asked));
             }
-            Some(Command::GetHold(call, reply)) => {
+            Command::GetHold(call, reply) => {
                 let _ = reply.send(self.held(call));
             }
-            Some(Command::SuspectPause) => self.feed(Event::PauseSuspected),
-            Some(Command::Look(permit, reply)) => {
+            Command::SuspectPause => self.feed(Event::PauseSuspected),
+            Command::Look(permit, reply) => {
                 self.feed(Event::TimePassed);
                 let _ = reply.send(self.view(permit));
             }
-            Some(Command::Broken(permit, note)) => self.broken(permit, note),
-            Some(Command::NoteBreak(permit, note)) => {
-                self.break_notes.insert(permit, note);
+            Command::Broken(permit, note) => self.broken(permit, note),
+            Command::NoteBreak(permit, note) => {
+                self.aside().break_notes.insert(permit, note);
             }
-            Some(Command::DrainStarted(ends)) => self.feed(Event::DrainStarted { ends }),
-            Some(Command::DrainEnded) => self.feed(Event::DrainEnded),
-            Some(Command::HandOverStarted(ends)) => self.feed(Event::HandOverStarted { ends }),
+            Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
+            Command::DrainEnded => self.feed(Event::DrainEnded),
+            Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),
         }
     }
 
@@ -253,7 +243,8 @@ impl Task {
     }
 
     fn leave(&mut self, id: CallerId) {
-        let id = match self.grants.leave(id) {
+        let departure = self.aside.as_mut().map(|aside| aside.grants.leave(id));
+        let id = match departure.unwrap_or(Departure::Alone) {
             Departure::Alone => id,
             Departure::Last(holder) => holder,
             Departure::OneOfMany => return,
@@ -262,7 +253,7 @@ impl Task {
         // The outcome for a holder is told when it is known (S13).
         let waited = self.callers.get(&id).is_some_and(|caller| caller.granted.is_none());
         if waited && let Some(caller) = self.callers.remove(&id) {
-            self.note_left(*caller);
+            self.note_left(caller);
         }
     }
 
@@ -272,8 +263,9 @@ impl Task {
         let here = self.holding(permit).map(|holding| holding.token);
         if note.is_about(here) {
             let ends_now = note.period == BreakPeriod::Now;
-            self.break_notes.insert(permit, note);
-            self.broken_here.extend(here.map(|token| (permit, token)));
+            let aside = self.aside();
+            aside.break_notes.insert(permit, note);
+            aside.broken_here.extend(here.map(|token| (permit, token)));
             self.feed_at(permit, Event::LeaseBroken { ends_now });
         }
     }
@@ -284,7 +276,7 @@ impl Task {
         if self.callers.get(&id).is_some_and(|caller| caller.granted.is_none())
             && let Some(caller) = self.callers.remove(&id)
         {
-            self.note_left(*caller);
+            self.note_left(caller);
         }
     }
 
@@ -308,7 +300,7 @@ impl Task {
             return;
         };
         let under_way = self.is_releasing(caller);
-        self.releases.push((caller, reply));
+        self.aside().releases.push((caller, reply));
         // S26: the save first. Where a release has passed its save, dropping the reply says so.
         if let Some(save) = save
             && (!under_way || self.is_saving_last(caller))
@@ -329,7 +321,8 @@ impl Task {
     }
 
     fn is_releasing(&self, caller: CallerId) -> bool {
-        self.releases.iter().any(|(releasing, _)| *releasing == caller)
+        let mut releases = self.aside.iter().flat_map(|aside| &aside.releases);
+        releases.any(|(releasing, _)| *releasing == caller)
     }
 
     /// Asks something of a hold; its validity then.

@@ -100,7 +100,8 @@ impl Task {
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.permit = permit;
         caller.granted = Some(now);
-        caller.told = Some(granted.clone());
+        caller.max_hold_ends = granted.max_hold_ends;
+        caller.told = caller.sink.is_stream().then(|| Box::new(granted.without_checkpoint()));
         caller.token = Some(granted.token);
         let (shared, path) = (&self.shared, &self.path.permit(permit));
         let wall = shared.clock.wall();
@@ -143,7 +144,7 @@ impl Task {
             self.send_event(id, HoldEvent::Granted(grant));
         } else {
             if !caller.terms.request_id.is_empty() {
-                self.grants.insert(id, grant.clone());
+                self.aside.get_or_insert_default().grants.insert(id, grant.clone());
             }
             caller.sink.answer(Ok(Outcome::Granted(grant)));
         }
@@ -151,7 +152,7 @@ impl Task {
 
     /// A repeated call gets what the first one got, with the validity and the checkpoint of now.
     fn tell_same_grant(&mut self, id: CallerId, holder: CallerId) {
-        let grant = self.grants.repeat(holder, id).map(|mut grant| {
+        let grant = self.aside().grants.repeat(holder, id).map(|mut grant| {
             grant.max_hold_ends =
                 self.callers.get(&holder).and_then(|caller| self.max_hold_ends(caller));
             // S25: what its holder has saved since is there too.
@@ -215,8 +216,10 @@ impl Task {
 
     /// Nothing of a hold is left here, though it may not be over.
     fn tell_gone(&mut self, id: CallerId, end: HoldEnd, why: &CallError) {
-        self.grants.remove(id);
-        self.releases.retain(|(caller, _)| *caller != id);
+        self.forget_grant(id);
+        if let Some(aside) = &mut self.aside {
+            aside.releases.retain(|(caller, _)| *caller != id);
+        }
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let now = self.shared.clock.now();
         let held = caller.granted.map(|at| now.saturating_since(at));
@@ -235,9 +238,7 @@ impl Task {
 
     fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {
         let Some(caller) = self.callers.get_mut(&id) else { return };
-        if let Some(told) = &mut caller.told {
-            told.max_hold_ends = Some(max_hold_ends);
-        }
+        caller.max_hold_ends = Some(max_hold_ends);
         let lease_id = caller.lease_id;
         let path = self.path.permit(caller.permit);
         let resume_token = resume_token::make(&path, caller, self.shared.clock.as_ref());
@@ -267,7 +268,7 @@ impl Task {
     }
 
     fn tell_lost(&mut self, id: CallerId, reason: LossReason, detail: String) {
-        self.grants.remove(id);
+        self.forget_grant(id);
         let Some(mut caller) = self.callers.remove(&id) else { return };
         let break_note = self.break_note_of(&caller, reason);
         let detail = match &break_note {
@@ -290,14 +291,14 @@ impl Task {
         if reason != LossReason::Broken {
             return None;
         }
-        let note = self.break_notes.remove(&caller.permit);
+        let note = self.aside.as_mut()?.break_notes.remove(&caller.permit);
         note.filter(|note| {
             note.token.map(FencingToken::epoch) == caller.token.map(FencingToken::epoch)
         })
     }
 
     fn tell_released(&mut self, id: CallerId, resting_until: Option<Instant>) {
-        self.grants.remove(id);
+        self.forget_grant(id);
         let released = resting_until.map_or(Released::Released, |until| {
             let left = until.saturating_since(self.shared.clock.now());
             Released::Resting { until: self.shared.clock.wall() + left }
@@ -311,7 +312,7 @@ impl Task {
 
     /// A caller went away: it waited, or it held.
     pub(super) fn note_left(&mut self, mut caller: Caller) {
-        self.grants.remove(caller.id);
+        self.forget_grant(caller.id);
         if caller.granted.is_some() {
             self.note_released(&mut caller);
         } else {
@@ -364,9 +365,10 @@ impl Task {
     }
 
     fn answer_releases(&mut self, id: CallerId, released: &Released) {
-        let (answered, waiting) =
-            std::mem::take(&mut self.releases).into_iter().partition(|(caller, _)| *caller == id);
-        self.releases = waiting;
+        let Some(aside) = &mut self.aside else { return };
+        let releases = std::mem::take(&mut aside.releases).into_iter();
+        let (answered, waiting) = releases.partition(|(caller, _)| *caller == id);
+        aside.releases = waiting;
         let answered: Vec<(CallerId, _)> = answered;
         for (_, reply) in answered {
             let _ = reply.send(released.clone());

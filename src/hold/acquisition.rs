@@ -91,7 +91,7 @@ impl Hold {
             request,
             lease_id: retry.lease_id,
             duration,
-            if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
+            if_match: self.memory.known.as_ref().map(Known::etag),
             read: self.memory.known.is_none(),
             timeout,
         });
@@ -247,7 +247,7 @@ impl Hold {
         self.pool_polls = retry.unread;
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);
-        self.state = State::Idle { not_before: output.now + delay, retry: Some(retry) };
+        self.state = State::Idle { not_before: output.now + delay, retry: Some(Box::new(retry)) };
         self.tell_still_taken(output);
     }
 
@@ -285,7 +285,7 @@ impl Hold {
         let delay = self.backoff(&store_failure, retry.duration);
         self.fail_one_tries(&store_failure, output);
         self.store_failure = Some(Box::new(store_failure));
-        self.state = State::Idle { not_before: output.now + delay, retry: Some(retry) };
+        self.state = State::Idle { not_before: output.now + delay, retry: Some(Box::new(retry)) };
     }
 
     /// How long to wait before a request is repeated whose outcome is unknown.
@@ -301,7 +301,7 @@ impl Hold {
         if !self.memory.change.as_ref().is_some_and(|known| known.is_to(&change)) {
             self.memory.change = Some(Box::new(change));
         }
-        self.memory.known = Some(Known::new(stored.etag, &stored.fields));
+        self.memory.known = Some(Known::new(&stored.etag, &stored.fields));
     }
 
     /// Gives up `attempt` without waiting for the store: something more urgent comes first.

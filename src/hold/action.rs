@@ -269,6 +269,13 @@ pub struct Granted {
     pub checkpoint: Option<Checkpoint>,
 }
 
+impl Granted {
+    /// The grant without what may be large and is told once.
+    pub(crate) const fn without_checkpoint(&self) -> Self {
+        Self { checkpoint: None, ..*self }
+    }
+}
+
 /// Who has the lock instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Busy {

@@ -11,7 +11,8 @@ use crate::time::{Instant, UnixMillis};
 pub(super) struct Bounds {
     max_hold_ends: Option<Instant>,
     min_hold_ends: Instant,
-    progress: Option<Progress>,
+    /// Few holds are watched so.
+    progress: Option<Box<Progress>>,
 }
 
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ impl Bounds {
             min_hold_ends: now + terms.min_hold,
             progress: terms
                 .progress_timeout
-                .map(|timeout| Progress { timeout, ends: now + timeout }),
+                .map(|timeout| Box::new(Progress { timeout, ends: now + timeout })),
         }
     }
 

@@ -26,7 +26,7 @@ impl Hold {
             renewal: Renewal::new(lease.duration, lease.sent, &mut self.jitter),
             token,
             generation: self.generation_stored(),
-            attempt: String::new(),
+            attempt: Box::default(),
             settled_at: None,
             written_at: output.now,
             settling: None,
@@ -66,7 +66,7 @@ impl Hold {
             renewal: Renewal::new(lease_duration, renewed, &mut self.jitter),
             token: resume.token,
             generation: self.generation_stored(),
-            attempt: resume.attempt,
+            attempt: resume.attempt.into(),
             // Renewals elsewhere carry If-Match on a version from before our write, so no validity that was told
             // elsewhere outlives it by D.
             settled_at: Some(output.now + lease_duration),

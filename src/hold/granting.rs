@@ -130,7 +130,7 @@ impl Hold {
                 {
                     match answer {
                         Ok(etag) => {
-                            self.memory.known = Some(Known::new(etag, &fields));
+                            self.memory.known = Some(Known::new(&etag, &fields));
                             self.token_stored(lease, plan, output);
                         }
                         // Our own write whose answer was lost, or an older one's: the record says which (S5).
@@ -158,9 +158,9 @@ impl Hold {
     pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, output: &mut Output) {
         self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, output.now);
         if granted.created {
-            self.memory.known = Some(Known::new(granted.etag.clone(), &Fields::new()));
+            self.memory.known = Some(Known::new(&granted.etag, &Fields::new()));
         }
-        if self.memory.known.as_ref().is_some_and(|known| *known.etag() == granted.etag) {
+        if self.memory.known.as_ref().is_some_and(|known| known.is_version(&granted.etag)) {
             self.record_had(lease, None, output);
         } else {
             self.send_work(lease, Work::Read { planned: None }, output);
@@ -223,14 +223,14 @@ impl Hold {
         }
         .into_fields(stored);
         let plan = Plan { token, min_hold };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, output);
+        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
     /// S11: when a rest that the record has promised is over, on our own clock: by the store's clock, and never longer than
     /// was asked for from when this sidecar first sees it, because that clock may have been set.
     fn rest_promised(&mut self, lease: &Leased, record: &Record, now: Instant) -> Option<Instant> {
         let until = record.resting_until?;
-        let etag = self.memory.known.as_ref()?.etag().clone();
+        let etag = self.memory.known.as_ref()?.etag();
         let seen = self.memory.rest.as_ref().filter(|rest| rest.etag == etag);
         let free_at = seen.map_or_else(
             || {
@@ -275,7 +275,7 @@ impl Hold {
         let record = Record { resting_until: None, resting_for: None, ..known.record() };
         let fields = record.into_fields(known.fields());
         let plan = Plan { min_hold: Duration::ZERO, ..plan };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag().clone(), fields }, output);
+        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.

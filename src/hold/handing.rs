@@ -11,7 +11,7 @@ use super::output::Output;
 use super::releasing::{Released, Releasing};
 use super::saving::end_saves;
 use super::validity::cut_off;
-use super::{Hold, State};
+use super::{Hold, Known, State};
 use crate::time::Instant;
 
 impl Hold {
@@ -300,7 +300,7 @@ impl Hold {
 
     /// Writes a new epoch for the caller at the front, under the lease that is had (S5).
     fn next_epoch(&mut self, held: &Held, output: &mut Output) {
-        let etag = self.memory.known.as_ref().map(|known| known.etag().clone());
+        let etag = self.memory.known.as_ref().map(Known::etag);
         for request in held.renewal.unanswered() {
             let duration = held.renewal.lease_duration();
             self.late.keep(request, held.lease_id, etag.clone(), duration);
@@ -342,7 +342,7 @@ impl Hold {
     ) -> Released {
         Released {
             caller,
-            if_match: self.memory.known.as_ref().map(|known| known.etag().clone()),
+            if_match: self.memory.known.as_ref().map(Known::etag),
             token: held.token,
             generation: held.generation,
             resting_until,

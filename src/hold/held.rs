@@ -26,7 +26,7 @@ pub(super) struct Held {
     /// Grows with each resume (S16): a call that carries a greater one shows that the hold has left.
     pub(super) generation: u64,
     /// The try to resume that wrote the generation; empty for none.
-    pub(super) attempt: String,
+    pub(super) attempt: Box<str>,
     /// S16: until then somebody may still believe in the hold elsewhere; only a release that carries its generation
     /// ends it early. None for a hold that was not resumed.
     pub(super) settled_at: Option<Instant>,

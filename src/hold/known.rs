@@ -1,12 +1,14 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
-use crate::lock::{Checkpoint, ETag, FencingToken, Fields, Record, is_handed_on, token_of};
+use crate::lock::{
+    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, is_handed_on, token_of,
+};
 
 /// A record as it was at some moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
-    etag: ETag,
-    /// Names and values in turn, each ended by a NUL: one allocation instead of a dozen.
+    /// The version, then names and values in turn, each ended by a NUL: one allocation instead of a dozen. A name of ours
+    /// is its place among them.
     packed: Box<str>,
 }
 
@@ -16,21 +18,31 @@ const END: char = '\0';
 impl Known {
     /// A record of this version with these fields.
     #[must_use]
-    pub fn new(etag: ETag, fields: &Fields) -> Self {
-        let parts = || fields.iter().flat_map(|(name, value)| [name, value]);
+    pub fn new(etag: &ETag, fields: &Fields) -> Self {
+        let fields = || fields.iter().flat_map(|(name, value)| [short(name), value]);
+        let parts = || std::iter::once(etag.0.as_str()).chain(fields());
         debug_assert!(parts().all(|part| !part.contains(END)), "a field is not header-safe");
         let mut packed = String::with_capacity(parts().map(|part| part.len() + 1).sum());
         for part in parts() {
             packed.push_str(part);
             packed.push(END);
         }
-        Self { etag, packed: packed.into_boxed_str() }
+        Self { packed: packed.into_boxed_str() }
     }
 
     /// Its version.
     #[must_use]
-    pub const fn etag(&self) -> &ETag {
-        &self.etag
+    pub fn etag(&self) -> ETag {
+        ETag(self.version().to_owned())
+    }
+
+    /// Whether this is its version.
+    pub(super) fn is_version(&self, etag: &ETag) -> bool {
+        self.version() == etag.0
+    }
+
+    fn version(&self) -> &str {
+        self.packed.split(END).next().unwrap_or_default()
     }
 
     /// All its fields, those of others included.
@@ -62,13 +74,34 @@ impl Known {
     }
 
     fn field(&self, name: &str) -> Option<&str> {
-        self.pairs().find_map(|(field, value)| (field == name).then_some(value))
+        let name = short(name);
+        self.packed_pairs().find_map(|(field, value)| (field == name).then_some(value))
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let mut parts = self.packed.split_terminator(END);
+        self.packed_pairs().map(|(name, value)| (long(name), value))
+    }
+
+    fn packed_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut parts = self.packed.split_terminator(END).skip(1);
         std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
+}
+
+/// What stands for a name of ours, in its order: control characters, which no name has.
+const PLACES: &str =
+    "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}";
+
+/// The name as it is packed.
+fn short(name: &str) -> &str {
+    let place = RECORD_FIELDS.iter().position(|ours| *ours == name);
+    place.and_then(|place| PLACES.get(place..=place)).unwrap_or(name)
+}
+
+/// The name that was packed so.
+fn long(packed: &str) -> &str {
+    let place = PLACES.find(packed).filter(|_| !packed.is_empty());
+    place.and_then(|place| RECORD_FIELDS.get(place)).copied().unwrap_or(packed)
 }
 
 #[cfg(test)]
@@ -77,12 +110,22 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_name_of_ours_takes_a_byte() {
+        let fields: Fields =
+            RECORD_FIELDS.iter().map(|name| ((*name).to_owned(), "value".to_owned())).collect();
+        let known = Known::new(&ETag("version".to_owned()), &fields);
+        assert_eq!(known.packed.len(), "version".len() + 1 + fields.len() * (1 + 1 + 5 + 1));
+        assert_eq!(known.fields(), fields);
+        assert_eq!(known.etag(), ETag("version".to_owned()));
+    }
+
     proptest! {
         #[test]
         fn fields_are_kept_as_they_are(
             fields in prop::collection::btree_map("[A-Za-z_]{1,9}", "[ -~]{0,20}", 0..9),
         ) {
-            let known = Known::new(ETag(String::new()), &fields);
+            let known = Known::new(&ETag(String::new()), &fields);
             prop_assert_eq!(known.record(), Record::from_fields(&fields));
             prop_assert_eq!(known.fields(), fields);
         }
@@ -91,7 +134,7 @@ mod tests {
         fn the_parts_are_those_of_the_record(token: Option<u32>, handed_on: bool) {
             let token = token.and_then(|token| FencingToken::from_u64(u64::from(token)));
             let record = Record { token, handed_on, ..Record::default() };
-            let known = Known::new(ETag(String::new()), &record.into_fields(Fields::new()));
+            let known = Known::new(&ETag(String::new()), &record.into_fields(Fields::new()));
             prop_assert_eq!((known.token(), known.is_handed_on()), (token, handed_on));
         }
     }

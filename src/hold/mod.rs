@@ -136,7 +136,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 enum State {
     /// No request is under way and no lease is had; with waiters, the next try comes at `not_before`.
-    Idle { not_before: Instant, retry: Option<Retry> },
+    Idle { not_before: Instant, retry: Option<Box<Retry>> },
     /// A lease is being acquired, or its token stored.
     Acquiring(Box<Attempt>),
     /// Somebody here has the lock.
@@ -168,6 +168,11 @@ impl Hold {
             requests: 0,
             pool_polls: 0,
         }
+    }
+
+    /// What it was told once.
+    pub(crate) const fn settings(&self) -> Settings {
+        self.settings
     }
 
     /// Whether a fresh lease id must be supplied before the next event.
@@ -298,7 +303,7 @@ impl Hold {
         match self.take_state(output.now) {
             State::Idle { not_before, retry } => {
                 if !self.waiters.is_empty() && output.now >= not_before {
-                    self.try_acquire(retry, output);
+                    self.try_acquire(retry.map(|retry| *retry), output);
                 } else {
                     self.state = State::Idle { not_before, retry };
                 }
@@ -313,7 +318,7 @@ impl Hold {
             && let State::Idle { retry, .. } = &mut self.state
             && let Some(retry) = retry.take()
         {
-            self.abandon(Some(retry), output);
+            self.abandon(Some(*retry), output);
         }
     }
 

@@ -12,24 +12,31 @@ const POLL_EAGER: Duration = Duration::from_millis(300);
 
 /// Decorrelated jitter up to the cap (S12).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Polling {
+pub(super) struct Polling(
+    /// None before the first poll: most locks are free.
+    Option<Box<Pace>>,
+);
+
+#[derive(Clone, Debug, Default)]
+struct Pace {
     last: Option<Duration>,
     /// The holder's sidecar hands the lock on: it will stand back soon, for a moment only (S10).
     eager: bool,
 }
 
 impl Polling {
-    pub(super) const fn set_eager(&mut self, eager: bool) {
-        self.eager = eager;
+    pub(super) fn set_eager(&mut self, eager: bool) {
+        self.0.get_or_insert_default().eager = eager;
     }
 
     pub(super) fn next(&mut self, jitter: &mut Jitter, cap: Duration) -> Duration {
-        if self.eager {
+        let pace = self.0.get_or_insert_default();
+        if pace.eager {
             return jitter.between(POLL_FLOOR, POLL_EAGER);
         }
-        let last = self.last.unwrap_or(POLL_FLOOR);
+        let last = pace.last.unwrap_or(POLL_FLOOR);
         let delay = jitter.between(POLL_FLOOR, last * 3).min(cap);
-        self.last = Some(delay);
+        pace.last = Some(delay);
         delay
     }
 }

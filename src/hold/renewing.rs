@@ -10,7 +10,7 @@ use super::output::Output;
 use super::releasing::TAKEN;
 use super::renewal::Answered;
 use super::validity::cut_off;
-use super::{Flight, Hold, State};
+use super::{Flight, Hold, Known, State};
 use crate::lock::Record;
 use crate::time::UnixMillis;
 
@@ -37,7 +37,7 @@ impl Hold {
             let request = self.next_request();
             held.renewal.sent(request, output.now);
             let timeout = cut_off(held.renewal.lease_duration());
-            let if_match = self.memory.known.as_ref().map(|known| known.etag().clone());
+            let if_match = self.memory.known.as_ref().map(Known::etag);
             output.push(Action::SendRenew { request, lease_id: held.lease_id, if_match, timeout });
         }
         if let Some((kind, detail)) = held.renewal.warn(output.now)

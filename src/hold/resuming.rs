@@ -84,7 +84,7 @@ impl Hold {
         // Who waits here waits for that hold from now on, whatever failed before.
         self.store_failure = None;
         match self.take_state(output.now) {
-            State::Idle { retry, .. } => self.drop_retry(retry, output),
+            State::Idle { retry, .. } => self.drop_retry(retry.map(|retry| *retry), output),
             State::Acquiring(attempt) => self.drop_attempt(*attempt, output),
             State::Resuming(former) => {
                 output.push(Action::TellSuperseded { caller: former.caller, by: caller });
@@ -135,16 +135,16 @@ impl Hold {
             return None;
         }
         let known = self.memory.known.as_ref();
-        let repeated = !resume.attempt.is_empty() && resume.attempt == held.attempt;
+        let repeated = !resume.attempt.is_empty() && *resume.attempt == *held.attempt;
         let Some(known) = known.filter(|_| resume.generation == held.generation || repeated) else {
             return Some(resume);
         };
         let step = Step::Write {
             renewed: held.renewal.good_sent(),
-            if_match: known.etag().clone(),
+            if_match: known.etag(),
             fields: next_generation(known.fields(), &resume, self.jitter.name()),
         };
-        let etag = known.etag().clone();
+        let etag = known.etag();
         end_saves(held.saving.as_deref(), output);
         output.push(Action::TellSuperseded { caller: held.caller, by: caller });
         // What the client was told last was told here.
@@ -303,7 +303,7 @@ impl Hold {
                 let Resuming { caller, mut resume, step, bounds, store_clock, .. } = *resuming;
                 if let Step::Write { fields, .. } = step {
                     resume.remember(Record::from_fields(&fields));
-                    self.memory.known = Some(Known::new(etag, &fields));
+                    self.memory.known = Some(Known::new(&etag, &fields));
                 }
                 self.memory.highest = self.memory.highest.max(Some(resume.token));
                 self.grant_resumed(caller, (resume, bounds, store_clock), renewed, output);

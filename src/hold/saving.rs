@@ -241,7 +241,7 @@ impl Hold {
             write: write.clone(),
             ..held.terms.record.clone()
         };
-        let if_match = known.etag().clone();
+        let if_match = known.etag();
         let fields = record.into_fields(checkpoint.clone().into_fields(fields));
         let request = self.next_request();
         let timeout = cut_off(held.renewal.lease_duration());
@@ -277,7 +277,7 @@ impl Hold {
         };
         match answer {
             Ok(etag) => {
-                self.memory.known = Some(Known::new(etag, &writing.fields));
+                self.memory.known = Some(Known::new(&etag, &writing.fields));
                 return self.saved(held, output);
             }
             // Ours, whose answer was lost, or another's: the record says which (S27).

@@ -38,10 +38,13 @@ impl Waiter {
 }
 
 /// Callers in the order in which they came; the first is served first (S12). Everything that an event needs is
-/// found in logarithmic time, and an empty queue has nothing allocated.
+/// found in logarithmic time, and an empty queue has nothing allocated: most machines have nobody who waits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Waiters {
-    queue: BTreeMap<Ticket, Waiter>,
+pub(crate) struct Waiters(Option<Box<Queue>>);
+
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    waiters: BTreeMap<Ticket, Waiter>,
     callers: BTreeMap<CallerId, Ticket>,
     request_ids: BTreeMap<String, Ticket>,
     deadlines: BTreeSet<(Instant, Ticket)>,
@@ -58,36 +61,38 @@ type Ticket = u64;
 
 impl Waiters {
     pub(crate) fn push(&mut self, waiter: Waiter, now: Instant) {
-        self.put(self.next, waiter, now);
+        let queue = self.0.get_or_insert_default();
+        queue.put(queue.next, waiter, now);
     }
 
     pub(crate) fn pop(&mut self) -> Option<Waiter> {
-        let (ticket, _) = self.queue.first_key_value()?;
+        let (ticket, _) = self.0.as_ref()?.waiters.first_key_value()?;
         self.take(*ticket)
     }
 
     pub(crate) fn front(&self) -> Option<&Waiter> {
-        self.queue.first_key_value().map(|(_, waiter)| waiter)
+        self.each().next()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        self.0.as_ref().map_or(0, |queue| queue.waiters.len())
     }
 
     /// Whether `caller` waits here.
     pub(crate) fn contains(&self, caller: CallerId) -> bool {
-        self.callers.contains_key(&caller)
+        self.0.as_ref().is_some_and(|queue| queue.callers.contains_key(&caller))
     }
 
     /// Who waits here with the call of this id.
     pub(crate) fn caller_of(&self, request_id: &str) -> Option<CallerId> {
-        let ticket = self.request_ids.get(request_id)?;
-        self.queue.get(ticket).map(|waiter| waiter.caller)
+        let queue = self.0.as_ref()?;
+        let ticket = queue.request_ids.get(request_id)?;
+        queue.waiters.get(ticket).map(|waiter| waiter.caller)
     }
 
     /// All who wait, the first first.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Waiter> {
-        self.queue.values()
+        self.0.iter().flat_map(|queue| queue.waiters.values())
     }
 
     /// The first of those who wait that `suits`.
@@ -98,36 +103,38 @@ impl Waiters {
     /// Whether somebody besides the front is going to wait: one try is answered at the grant (S10).
     pub(crate) fn will_be_handed_on(&self) -> bool {
         let front_waits = self.front().is_some_and(|front| !front.is_one_try());
-        self.deadlines.len() > usize::from(front_waits)
+        self.0.as_ref().is_some_and(|queue| queue.deadlines.len() > usize::from(front_waits))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
 
     /// When the first wait is over, or all are to be told again that they wait.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        [deadline, self.repeat_at].into_iter().flatten().min()
+        let queue = self.0.as_ref()?;
+        let deadline = queue.deadlines.first().map(|(deadline, _)| *deadline);
+        [deadline, queue.repeat_at].into_iter().flatten().min()
     }
 
     /// Takes `caller` out; whether it was there.
     pub(crate) fn remove(&mut self, caller: CallerId) -> bool {
-        let ticket = self.callers.get(&caller).copied();
+        let ticket = self.0.as_ref().and_then(|queue| queue.callers.get(&caller).copied());
         ticket.is_some_and(|ticket| self.take(ticket).is_some())
     }
 
     /// Takes out one whose wait is over.
     pub(crate) fn pop_overdue(&mut self, now: Instant) -> Option<Waiter> {
-        let (deadline, ticket) = self.deadlines.first().copied()?;
+        let (deadline, ticket) = self.0.as_ref()?.deadlines.first().copied()?;
         if deadline <= now { self.take(ticket) } else { None }
     }
 
     /// Who was not told yet that it waits, and its place; from now on it was.
     pub(crate) fn tell_next(&mut self, token: Option<FencingToken>) -> Option<(CallerId, usize)> {
-        let ticket = self.untold.pop_first()?;
-        let place = self.queue.range(..=ticket).count();
-        let waiter = self.queue.get_mut(&ticket)?;
+        let queue = self.0.as_mut()?;
+        let ticket = queue.untold.pop_first()?;
+        let place = queue.waiters.range(..=ticket).count();
+        let waiter = queue.waiters.get_mut(&ticket)?;
         waiter.told = Some((place, token));
         Some((waiter.caller, place))
     }
@@ -137,8 +144,7 @@ impl Waiters {
         &mut self,
         token: Option<FencingToken>,
     ) -> impl Iterator<Item = (CallerId, usize)> {
-        self.untold.clear();
-        self.queue.values_mut().zip(1..).filter_map(move |(waiter, place)| {
+        self.places().filter_map(move |(waiter, place)| {
             let told = waiter.told.replace((place, token));
             (told != Some((place, token))).then_some((waiter.caller, place))
         })
@@ -146,7 +152,8 @@ impl Waiters {
 
     /// Whether all are to be told once more that they wait.
     pub(crate) fn is_repeat_due(&self, now: Instant) -> bool {
-        self.repeat_at.is_some_and(|at| now >= at)
+        let repeat_at = self.0.as_ref().and_then(|queue| queue.repeat_at);
+        repeat_at.is_some_and(|at| now >= at)
     }
 
     /// All who wait, and their places; from now on they were told. Also those who came while it was not known whether they
@@ -156,22 +163,31 @@ impl Waiters {
         token: Option<FencingToken>,
         now: Instant,
     ) -> impl Iterator<Item = (CallerId, usize)> {
-        self.repeat_at = Some(now + REPEAT);
-        self.untold.clear();
-        let places = self.queue.values_mut().zip(1..);
-        places.filter(|(waiter, _)| !waiter.is_one_try()).map(move |(waiter, place)| {
+        if let Some(queue) = &mut self.0 {
+            queue.repeat_at = Some(now + REPEAT);
+        }
+        self.places().filter(|(waiter, _)| !waiter.is_one_try()).map(move |(waiter, place)| {
             waiter.told = Some((place, token));
             (waiter.caller, place)
         })
     }
 
+    /// All who wait, each with its place, to be told that.
+    fn places(&mut self) -> impl Iterator<Item = (&mut Waiter, usize)> {
+        let queue = self.0.iter_mut().flat_map(|queue| {
+            queue.untold.clear();
+            queue.waiters.values_mut()
+        });
+        queue.zip(1..)
+    }
+
     pub(super) fn has_one_try(&self) -> bool {
-        !self.one_tries.is_empty()
+        self.0.as_ref().is_some_and(|queue| !queue.one_tries.is_empty())
     }
 
     /// Takes out one of those who wanted one try.
     pub(crate) fn pop_one_try(&mut self) -> Option<Waiter> {
-        let ticket = self.one_tries.first().copied()?;
+        let ticket = self.0.as_ref()?.one_tries.first().copied()?;
         self.take(ticket)
     }
 
@@ -181,15 +197,28 @@ impl Waiters {
         waiter: Waiter,
         now: Instant,
     ) -> Result<(CallerId, usize), Waiter> {
-        let ticket = self.request_ids.get(&waiter.terms.request_id).copied();
+        let request_id = &waiter.terms.request_id;
+        let ticket = self.0.as_ref().and_then(|queue| queue.request_ids.get(request_id).copied());
         let Some((ticket, former)) = ticket.and_then(|ticket| Some((ticket, self.take(ticket)?)))
         else {
             return Err(waiter);
         };
-        self.put(ticket, waiter, now);
-        Ok((former.caller, self.queue.range(..=ticket).count()))
+        let queue = self.0.get_or_insert_default();
+        queue.put(ticket, waiter, now);
+        Ok((former.caller, queue.waiters.range(..=ticket).count()))
     }
 
+    fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
+        let queue = self.0.as_mut()?;
+        let waiter = queue.take(ticket)?;
+        if queue.waiters.is_empty() {
+            self.0 = None;
+        }
+        Some(waiter)
+    }
+}
+
+impl Queue {
     fn put(&mut self, ticket: Ticket, waiter: Waiter, now: Instant) {
         // A place that is given on may be later than all that an emptied queue knows of.
         self.next = self.next.max(ticket + 1);
@@ -204,12 +233,12 @@ impl Waiters {
         }
         self.callers.insert(waiter.caller, ticket);
         self.untold.insert(ticket);
-        self.queue.insert(ticket, waiter);
-        debug_assert_eq!(self.queue.len(), self.callers.len(), "a caller waits once");
+        self.waiters.insert(ticket, waiter);
+        debug_assert_eq!(self.waiters.len(), self.callers.len(), "a caller waits once");
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Waiter> {
-        let waiter = self.queue.remove(&ticket)?;
+        let waiter = self.waiters.remove(&ticket)?;
         self.callers.remove(&waiter.caller);
         self.deadlines.remove(&(waiter.deadline, ticket));
         self.one_tries.remove(&ticket);
@@ -217,10 +246,7 @@ impl Waiters {
         if !waiter.terms.request_id.is_empty() {
             self.request_ids.remove(&waiter.terms.request_id);
         }
-        debug_assert_eq!(self.queue.len(), self.deadlines.len() + self.one_tries.len());
-        if self.queue.is_empty() {
-            *self = Self::default();
-        }
+        debug_assert_eq!(self.waiters.len(), self.deadlines.len() + self.one_tries.len());
         Some(waiter)
     }
 }

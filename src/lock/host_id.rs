@@ -1,11 +1,15 @@
 //! The checked values of a host id and a host type; where they come from is the module `host_id`.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// The namespace of a deployment's locks: 1 to 32 lower-case letters, digits and single inner dashes, the rule of
 /// the WebJobs SDK, so that both can share a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HostId(String);
+pub struct HostId(
+    /// Shared: each hold has its own.
+    Arc<str>,
+);
 
 /// Why a text is not a host id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +39,7 @@ impl HostId {
             && !text.starts_with('-')
             && !text.ends_with('-')
             && !text.contains("--");
-        if good { Ok(Self(text.to_owned())) } else { Err(HostIdError { text: text.to_owned() }) }
+        if good { Ok(Self(text.into())) } else { Err(HostIdError { text: text.to_owned() }) }
     }
 
     /// The host id as text.

@@ -6,7 +6,14 @@ use super::encoding::{decode, encode};
 
 /// Free key/value pairs that a caller gives to its hold, for people and tools to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Labels(BTreeMap<String, String>);
+#[expect(clippy::box_collection, reason = "each hold has one, and nearly none has labels")]
+pub struct Labels(
+    /// None where there are none, as in most records.
+    Option<Box<BTreeMap<String, String>>>,
+);
+
+/// What there is without any.
+static NONE: BTreeMap<String, String> = BTreeMap::new();
 
 /// Why labels are refused (S19).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,19 +68,23 @@ impl Labels {
                 return Err(LabelsError::Value { key: key.clone() });
             }
         }
-        Ok(Self(labels))
+        Ok(Self::of(labels))
     }
 
     /// The pairs.
     #[must_use]
-    pub const fn as_map(&self) -> &BTreeMap<String, String> {
-        &self.0
+    pub fn as_map(&self) -> &BTreeMap<String, String> {
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+
+    fn of(labels: BTreeMap<String, String>) -> Self {
+        Self((!labels.is_empty()).then(|| Box::new(labels)))
     }
 
     /// As they stand in the record.
     pub(super) fn to_stored(&self) -> String {
         let pairs: Vec<String> = self
-            .0
+            .as_map()
             .iter()
             .map(|(key, value)| format!("{}={}", encode(key), encode(value)))
             .collect();
@@ -83,7 +94,7 @@ impl Labels {
     /// From the record; what cannot be read is left out.
     pub(super) fn from_stored(text: &str) -> Self {
         let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
-        Self(pairs.map(|(key, value)| (decode(key), decode(value))).collect())
+        Self::of(pairs.map(|(key, value)| (decode(key), decode(value))).collect())
     }
 }
 

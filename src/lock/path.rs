@@ -12,12 +12,10 @@ use super::{HostId, HostType, LockKey, LockMode};
 /// Names one lock in the store: container, a slash, and the name inside the container. Two callers exclude each
 /// other if, and only if, their lock paths are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LockPath {
+pub struct LockPath(
     /// Shared: a sidecar keeps each path in several places.
-    text: Arc<str>,
-    /// Where the slash behind the container is.
-    slash: usize,
-}
+    Arc<str>,
+);
 
 /// The longest name inside the container, in bytes: Azure's limit of a blob name.
 const MAX_NAME: usize = 1_024;
@@ -66,7 +64,7 @@ pub enum PathError {
 
 impl LockPath {
     fn new(container: &Container, name: &str) -> Self {
-        Self { text: format!("{container}/{name}").into(), slash: container.0.len() }
+        Self(format!("{container}/{name}").into())
     }
 
     /// The path of the blob `name` in `container`, as a store that lists its locks found it.
@@ -78,30 +76,35 @@ impl LockPath {
     /// The whole path.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text
+        &self.0
     }
 
     /// The path beside this one with another name inside the container.
     pub(super) fn renamed(&self, name: &str) -> Self {
-        Self { text: format!("{}/{name}", self.container()).into(), slash: self.slash }
+        Self(format!("{}/{name}", self.container()).into())
     }
 
     /// The container: the part before the first slash.
     #[must_use]
     pub fn container(&self) -> &str {
-        self.text.get(..self.slash).unwrap_or_default()
+        self.parts().0
     }
 
     /// The name inside the container.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.text.get(self.slash + 1..).unwrap_or_default()
+        self.parts().1
+    }
+
+    /// No container has a slash.
+    fn parts(&self) -> (&str, &str) {
+        self.0.split_once('/').unwrap_or_default()
     }
 }
 
 impl fmt::Display for LockPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.text.fmt(formatter)
+        self.0.fmt(formatter)
     }
 }
 

@@ -74,7 +74,7 @@ const LABELS: &str = "leasehold_labels";
 const WRITE: &str = "leasehold_write";
 
 /// Every field that is about a grant: replaced as a whole at each grant. The checkpoint and the fields of others stay.
-const OURS: [&str; 16] = [
+pub(crate) const RECORD_FIELDS: [&str; 16] = [
     TOKEN,
     HOLDER_FIELD,
     HOST_TYPE,
@@ -155,7 +155,7 @@ impl Record {
     /// the labels go first, and then long names are cut: a grant never fails for its size.
     #[must_use]
     pub fn into_fields(self, mut fields: Fields) -> Fields {
-        fields.retain(|name, _| !OURS.contains(&name.as_str()));
+        fields.retain(|name, _| !RECORD_FIELDS.contains(&name.as_str()));
         let mut put = |name: &str, value: String| {
             if !value.is_empty() {
                 fields.insert(name.to_owned(), value);

@@ -1,6 +1,7 @@
 //! The fencing token: a number that grows with every grant of a lock (S5).
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use crate::time::UnixMillis;
 
@@ -9,7 +10,7 @@ use crate::time::UnixMillis;
 /// `epoch × 4 096 + n`: the epoch moves with each storage acquisition, `n` with each local hand-off under one
 /// lease. Never zero, and below 2^53, so it is exact in every language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FencingToken(u64);
+pub struct FencingToken(NonZeroU64);
 
 /// Hand-offs that fit under one epoch.
 const HANDOFFS: u64 = 1 << 12;
@@ -22,7 +23,10 @@ impl FencingToken {
     /// The token with this value; `None` for zero and for values of 2^53 and more, which are never tokens.
     #[must_use]
     pub const fn from_u64(value: u64) -> Option<Self> {
-        if value == 0 || value / HANDOFFS > MAX_EPOCH { None } else { Some(Self(value)) }
+        match NonZeroU64::new(value) {
+            Some(value) if value.get() / HANDOFFS <= MAX_EPOCH => Some(Self(value)),
+            Some(_) | None => None,
+        }
     }
 
     /// The token of a storage acquisition: its epoch is the greater of the stored one plus one and the store's
@@ -31,7 +35,7 @@ impl FencingToken {
     pub fn after_acquisition(stored: Option<Self>, store_time: UnixMillis) -> Option<Self> {
         let next = stored.map_or(1, |token| token.epoch() + 1);
         let epoch = next.max(Self::epoch_at(store_time));
-        if epoch > MAX_EPOCH { None } else { Some(Self(epoch * HANDOFFS)) }
+        if epoch > MAX_EPOCH { None } else { Self::from_u64(epoch * HANDOFFS) }
     }
 
     /// The epoch that the store's clock alone gives: milliseconds since 2020-01-01 UTC; 0 for a clock before that.
@@ -43,25 +47,25 @@ impl FencingToken {
     /// The token of the next holder under the same lease (S10); `None` when the hand-offs of this epoch are used up.
     #[must_use]
     pub const fn after_hand_off(self) -> Option<Self> {
-        if self.hand_offs() == HANDOFFS - 1 { None } else { Some(Self(self.0 + 1)) }
+        if self.hand_offs() == HANDOFFS - 1 { None } else { Some(Self(self.0.saturating_add(1))) }
     }
 
     /// The part that moves with each storage acquisition.
     #[must_use]
     pub const fn epoch(self) -> u64 {
-        self.0 / HANDOFFS
+        self.0.get() / HANDOFFS
     }
 
     /// The part that counts the hand-offs under one lease: 0 for the first holder.
     #[must_use]
     pub const fn hand_offs(self) -> u64 {
-        self.0 % HANDOFFS
+        self.0.get() % HANDOFFS
     }
 
     /// The number as it is given to holders.
     #[must_use]
     pub const fn value(self) -> u64 {
-        self.0
+        self.0.get()
     }
 }
 

@@ -8,9 +8,14 @@ use crate::time::Instant;
 
 #[derive(Clone, Debug)]
 pub(super) struct Machines {
-    settings: Settings,
     seed: u64,
     first: Hold,
+    /// What there is beside it once it is needed: a plain lock stays small.
+    beside: Option<Box<Beside>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Beside {
     others: BTreeMap<Permit, Machine>,
     memories: BTreeMap<Permit, Memory>,
     /// A lease id for a machine that is made within an event.
@@ -34,59 +39,58 @@ enum Shutdown {
 
 impl Machines {
     pub(super) fn new(settings: Settings, memory: Memory, seed: u64, now: Instant) -> Self {
-        Self {
-            settings,
-            seed,
-            first: Hold::new(settings, memory, seed, now),
-            others: BTreeMap::new(),
-            memories: BTreeMap::new(),
-            spare: None,
-            shutdown: None,
-        }
+        Self { seed, first: Hold::new(settings, memory, seed, now), beside: None }
     }
 
     pub(super) const fn settings(&self) -> Settings {
-        self.settings
+        self.first.settings()
     }
 
     pub(super) const fn seed(&self) -> u64 {
         self.seed
     }
 
-    pub(super) const fn is_shutting_down(&self) -> bool {
-        self.shutdown.is_some()
+    pub(super) fn is_shutting_down(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| beside.shutdown.is_some())
     }
 
-    pub(super) const fn shut_down(&mut self, event: &Event) {
-        if let Event::DrainStarted { ends } = event {
-            self.shutdown = Some(Shutdown::Drain { ends: *ends });
+    pub(super) fn shut_down(&mut self, event: &Event) {
+        let shutdown = if let Event::DrainStarted { ends } = event {
+            Shutdown::Drain { ends: *ends }
         } else if let Event::HandOverStarted { ends } = event {
-            self.shutdown = Some(Shutdown::HandOver { ends: *ends });
-        }
+            Shutdown::HandOver { ends: *ends }
+        } else {
+            return;
+        };
+        self.beside.get_or_insert_default().shutdown = Some(shutdown);
     }
 
     /// Whether one of them needs a lease id, or one that may be made within the next event.
     pub(super) fn need_lease_id(&self, one_more: bool) -> bool {
-        one_more && self.spare.is_none() || self.each().any(|(_, machine)| machine.needs_lease_id())
+        let spare = self.beside.as_ref().and_then(|beside| beside.spare);
+        one_more && spare.is_none() || self.each().any(|(_, machine)| machine.needs_lease_id())
     }
 
     pub(super) fn supply(&mut self, lease_id: LeaseId) {
-        let others = self.others.values_mut().map(|machine| &mut machine.hold);
+        let others = self.beside.iter_mut().flat_map(|beside| beside.others.values_mut());
+        let others = others.map(|machine| &mut machine.hold);
         let needy =
             std::iter::once(&mut self.first).chain(others).find(|hold| hold.needs_lease_id());
         match needy {
             Some(hold) => hold.supply(lease_id),
-            None => self.spare = Some(lease_id),
+            None => self.beside.get_or_insert_default().spare = Some(lease_id),
         }
     }
 
     pub(super) fn is_new(&self, permit: Permit) -> bool {
-        self.get(permit).is_none() && !self.memories.contains_key(&permit)
+        let remembered =
+            self.beside.as_ref().is_some_and(|beside| beside.memories.contains_key(&permit));
+        self.get(permit).is_none() && !remembered
     }
 
     pub(super) fn remember(&mut self, permit: Permit, memory: Memory) {
         if self.is_new(permit) {
-            self.memories.insert(permit, memory);
+            self.beside.get_or_insert_default().memories.insert(permit, memory);
         }
     }
 
@@ -94,7 +98,7 @@ impl Machines {
         if permit == Permit::FIRST {
             return Some(&self.first);
         }
-        self.others.get(&permit).map(|machine| &machine.hold)
+        self.beside.as_ref()?.others.get(&permit).map(|machine| &machine.hold)
     }
 
     pub(super) const fn first(&self) -> &Hold {
@@ -107,7 +111,8 @@ impl Machines {
     }
 
     pub(super) fn each(&self) -> impl Iterator<Item = (Permit, &Hold)> {
-        let others = self.others.iter().map(|(permit, machine)| (*permit, &machine.hold));
+        let others = self.beside.iter().flat_map(|beside| &beside.others);
+        let others = others.map(|(permit, machine)| (*permit, &machine.hold));
         std::iter::once((Permit::FIRST, &self.first)).chain(others)
     }
 
@@ -117,7 +122,9 @@ impl Machines {
 
     /// Enters a caller of the pool where a hold is about to end (S30).
     pub(super) fn enter(&mut self, permit: Permit, waiter: Waiter, now: Instant) {
-        let other = self.others.get_mut(&permit).map(|machine| &mut machine.hold);
+        let others = self.beside.as_mut().map(|beside| &mut beside.others);
+        let other = others.and_then(|others| others.get_mut(&permit));
+        let other = other.map(|machine| &mut machine.hold);
         let machine = if permit == Permit::FIRST { Some(&mut self.first) } else { other };
         if let Some(machine) = machine {
             machine.enter(waiter, now);
@@ -154,12 +161,14 @@ impl Machines {
     }
 
     fn made(&mut self, permit: Permit, now: Instant) -> &mut Machine {
-        let Self { settings, seed, spare, shutdown, others, memories, first } = self;
+        let Self { seed, first, beside } = self;
+        let settings = first.settings();
+        let Beside { others, memories, spare, shutdown } = &mut **beside.get_or_insert_default();
         others.entry(permit).or_insert_with(|| {
             let memory = memories.remove(&permit).unwrap_or_default();
             // Machines of one pool must not keep step.
             let seed = seed.wrapping_add(u64::from(permit.number()) << 32);
-            let mut hold = Hold::new(*settings, memory, seed, now);
+            let mut hold = Hold::new(settings, memory, seed, now);
             // Before the first caller of a pool comes, only permit 0 has one.
             if let Some(lease_id) = spare.take().or_else(|| first.lend()) {
                 hold.supply(lease_id);
@@ -181,30 +190,34 @@ impl Machines {
     /// Makes memories of the machines that are idle.
     pub(super) fn put_away(&mut self) {
         let idle = |machine: &Machine| machine.in_flight == 0 && machine.hold.is_idle();
-        if self.others.values().any(idle) {
-            let (gone, kept) = std::mem::take(&mut self.others)
+        let Some(beside) = &mut self.beside else { return };
+        if beside.others.values().any(idle) {
+            let (gone, kept) = std::mem::take(&mut beside.others)
                 .into_iter()
                 .partition(|(_, machine)| idle(machine));
-            self.others = kept;
+            beside.others = kept;
             let gone: BTreeMap<Permit, Machine> = gone;
             let memories =
                 gone.into_iter().map(|(permit, machine)| (permit, machine.hold.into_memory()));
-            self.memories.extend(memories);
+            beside.memories.extend(memories);
         }
     }
 
     pub(super) fn highest(&self) -> impl Iterator<Item = (Permit, FencingToken)> {
         let machines = self.each().map(|(permit, machine)| (permit, machine.highest()));
-        let memories = self.memories.iter().map(|(permit, memory)| (*permit, memory.highest));
+        let memories = self.beside.iter().flat_map(|beside| &beside.memories);
+        let memories = memories.map(|(permit, memory)| (*permit, memory.highest));
         machines.chain(memories).filter_map(|(permit, highest)| Some((permit, highest?)))
     }
 
     pub(super) fn into_memories(self) -> Vec<(Permit, Memory)> {
-        let others = self.others.into_iter().map(|(permit, machine)| (permit, machine.hold));
+        let Beside { others, memories: remembered, .. } =
+            self.beside.map(|beside| *beside).unwrap_or_default();
+        let others = others.into_iter().map(|(permit, machine)| (permit, machine.hold));
         let machines = std::iter::once((Permit::FIRST, self.first)).chain(others);
         let memories = machines.map(|(permit, hold)| (permit, hold.into_memory()));
         // Permits that were never tried would take the places of locks of which something is known.
-        memories.chain(self.memories).filter(|(_, memory)| !memory.is_empty()).collect()
+        memories.chain(remembered).filter(|(_, memory)| !memory.is_empty()).collect()
     }
 }
 

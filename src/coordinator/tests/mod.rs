@@ -24,4 +24,6 @@ mod repeating;
 mod resuming;
 mod rig;
 mod saving;
+mod size;
+mod sleeping;
 mod waiting;
