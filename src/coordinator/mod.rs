@@ -23,6 +23,7 @@ mod records;
 mod registry;
 mod repeats;
 mod request;
+mod requests;
 mod resume_token;
 mod saves;
 mod suspicion;

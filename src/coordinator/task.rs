@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_channel::mpsc;
-use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
 
 use super::caller::Caller;
@@ -13,6 +12,7 @@ use super::error::CallError;
 use super::here::LocalView;
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
+use super::requests::{Answer, Input, Requests};
 use super::saves::{SaveCall, Saves};
 use super::{Shared, calls, failing, resume_token};
 use crate::hold::{CallerId, Event, Memory, StoreFailure, StoreFailureKind};
@@ -56,11 +56,8 @@ pub(super) enum Command {
     /// A pause is suspected that the clock did not count (S3).
     SuspectPause,
     Look(Permit, oneshot::Sender<LocalView>),
-    Answered(Permit, Box<Event>),
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
-    /// The note of a break that a renewal has met.
-    NoteBreak(Permit, BreakNote),
     DrainStarted(Instant),
     DrainEnded,
     HandOverStarted(Instant),
@@ -88,7 +85,7 @@ pub(super) struct Task {
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     pub(super) saves: Saves,
     /// Requests to the store whose answers are to come.
-    pub(super) in_flight: usize,
+    pub(super) requests: Requests,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(super) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its holder is told.
@@ -111,7 +108,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         grants: Repeatable::default(),
         releases: Vec::new(),
         saves: Saves::default(),
-        in_flight: 0,
+        requests: Requests::default(),
         break_notes: BTreeMap::new(),
         broken_here: BTreeMap::new(),
     };
@@ -122,15 +119,20 @@ impl Task {
     /// Lives until nothing is to be done for its path any more.
     pub(super) async fn run(&mut self, commands: &mut Commands) {
         loop {
-            let command = match self.sleep() {
+            let sleep = self.sleep();
+            let input = self.requests.next_input(commands);
+            let input = match sleep {
                 Some(sleep) => tokio::select! {
                     biased;
-                    command = commands.next() => command,
-                    () = tokio::time::sleep(sleep) => None,
+                    input = input => input,
+                    () = tokio::time::sleep(sleep) => Input::Command(None),
                 },
-                None => commands.next().await,
+                None => input.await,
             };
-            self.step(command.map(|command| *command));
+            match input {
+                Input::Command(command) => self.step(command.map(|command| *command)),
+                Input::Answer(permit, answer) => self.answered(permit, answer),
+            }
             if self.pool.is_idle() && self.retire() {
                 return;
             }
@@ -140,7 +142,7 @@ impl Task {
     /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
     /// may be a lease that nobody wants (S6).
     fn retire(&self) -> bool {
-        if self.in_flight > 0 {
+        if !self.requests.is_empty() {
             return false;
         }
         let mut registry = self.shared.registry();
@@ -169,10 +171,6 @@ impl Task {
     fn step(&mut self, command: Option<Command>) {
         match command {
             None => self.feed(Event::TimePassed),
-            Some(Command::Answered(permit, event)) => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                self.feed_at(permit, *event);
-            }
             Some(Command::Arrive(caller)) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.recall(terms.permits().each());
@@ -212,13 +210,16 @@ impl Task {
                 let _ = reply.send(self.view(permit));
             }
             Some(Command::Broken(permit, note)) => self.broken(permit, note),
-            Some(Command::NoteBreak(permit, note)) => {
-                self.break_notes.insert(permit, note);
-            }
             Some(Command::DrainStarted(ends)) => self.feed(Event::DrainStarted { ends }),
             Some(Command::DrainEnded) => self.feed(Event::DrainEnded),
             Some(Command::HandOverStarted(ends)) => self.feed(Event::HandOverStarted { ends }),
         }
+    }
+
+    /// The store has answered a request; the note of a break is known before the loss that it explains (S17).
+    fn answered(&mut self, permit: Permit, Answer { event, note }: Answer) {
+        self.break_notes.extend(note.map(|note| (permit, note)));
+        self.feed_at(permit, event);
     }
 
     /// Tells the machines what happened that is not about one permit only, and does what they answer.
@@ -241,10 +242,9 @@ impl Task {
                 }
             };
             let valid_until = self.holding(permit).map(|holding| holding.valid_until);
-            let (path, inbox) = (self.path_of(permit), (&self.inbox, permit));
-            match calls::send(&self.shared, &path, inbox, valid_until, action) {
-                Some(action) => self.tell(permit, action),
-                None => self.in_flight += 1,
+            let (path, requests) = (self.path_of(permit), (&mut self.requests, permit));
+            if let Some(action) = calls::send(&self.shared, &path, requests, valid_until, action) {
+                self.tell(permit, action);
             }
         }
         self.shared.look_for_pauses();
