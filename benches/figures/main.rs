@@ -24,18 +24,20 @@ mod saves;
 mod sidecar;
 mod slow_store;
 mod waiters;
+mod workers;
 
 use figure::Figures;
 
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 7] = [
+const GROUPS: [Group; 8] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
     ("saves", saves::measure),
     ("waiters", waiters::measure),
+    ("workers", workers::measure),
     ("idle", idle::measure),
     ("holds", holds::measure),
 ];

@@ -30,6 +30,7 @@ impl From<Event> for Answer {
 }
 
 /// What a lock's task goes on with.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, and not kept")]
 #[derive(Debug)]
 pub(super) enum Input {
     /// A command; none when the time has come that the machines wait for.

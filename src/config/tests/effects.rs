@@ -104,6 +104,7 @@ const ROWS: &[Row] = &[
     ("limits.holds", "", "1", "2"),
     ("limits.waiters", "", "1", "2"),
     ("limits.header_list_bytes", "", "4096", "8192"),
+    ("limits.worker_threads", "", "1", "2"),
     (
         "access",
         "",
