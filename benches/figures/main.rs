@@ -26,18 +26,20 @@ mod saves;
 mod sidecar;
 mod slow_store;
 mod waiters;
+mod workers;
 
 use figure::Figures;
 
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 10] = [
+const GROUPS: [Group; 11] = [
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
     ("saves", saves::measure),
     ("waiters", waiters::measure),
+    ("workers", workers::measure),
     ("idle", idle::measure),
     ("known", known::measure),
     ("holds", holds::measure),

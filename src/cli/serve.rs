@@ -15,7 +15,7 @@ use super::signals::Signals;
 use crate::admin::Admin;
 use crate::config::{self, Config};
 use crate::coordinator::Coordinator;
-use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings};
+use crate::grpc::{RELOAD_INTERVAL, Server, Settings, TcpSettings, Tls, UnixSettings, Workers};
 use crate::host_id::HostIdentity;
 use crate::telemetry::{self, Measured, Metrics};
 
@@ -49,10 +49,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     // Everything that can be refused is asked for before the first caller is accepted.
     let (store, place) = engine::open_named_store(&config, &clock)?;
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());
-    let server = Server::bind(settings(&config)).await?;
-    if let Some(not_after) = server.certificate_not_after() {
-        metrics.follow_certificate(not_after);
-    }
+    let server = bind(&config, &metrics).await?;
     let admin = match config.admin.listen {
         Some(address) => Some(Admin::bind(address).await?),
         None => None,
@@ -81,6 +78,23 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         }
         () = coordinator.keep_checking() => Ok(Exit::Internal),
     }
+}
+
+/// Listens, on the threads that are configured. One is this thread.
+async fn bind(config: &Config, metrics: &Metrics) -> anyhow::Result<Server> {
+    let mut server = Server::bind(settings(config)).await?;
+    if let Some(not_after) = server.certificate_not_after() {
+        metrics.follow_certificate(not_after);
+    }
+    let threads = config.limits.worker_threads;
+    if threads > 1 {
+        let workers = Workers::start(threads);
+        let workers = workers
+            .with_context(|| format!("cannot start {threads} threads (limits.worker_threads)"))?;
+        metrics.follow_runtimes(workers.runtimes().to_vec());
+        server = server.on(workers);
+    }
+    Ok(server)
 }
 
 /// Waits for a signal, then shuts down (S15). The second signal is final.

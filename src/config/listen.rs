@@ -59,6 +59,8 @@ pub struct Limits {
     pub remembered_locks: usize,
     /// Bytes that the headers of a call have at the most. Default: 16 KiB.
     pub header_list_bytes: usize,
+    /// Threads that serve callers. Default: 1.
+    pub worker_threads: usize,
 }
 
 /// Bytes that a Unix socket's path has at the most, by the system.
@@ -138,6 +140,12 @@ settings! {
         "16384",
         "The greatest size of a call's headers, in bytes.",
     ).within(4_096, 1_048_576);
+    WORKER_THREADS: usize = Key::<usize>::new(
+        "limits.worker_threads",
+        "1",
+        "How many threads serve callers. One serves most sidecars best: a second one pays where many callers at once keep the \
+         first one busy, above all with TLS, and needs a processor of its own (docs/performance.md).",
+    ).within(1, 64);
 }
 
 pub(super) fn read(values: &mut Values<'_>, access: &[Rule]) -> Option<Listen> {
@@ -168,6 +176,7 @@ pub(super) fn read_limits(values: &Values<'_>) -> Option<Limits> {
         waiters: values.get(&WAITERS)?,
         remembered_locks: values.get(&REMEMBERED_LOCKS)?,
         header_list_bytes: values.get(&HEADER_LIST_BYTES)?,
+        worker_threads: values.get(&WORKER_THREADS)?,
     })
 }
 

@@ -1,13 +1,12 @@
-//! Carries out the machine's `Send…` actions: one spawned call a request, whose answer goes back as an event.
+//! Carries out the machine's `Send…` actions: each becomes a request that the lock's task polls, whose answer is an event.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
-use super::inbox::Inbox;
 use super::pacing::{HeldBack, Urgency};
-use super::task::Command;
+use super::requests::{Answer, Requests};
 use crate::hold::{
     Action, Event, Failure, LeaseGranted, Look, NoteSeen, Request, StoreFailure, StoreFailureKind,
     Stored,
@@ -25,13 +24,13 @@ const FUNCTION_INSTANCE: &str = "FunctionInstance";
 /// its end the hold is lost whatever was read (S4).
 const NOTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Sends what `action` says to the store, if it says so; returns the action if it is not for the store. `path` is that of
-/// the permit beside the inbox, to which the answer goes. A renewal of a hold whose validity ends at `valid_until` goes
-/// before those that are less urgent (S7).
+/// Adds what `action` asks of the store to `requests`, if it asks for something; returns the action if it is not for the
+/// store. `path` is that of `permit`, whose machine gets the answer. A renewal of a hold whose validity ends at
+/// `valid_until` goes before those that are less urgent (S7).
 pub(super) fn send(
     shared: &Arc<Shared>,
     path: &LockPath,
-    inbox: (&Inbox, Permit),
+    (requests, permit): (&mut Requests, Permit),
     valid_until: Option<Instant>,
     action: Action,
 ) -> Option<Action> {
@@ -39,49 +38,44 @@ pub(super) fn send(
     match action {
         Action::SendAcquire { request, lease_id, duration, if_match, read, timeout } => {
             let acquire = Acquire { lease_id, duration, if_match };
-            spawn(inbox, async move {
-                acquire_and_read(&shared, &path, request, (acquire, read), timeout).await
+            requests.add(permit, async move {
+                acquire_and_read(&shared, &path, request, (acquire, read), timeout).await.into()
             });
         }
-        Action::SendRead { request, timeout } => spawn(inbox, async move {
+        Action::SendRead { request, timeout } => requests.add(permit, async move {
             let reading = shared.store.read_record(&path);
             let answer = shared.limited(Urgency::Poll, timeout, reading).await;
-            Event::ReadAnswered { request, answer: shared.answer(answer).map(stored) }
+            Event::ReadAnswered { request, answer: shared.answer(answer).map(stored) }.into()
         }),
         Action::SendWrite { request, lease_id, if_match, fields, timeout } => {
             let fields = shared.with_function_instance(fields);
             let write = Write { lease_id, if_match: Some(if_match), fields };
-            let notes = Notes::of(inbox);
-            spawn(inbox, async move {
-                let writing = shared.store.write_record(&path, write);
-                let answer = shared.limited(Urgency::Lease, timeout, writing).await;
-                let answer = match shared.answer(answer) {
-                    Err(Failure::Taken) => Err(shared.why_gone(&path, lease_id, &notes).await),
-                    answer => answer.map(|written| written.etag),
-                };
-                Event::WriteAnswered { request, answer }
+            requests.add(permit, async move {
+                let (answer, note) = write_record(&shared, &path, write, timeout).await;
+                Answer { event: Event::WriteAnswered { request, answer }, note }
             });
         }
         Action::SendRenew { request, lease_id, if_match, timeout } => {
-            let notes = Notes::of(inbox);
-            spawn(inbox, async move {
+            requests.add(permit, async move {
                 let renew = (lease_id, if_match, timeout);
-                let answer = renew_in_time(&shared, &path, &notes, renew, valid_until).await;
-                Event::RenewAnswered { request, answer }
+                let (answer, note) = renew_in_time(&shared, &path, renew, valid_until).await;
+                Answer { event: Event::RenewAnswered { request, answer }, note }
             });
         }
-        Action::SendLook { request, note, timeout } => {
-            let notes = Notes::of(inbox);
-            spawn(inbox, async move {
-                let answer = look(&shared, &path, &notes, note, timeout).await;
-                Event::LookAnswered { request, answer }
-            });
-        }
-        Action::SendRelease { request, lease_id, if_match, timeout } => spawn(inbox, async move {
-            let releasing = shared.store.release(&path, lease_id, if_match);
-            let answer = shared.limited(Urgency::Lease, timeout, releasing).await;
-            Event::ReleaseAnswered { request, answer: shared.answer(gone(answer)) }
+        Action::SendLook { request, note, timeout } => requests.add(permit, async move {
+            let (answer, note) = match look(&shared, &path, note, timeout).await {
+                Ok((look, note)) => (Ok(look), note),
+                Err(failure) => (Err(failure), None),
+            };
+            Answer { event: Event::LookAnswered { request, answer }, note }
         }),
+        Action::SendRelease { request, lease_id, if_match, timeout } => {
+            requests.add(permit, async move {
+                let releasing = shared.store.release(&path, lease_id, if_match);
+                let answer = shared.limited(Urgency::Lease, timeout, releasing).await;
+                Event::ReleaseAnswered { request, answer: shared.answer(gone(answer)) }.into()
+            });
+        }
         action @ (Action::TellWaiting { .. }
         | Action::TellGranted { .. }
         | Action::TellSameGrant { .. }
@@ -130,36 +124,51 @@ async fn acquire_and_read(
     Event::AcquireAnswered { request, answer, read }
 }
 
+/// Writes a record; where the lease was broken, with the note of the break.
+async fn write_record(
+    shared: &Shared,
+    path: &LockPath,
+    write: Write,
+    timeout: Duration,
+) -> (Result<ETag, Failure>, Option<BreakNote>) {
+    let lease_id = write.lease_id;
+    let writing = shared.store.write_record(path, write);
+    let answer = shared.limited(Urgency::Lease, timeout, writing).await;
+    match shared.answer(answer) {
+        Err(Failure::Taken) => {
+            let (why, note) = shared.why_gone(path, lease_id).await;
+            (Err(why), note)
+        }
+        answer => (answer.map(|written| written.etag), None),
+    }
+}
+
 /// Renews a lease, before what is less urgent; without a hold here that is valid, a client waits that has one (S16).
 async fn renew_in_time(
     shared: &Shared,
     path: &LockPath,
-    notes: &Notes,
     (lease_id, if_match, timeout): (LeaseId, Option<ETag>, Duration),
     valid_until: Option<Instant>,
-) -> Result<UnixMillis, Failure> {
+) -> (Result<UnixMillis, Failure>, Option<BreakNote>) {
     let urgency = Urgency::Renewal(valid_until.unwrap_or_else(|| shared.clock.now()));
     let renewing = shared.store.renew(path, lease_id, if_match);
     let answer = shared.limited(urgency, timeout, renewing).await;
     let answer = shared.answer(gone(answer)).map(|renewed| renewed.time);
     // A hold looks for itself (S22).
-    if answer == Err(Failure::Broken)
-        && valid_until.is_none()
-        && let Some(note) = shared.break_note(path).await
-    {
-        notes.send(note);
-    }
-    answer
+    let note = match answer == Err(Failure::Broken) && valid_until.is_none() {
+        true => shared.break_note(path).await,
+        false => None,
+    };
+    (answer, note)
 }
 
-/// Reads a lock whose lease was broken, and the note beside it if that is asked for; all of it is left to its task.
+/// Reads a lock whose lease was broken, and the note beside it if that is asked for.
 async fn look(
     shared: &Shared,
     path: &LockPath,
-    notes: &Notes,
     note: bool,
     timeout: Duration,
-) -> Result<Look, Failure> {
+) -> Result<(Look, Option<BreakNote>), Failure> {
     let reading = shared.limited(Urgency::Lease, timeout, shared.store.read_record(path));
     let (read, note) = if note {
         let note = limited(timeout, shared.store.read_break_note(path));
@@ -177,29 +186,7 @@ async fn look(
     let seen = note
         .as_ref()
         .map(|note| NoteSeen { token: note.token, runs_out: note.period == BreakPeriod::RunOut });
-    if let Some(note) = note {
-        notes.send(note);
-    }
-    Ok(Look { stored: stored(read), breaking, note: seen })
-}
-
-/// Runs a call in a task of its own: a caller that goes away must not cut a request in the middle (S6).
-fn spawn((inbox, permit): (&Inbox, Permit), call: impl Future<Output = Event> + Send + 'static) {
-    let inbox = inbox.clone();
-    tokio::spawn(async move { inbox.send(Command::Answered(permit, Box::new(call.await))) });
-}
-
-/// Where the note of a permit's break goes.
-struct Notes(Inbox, Permit);
-
-impl Notes {
-    fn of((inbox, permit): (&Inbox, Permit)) -> Self {
-        Self(inbox.clone(), permit)
-    }
-
-    fn send(&self, note: BreakNote) {
-        self.0.send(Command::NoteBreak(self.1, note));
-    }
+    Ok((Look { stored: stored(read), breaking, note: seen }, note))
 }
 
 /// S7: a try that is not answered in time is given up; whether it was done is unknown.
@@ -246,19 +233,17 @@ impl Shared {
         fields
     }
 
-    /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for it (S17).
-    async fn why_gone(&self, path: &LockPath, lease_id: LeaseId, notes: &Notes) -> Failure {
+    /// Why a write met no lease of ours: stores do not say whether it was broken. The loss waits a moment for it, and for
+    /// the note of the break (S17).
+    async fn why_gone(&self, path: &LockPath, lease_id: LeaseId) -> (Failure, Option<BreakNote>) {
         let reading = limited(NOTE_TIMEOUT, self.store.read_record(path));
         let (read, note) = tokio::join!(reading, self.break_note(path));
-        let Ok(read) = read else { return Failure::Taken };
+        let Ok(read) = read else { return (Failure::Taken, None) };
         let ours = Record::from_fields(&read.fields).lease == Some(lease_id.fingerprint());
         if !ours || read.lease != LeaseState::Broken {
-            return Failure::Taken;
+            return (Failure::Taken, None);
         }
-        if let Some(note) = note {
-            notes.send(note);
-        }
-        Failure::Broken
+        (Failure::Broken, note)
     }
 
     /// The note of the break that ended a lease, if it can be read in time (S17).

@@ -1,4 +1,4 @@
-//! A fault inside one path's task: it ends the holds of its path and harms no other.
+//! A fault inside one path's task, or in a request that it polls: it ends the holds of its path and harms no other.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -31,6 +31,8 @@ impl Task {
     fn give_up(mut self: Box<Self>, mut commands: Commands) {
         self.set_timer(None);
         let shared = std::sync::Arc::clone(&self.shared);
+        // S6: nor does this cut what is under way.
+        std::mem::take(&mut self.requests).finish_alone();
         let mut registry = shared.registry();
         while let Some(command) = commands.try_next() {
             if let Command::Arrive(caller) | Command::Resume(caller, _) = command {

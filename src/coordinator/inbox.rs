@@ -2,9 +2,8 @@
 //! free places, or an entry that is none.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use super::task::Command;
 
@@ -70,16 +69,13 @@ impl Mail {
 
 impl Commands {
     /// The next one, which is waited for.
-    pub(super) async fn next(&mut self) -> Command {
-        poll_fn(|context| {
-            let mut mail = self.0.mail();
-            if let Some(command) = mail.take() {
-                return Poll::Ready(command);
-            }
-            mail.reader = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await
+    pub(super) fn poll_next(&mut self, context: &Context<'_>) -> Poll<Command> {
+        let mut mail = self.0.mail();
+        if let Some(command) = mail.take() {
+            return Poll::Ready(command);
+        }
+        mail.reader = Some(context.waker().clone());
+        Poll::Pending
     }
 
     /// The next one, if it is there.
@@ -121,7 +117,8 @@ mod tests {
         let reader = tokio::spawn(async move {
             let mut numbers = Vec::new();
             while numbers.len() < 100 {
-                numbers.push(number(&commands.next().await));
+                let next = std::future::poll_fn(|context| commands.poll_next(context));
+                numbers.push(number(&next.await));
             }
             numbers
         });

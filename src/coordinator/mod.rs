@@ -27,6 +27,7 @@ mod records;
 mod registry;
 mod repeats;
 mod request;
+mod requests;
 mod resume_token;
 mod saves;
 mod suspicion;
@@ -112,6 +113,8 @@ struct Shared {
     observer: Arc<dyn Observer>,
     entropy: Arc<dyn Entropy>,
     settings: Settings,
+    /// Those of the machines, which all of them share.
+    machines: Arc<crate::hold::Settings>,
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
@@ -145,6 +148,7 @@ impl Coordinator {
         let registry = Registry::new(settings.remembered_locks, settings.hold.poll_cap);
         let shared = Shared {
             store,
+            machines: Arc::new(settings.hold),
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
             clock,

@@ -183,7 +183,7 @@ impl Budget {
 impl Limit {
     fn advance(&mut self, now: Instant) {
         let seconds = now.saturating_since(self.at).as_secs_f64();
-        self.at = now;
+        self.at = self.at.max(now);
         if now.saturating_since(self.decreased) >= DECREASE_INTERVAL && self.works {
             let (share, least) = INCREASE;
             self.rate += (self.worked * share).max(least) * seconds.min(1.0);
@@ -214,7 +214,8 @@ impl Accepted {
 
     fn turn_to(&mut self, now: Instant) {
         let second = now.since_boot().as_secs();
-        if second != self.second {
+        // Readings of two threads may come in the wrong order: an earlier second takes nothing back.
+        if second > self.second {
             self.before = if second == self.second + 1 { self.now } else { 0 };
             (self.second, self.now) = (second, 0);
         }
@@ -374,5 +375,26 @@ impl Coordinator {
     #[must_use]
     pub fn pace(&self) -> Pace {
         self.shared.gate.pace()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s7_readings_of_two_threads_in_the_wrong_order_take_nothing_back() {
+        let at = |millis| Instant::from_boot(Duration::from_millis(millis));
+        let mut budget = Budget::default();
+        for _ in 0..100 {
+            budget.accepted(at(9_500));
+        }
+        budget.accepted(at(10_000));
+        budget.accepted(at(9_999));
+        assert!(budget.accepted.rate(at(10_000)) >= 100.0, "{budget:?}");
+        budget.throttled(at(10_000));
+        budget.take(at(11_000));
+        budget.take(at(10_999));
+        assert_eq!(budget.limit.map(|limit| limit.at), Some(at(11_000)));
     }
 }

@@ -50,16 +50,16 @@ impl Readiness {
     /// no request has succeeded for [`OUTAGE`], or at once when it answers that it refuses us.
     pub(super) fn note(&self, error: Option<&StoreError>, now: Instant) {
         let failure = error.filter(|error| makes_unusable(error));
+        // To the end: of two threads that note, the later one sets the status that stays.
+        let mut evidence = self.evidence();
         let is_first = *self.status.borrow() == StoreStatus::Unknown;
-        let (line, lasts, failing_since) = {
-            let mut evidence = self.evidence();
-            evidence.noted_at = Some(now);
-            let line = match failure {
-                Some(_) => evidence.log.failed(now, is_first),
-                None => evidence.log.answered(now),
-            };
-            (line, evidence.log.lasts(now), evidence.log.failing_since.unwrap_or(now))
+        evidence.noted_at = Some(now);
+        let line = match failure {
+            Some(_) => evidence.log.failed(now, is_first),
+            None => evidence.log.answered(now),
         };
+        let (lasts, failing_since) =
+            (evidence.log.lasts(now), evidence.log.failing_since.unwrap_or(now));
         match (line, failure) {
             (Some(Line::Unusable), Some(error)) => {
                 tracing::warn!(cause = %error.chain(), "the store cannot be used");

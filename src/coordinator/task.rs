@@ -13,6 +13,7 @@ use super::here::LocalView;
 use super::inbox::{Commands, Inbox};
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
+use super::requests::{Answer, Input, Requests};
 use super::saves::{SaveCall, Saves};
 use super::timers::Timer;
 use super::{Shared, calls, failing, resume_token};
@@ -41,11 +42,8 @@ pub(super) enum Command {
     /// The timer that was set for this moment has come to it; a look at the clock in between names another.
     TimePassed(Instant),
     Look(Permit, oneshot::Sender<LocalView>),
-    Answered(Permit, Box<Event>),
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
-    /// The note of a break that a renewal has met.
-    NoteBreak(Permit, BreakNote),
     DrainStarted(Instant),
     DrainEnded,
     HandOverStarted(Instant),
@@ -69,7 +67,7 @@ pub(super) struct Task {
     pub(super) pool: Pool,
     pub(super) callers: Few<CallerId, Caller>,
     /// Requests to the store whose answers are to come.
-    pub(super) in_flight: usize,
+    pub(super) requests: Requests,
     /// What most holds never have, once there is any of it.
     pub(super) aside: Option<Box<Aside>>,
 }
@@ -92,7 +90,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
     let (inbox, commands) = Inbox::new();
     let memory = memory(inbox.clone());
     let seed = shared.entropy.seed();
-    let pool = Pool::new(shared.settings.hold, memory, seed, shared.clock.now());
+    let pool = Pool::new(Arc::clone(&shared.machines), memory, seed, shared.clock.now());
     let task = Task {
         shared: Arc::clone(shared),
         path: path.clone(),
@@ -100,7 +98,7 @@ pub(super) fn start(shared: &Arc<Shared>, path: &LockPath, memory: impl FnOnce(I
         timer: shared.timers.timer(),
         pool,
         callers: Few::default(),
-        in_flight: 0,
+        requests: Requests::default(),
         aside: None,
     };
     tokio::spawn(failing::run(Box::new(task), commands));
@@ -110,7 +108,10 @@ impl Task {
     /// Lives until nothing is to be done for its path any more.
     pub(super) async fn run(&mut self, commands: &mut Commands) {
         loop {
-            self.step(commands.next().await);
+            match self.requests.next_input(commands).await {
+                Input::Command(command) => self.step(command),
+                Input::Answer(permit, answer) => self.answered(permit, answer),
+            }
             self.set_timer(self.pool.poll_timeout());
             if self.pool.is_idle() && self.retire() {
                 return;
@@ -135,7 +136,7 @@ impl Task {
     /// Takes the task out of the registry, unless something is to come yet: an answer to a request that is under way
     /// may be a lease that nobody wants (S6).
     fn retire(&self) -> bool {
-        if self.in_flight > 0 {
+        if !self.requests.is_empty() {
             return false;
         }
         let mut registry = self.shared.registry();
@@ -160,10 +161,6 @@ impl Task {
             Command::TimePassed(deadline) => {
                 self.timer.called(deadline);
                 self.feed(Event::TimePassed);
-            }
-            Command::Answered(permit, event) => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                self.feed_at(permit, *event);
             }
             Command::Arrive(caller) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
@@ -204,13 +201,18 @@ impl Task {
                 let _ = reply.send(self.view(permit));
             }
             Command::Broken(permit, note) => self.broken(permit, note),
-            Command::NoteBreak(permit, note) => {
-                self.aside().break_notes.insert(permit, note);
-            }
             Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
             Command::DrainEnded => self.feed(Event::DrainEnded),
             Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),
         }
+    }
+
+    /// The store has answered a request; the note of a break is known before the loss that it explains (S17).
+    fn answered(&mut self, permit: Permit, Answer { event, note }: Answer) {
+        if let Some(note) = note {
+            self.aside().break_notes.insert(permit, note);
+        }
+        self.feed_at(permit, event);
     }
 
     /// Tells the machines what happened that is not about one permit only, and does what they answer.
@@ -233,10 +235,9 @@ impl Task {
                 }
             };
             let valid_until = self.holding(permit).map(|holding| holding.valid_until);
-            let (path, inbox) = (self.path_of(permit), (&self.inbox, permit));
-            match calls::send(&self.shared, &path, inbox, valid_until, action) {
-                Some(action) => self.tell(permit, action),
-                None => self.in_flight += 1,
+            let (path, requests) = (self.path_of(permit), (&mut self.requests, permit));
+            if let Some(action) = calls::send(&self.shared, &path, requests, valid_until, action) {
+                self.tell(permit, action);
             }
         }
         self.shared.look_for_pauses();

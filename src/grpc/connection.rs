@@ -14,6 +14,7 @@ use tonic::transport::server::Connected;
 
 use super::subject::Names;
 use super::tls::Expiry;
+use super::workers::Load;
 
 /// A byte stream that remembers how it ended.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ struct End {
     peer: Peer,
     /// One of the connections that may be open at once.
     place: Option<OwnedSemaphorePermit>,
+    /// Counts it among those of its thread.
+    load: Option<Load>,
 }
 
 /// Who is at the other end. Each request that comes over a connection carries a clone.
@@ -87,7 +90,7 @@ impl<S> Connection<S> {
     pub(super) fn new(stream: S, origin: Origin) -> Self {
         let close_reason = CloseReason(Arc::new(State::default()));
         let peer = Peer { origin, close_reason, user: None, certificate: None, address: None };
-        Self { stream, expiry: None, end: End { peer, place: None } }
+        Self { stream, expiry: None, end: End { peer, place: None, load: None } }
     }
 
     /// The address of the other end.
@@ -128,6 +131,21 @@ impl<S> Connection<S> {
     pub(super) fn in_place(mut self, place: OwnedSemaphorePermit) -> Self {
         self.end.place = Some(place);
         self
+    }
+
+    /// Counts it among those of its thread until it ends.
+    pub(super) fn on(mut self, load: Load) -> Self {
+        self.end.load = Some(load);
+        self
+    }
+
+    /// The same connection on what `change` makes of its stream.
+    pub(super) fn map<T>(
+        self,
+        change: impl FnOnce(S) -> io::Result<T>,
+    ) -> io::Result<Connection<T>> {
+        let Self { stream, expiry, end } = self;
+        Ok(Connection { stream: change(stream)?, expiry, end })
     }
 
     /// The same connection on what `wrap` makes of its stream, such as an encrypted one.

@@ -19,12 +19,14 @@ pub mod proto;
 mod seldom;
 mod server;
 mod service;
+mod serving;
 mod status;
 mod streams;
 mod subject;
 mod tls;
 mod tokens;
 mod violations;
+mod workers;
 
 pub use certificates::RELOAD_INTERVAL;
 pub use convert::Limits;
@@ -32,3 +34,5 @@ pub use listen::ListenError;
 pub use server::{
     MAX_MESSAGE_BYTES, Server, Settings, TcpSettings, Tls, UnixSettings, in_process, pipes,
 };
+pub use serving::ServeError;
+pub use workers::Workers;

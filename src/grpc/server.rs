@@ -7,14 +7,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::Stream;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::server::{Connected, Router};
 use tonic::transport::{Channel, Endpoint};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
@@ -27,7 +26,9 @@ use super::listen::{ListenError, Listener, SocketFile};
 use super::proto;
 use super::proto::lease_service_server::LeaseServiceServer;
 use super::service::Service;
+use super::serving::{ServeError, Serving};
 use super::tls;
+use super::workers::Workers;
 use crate::access::Rule;
 use crate::coordinator::{Coordinator, StoreStatus};
 use crate::time::UnixMillis;
@@ -35,12 +36,6 @@ use crate::time::UnixMillis;
 /// Bytes that a request has at the most.
 pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
-/// A silent TCP connection is pinged this often, and closed when no answer comes in time (S14). On a Unix
-/// socket the kernel tells when the other side is gone.
-const KEEP_ALIVE: Duration = Duration::from_secs(20);
-const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long calls in progress may take when the server stops.
-const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Bytes under way in one direction of a pipe inside the process.
 const PIPE: usize = 64 * 1024;
 
@@ -103,6 +98,7 @@ pub struct Server {
     settings: Settings,
     tcp: Option<Tcp>,
     unix: Option<(Listener<UnixListener>, SocketFile)>,
+    workers: Option<Workers>,
 }
 
 #[derive(Debug)]
@@ -131,7 +127,7 @@ impl Server {
             }
             None => None,
         };
-        Ok(Self { settings, tcp, unix })
+        Ok(Self { settings, tcp, unix, workers: None })
     }
 
     /// Where clients reach it, such as `http://127.0.0.1:50951` and `unix:///run/leasehold/leasehold.sock`: TCP first.
@@ -155,6 +151,12 @@ impl Server {
         tcp.certificates.as_ref().map(|certificates| certificates.not_after())
     }
 
+    /// Serves callers on these threads; on the one that runs it, without any.
+    #[must_use]
+    pub fn on(self, workers: Workers) -> Self {
+        Self { workers: Some(workers), ..self }
+    }
+
     /// Serves until `stop`, then lets the calls that are being answered end.
     ///
     /// # Errors
@@ -164,8 +166,8 @@ impl Server {
         coordinator: Coordinator,
         limits: Limits,
         stop: CancellationToken,
-    ) -> Result<(), tonic::transport::Error> {
-        let Self { settings, tcp, unix } = self;
+    ) -> Result<(), ServeError> {
+        let Self { settings, tcp, unix, workers } = self;
         let (health, health_service) = tonic_health::server::health_reporter();
         let direct = settings.tcp.as_ref().is_some_and(|tcp| tcp.direct);
         let streams_per_connection = settings.streams_per_connection;
@@ -173,37 +175,40 @@ impl Server {
             Service { coordinator: coordinator.clone(), limits, direct, streams_per_connection };
         let routes =
             |door: Door| guarded(service.clone(), door).add_service(health_service.clone());
-        let tcp = async {
-            let Some(Tcp { listener, certificates, door, .. }) = tcp else { return Ok(()) };
-            let router = builder(&settings)
-                .http2_keepalive_interval(Some(KEEP_ALIVE))
-                .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-                .add_routes(routes(door));
-            let Some(certificates) = certificates else {
-                return serve(router, listener, &stop).await;
-            };
-            let acceptor = tls::Acceptor {
-                certificates: Arc::clone(&certificates),
+        let allowed = settings.unix.as_ref().map_or(&[][..], |unix| &unix.allowed_uids);
+        let users = match allowed {
+            [] => Door::Everybody,
+            allowed => Door::Users(allowed.into()),
+        };
+        let certificates = tcp.as_ref().and_then(|tcp| tcp.certificates.clone());
+        let serving = Serving {
+            settings: Arc::new(settings.clone()),
+            tcp: tcp.as_ref().map(|tcp| routes(tcp.door.clone())),
+            unix: unix.as_ref().map(|_| routes(users)),
+            acceptor: certificates.clone().map(|certificates| tls::Acceptor {
+                certificates,
                 coordinator: coordinator.clone(),
                 refusals: Arc::default(),
-            };
-            let connections = tls::encrypted(listener, acceptor, settings.connections);
-            tokio::select! {
-                served = serve(router, connections, &stop) => served,
-                () = certificates.keep_current() => Ok(()),
+            }),
+            stop,
+        };
+        let (unix, _socket) = unix.unzip();
+        let tcp = tcp.map(|tcp| tcp.listener);
+        let served = async {
+            match workers {
+                None => Ok(serving.serve(tcp, unix).await?),
+                Some(workers) => serving.serve_on(&workers, tcp, unix).await,
             }
         };
-        let unix = async {
-            let Some((listener, _socket)) = unix else { return Ok(()) };
-            let allowed = settings.unix.as_ref().map(|unix| unix.allowed_uids.as_slice());
-            let door = match allowed {
-                Some(allowed) if !allowed.is_empty() => Door::Users(allowed.into()),
-                Some(_) | None => Door::Everybody,
-            };
-            serve(builder(&settings).add_routes(routes(door)), listener, &stop).await
+        let renewed = async {
+            match certificates {
+                Some(certificates) => certificates.keep_current().await,
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
-            served = async { tokio::try_join!(tcp, unix) } => served.map(drop),
+            served = served => served,
+            () = renewed => Ok(()),
             () = report_health(&coordinator, &health) => Ok(()),
         }
     }
@@ -284,17 +289,11 @@ pub fn pipes(
     }
 }
 
-fn builder(settings: &Settings) -> tonic::transport::Server {
-    tonic::transport::Server::builder()
-        .max_concurrent_streams(settings.streams_per_connection)
-        .http2_max_header_list_size(settings.header_list_bytes)
-}
-
 /// The services that ask who is calling. Health is for everybody, so that a probe needs no secret.
-fn guarded(service: Service, door: Door) -> tonic::service::Routes {
+fn guarded(service: Service, door: Door) -> Routes {
     let guard = Guard::new(door, service.coordinator.clone());
     let service = LeaseServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let mut routes = tonic::service::Routes::builder();
+    let mut routes = Routes::builder();
     routes.add_service(InterceptedService::new(service, guard.clone()));
     match tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(proto::DESCRIPTOR)
@@ -310,25 +309,6 @@ fn guarded(service: Service, door: Door) -> tonic::service::Routes {
         Err(error) => tracing::error!(%error, "server reflection is not available"),
     }
     routes.routes()
-}
-
-async fn serve<I>(
-    router: Router,
-    connections: impl Stream<Item = io::Result<Connection<I>>>,
-    stop: &CancellationToken,
-) -> Result<(), tonic::transport::Error>
-where
-    Connection<I>: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
-{
-    let served = router.serve_with_incoming_shutdown(connections, stop.cancelled());
-    let too_late = async {
-        stop.cancelled().await;
-        tokio::time::sleep(LAST_ANSWERS).await;
-    };
-    tokio::select! {
-        served = served => served,
-        () = too_late => Ok(()),
-    }
 }
 
 /// Says NOT_SERVING while the store cannot be used, and during a shutdown (S15, S18). Never returns.

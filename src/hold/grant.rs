@@ -48,7 +48,7 @@ impl Hold {
 
     /// The generation that the record has, as we wrote it (S16).
     fn generation_stored(&self) -> u64 {
-        self.memory.known.as_ref().map_or(1, |known| known.record().generation.max(1))
+        self.memory.known.as_ref().map_or(1, |known| known.generation().max(1))
     }
 
     /// Goes on with a hold whose lease was renewed by a request sent at `renewed`, and whose record was just written

@@ -1,7 +1,8 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
 use crate::lock::{
-    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, is_handed_on, token_of,
+    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, generation_of, is_handed_on,
+    token_of,
 };
 
 /// A record as it was at some moment.
@@ -68,6 +69,11 @@ impl Known {
         token_of(&|name: &str| self.field(name))
     }
 
+    /// The generation alone: it is asked for at every grant (S16).
+    pub(super) fn generation(&self) -> u64 {
+        generation_of(&|name: &str| self.field(name))
+    }
+
     /// Whether its holder's sidecar hands the lock on (S10).
     pub(super) fn is_handed_on(&self) -> bool {
         is_handed_on(&|name: &str| self.field(name))
@@ -131,11 +137,16 @@ mod tests {
         }
 
         #[test]
-        fn the_parts_are_those_of_the_record(token: Option<u32>, handed_on: bool) {
+        fn the_parts_are_those_of_the_record(
+            token: Option<u32>,
+            handed_on: bool,
+            (lease, generation) in (prop::option::of("[0-9a-f]{8}"), 0..3_u64),
+        ) {
             let token = token.and_then(|token| FencingToken::from_u64(u64::from(token)));
-            let record = Record { token, handed_on, ..Record::default() };
+            let record = Record { token, handed_on, lease, generation, ..Record::default() };
             let known = Known::new(&ETag(String::new()), &record.into_fields(Fields::new()));
             prop_assert_eq!((known.token(), known.is_handed_on()), (token, handed_on));
+            prop_assert_eq!(known.generation(), known.record().generation);
         }
     }
 }

@@ -58,6 +58,7 @@ mod tests;
 mod validity;
 mod waiters;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use action::{Action, Busy, Granted, LossReason, SaveOutcome};
@@ -102,7 +103,7 @@ use crate::time::Instant;
 /// `asked`, `saving`, `notice`, `resuming`. Its end: `handing`, `releasing`, `late`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    settings: Settings,
+    settings: Arc<Settings>,
     jitter: Jitter,
     memory: Memory,
     state: State,
@@ -148,12 +149,17 @@ enum State {
 }
 
 impl Hold {
-    /// A machine for a path of which `memory` is known. `seed` spreads its requests in time.
+    /// A machine for a path of which `memory` is known. Machines of one sidecar share their settings. `seed` spreads its requests in time.
     #[must_use]
-    pub fn new(settings: Settings, mut memory: Memory, seed: u64, now: Instant) -> Self {
+    pub fn new(
+        settings: impl Into<Arc<Settings>>,
+        mut memory: Memory,
+        seed: u64,
+        now: Instant,
+    ) -> Self {
         let not_before = memory.not_before.take().map_or(now, |at| at.max(now));
         Self {
-            settings,
+            settings: settings.into(),
             jitter: Jitter::new(seed),
             memory,
             state: State::Idle { not_before, retry: None },
@@ -171,8 +177,8 @@ impl Hold {
     }
 
     /// What it was told once.
-    pub(crate) const fn settings(&self) -> Settings {
-        self.settings
+    pub(crate) const fn settings(&self) -> &Arc<Settings> {
+        &self.settings
     }
 
     /// Whether a fresh lease id must be supplied before the next event.

@@ -25,5 +25,5 @@ pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
-pub(crate) use record::{RECORD_FIELDS, is_handed_on, token_of};
+pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, token_of};
 pub use token::FencingToken;

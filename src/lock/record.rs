@@ -125,11 +125,7 @@ impl Record {
         let text = |name: &str| field(name).map(decode).unwrap_or_default();
         let number = |name: &str| field(name).and_then(|value| value.parse::<u64>().ok());
         let token = token_of(&field);
-        // S36: what is about one grant counts only with the lease that it was written under.
-        let of_grant = |name: &str| {
-            let (lease, value) = field(name)?.split_once('.')?;
-            (field(LEASE) == Some(lease)).then_some(value)
-        };
+        let of_grant = |name: &str| of_grant(&field, name);
         Self {
             token,
             token_is_unreadable: token.is_none() && field(TOKEN).is_some(),
@@ -143,7 +139,7 @@ impl Record {
             resting_for: number(RESTING_FOR).map(Duration::from_millis),
             handed_on: is_handed_on(&field),
             lease: field(LEASE).map(str::to_owned),
-            generation: of_grant(GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0),
+            generation: generation_of(&field),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
             permits: of_grant(PERMITS).and_then(|value| Permits::new(value.parse().ok()?).ok()),
             labels: field(LABELS).map(Labels::from_stored).unwrap_or_default(),
@@ -194,6 +190,17 @@ impl Record {
 /// The stored token alone, from what finds a field by its name; none also for one that cannot be read.
 pub(crate) fn token_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Option<FencingToken> {
     field(TOKEN)?.parse().ok().and_then(FencingToken::from_u64)
+}
+
+/// [`Record::generation`] alone, from what finds a field by its name.
+pub(crate) fn generation_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> u64 {
+    of_grant(field, GENERATION).and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
+/// S36: what is about one grant counts only with the lease that it was written under.
+fn of_grant<'a>(field: &impl Fn(&str) -> Option<&'a str>, name: &str) -> Option<&'a str> {
+    let (lease, value) = field(name)?.split_once('.')?;
+    (field(LEASE) == Some(lease)).then_some(value)
 }
 
 /// [`Record::handed_on`] alone, from what finds a field by its name.

@@ -1,6 +1,7 @@
 //! The machines of a lock's permits: permit 0 has one always, the others while somebody wants them (S28).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::hold::{self, CallerId, Event, Hold, Memory, Settings, Waiter};
 use crate::lock::{FencingToken, LeaseId, Permit};
@@ -38,11 +39,11 @@ enum Shutdown {
 }
 
 impl Machines {
-    pub(super) fn new(settings: Settings, memory: Memory, seed: u64, now: Instant) -> Self {
+    pub(super) fn new(settings: Arc<Settings>, memory: Memory, seed: u64, now: Instant) -> Self {
         Self { seed, first: Hold::new(settings, memory, seed, now), beside: None }
     }
 
-    pub(super) const fn settings(&self) -> Settings {
+    pub(super) const fn settings(&self) -> &Arc<Settings> {
         self.first.settings()
     }
 
@@ -162,7 +163,7 @@ impl Machines {
 
     fn made(&mut self, permit: Permit, now: Instant) -> &mut Machine {
         let Self { seed, first, beside } = self;
-        let settings = first.settings();
+        let settings = Arc::clone(first.settings());
         let Beside { others, memories, spare, shutdown } = &mut **beside.get_or_insert_default();
         others.entry(permit).or_insert_with(|| {
             let memory = memories.remove(&permit).unwrap_or_default();

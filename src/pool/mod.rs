@@ -15,6 +15,8 @@ mod machines;
 mod queue;
 mod serving;
 
+use std::sync::Arc;
+
 pub use action::Action;
 
 use chooser::Chooser;
@@ -68,8 +70,14 @@ impl Output {
 impl Pool {
     /// The pool of a lock; `memory` is what is known of its own path. `seed` spreads requests in time and over the permits.
     #[must_use]
-    pub fn new(settings: Settings, memory: Memory, seed: u64, now: Instant) -> Self {
-        Self { machines: Machines::new(settings, memory, seed, now), shared: None, reported: 0 }
+    pub fn new(
+        settings: impl Into<Arc<Settings>>,
+        memory: Memory,
+        seed: u64,
+        now: Instant,
+    ) -> Self {
+        let machines = Machines::new(settings.into(), memory, seed, now);
+        Self { machines, shared: None, reported: 0 }
     }
 
     /// Whether a fresh lease id must be supplied before the next event.

@@ -17,6 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use series::{end_label, granted_label, is_grant, renewal_labels};
@@ -39,6 +40,8 @@ struct Inner {
     families: Families,
     /// When the TLS certificate that is served expires, as the server says it.
     certificate: OnceLock<watch::Receiver<Option<UnixMillis>>>,
+    /// Of further threads.
+    runtimes: OnceLock<Vec<Handle>>,
 }
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -279,8 +282,8 @@ impl Metrics {
         families.register(&mut registry);
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
-        let certificate = OnceLock::new();
-        Self { inner: Arc::new(Inner { registry, families, certificate }) }
+        let (certificate, runtimes) = (OnceLock::new(), OnceLock::new());
+        Self { inner: Arc::new(Inner { registry, families, certificate, runtimes }) }
     }
 
     /// All metrics as text, with what is true of `coordinator` now.

@@ -120,6 +120,22 @@ async fn s15_sigterm_ends_an_idle_sidecar_with_0() {
 }
 
 #[tokio::test]
+async fn callers_are_served_on_as_many_threads_as_are_configured() {
+    let mut sidecar = Sidecar::start(&["limits.worker_threads=2"]).await;
+    let ran = sidecar.leasehold(&["run", "-f", "job", "--", "true"]).await;
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let threads = format!("/proc/{}/task", sidecar.process.id().unwrap());
+    let names = std::fs::read_dir(threads).unwrap().map(|thread| {
+        std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap().trim().to_owned()
+    });
+    let mut workers: Vec<_> = names.filter(|name| name.starts_with("worker-")).collect();
+    workers.sort_unstable();
+    assert_eq!(workers, ["worker-0", "worker-1"]);
+    sidecar.signal(Signal::TERM);
+    assert_eq!(sidecar.process.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
 async fn s15_a_second_signal_ends_it_at_once() {
     let mut sidecar = Sidecar::start(&["drain.period=1h"]).await;
     let acquired = sidecar.leasehold(&["acquire", "-f", "job"]).await;

@@ -26,3 +26,4 @@ mod streams;
 mod told;
 mod visible;
 mod watching;
+mod workers;

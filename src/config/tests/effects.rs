@@ -105,6 +105,7 @@ const ROWS: &[Row] = &[
     ("limits.waiters", "", "1", "2"),
     ("limits.remembered_locks", "", "1", "2"),
     ("limits.header_list_bytes", "", "4096", "8192"),
+    ("limits.worker_threads", "", "1", "2"),
     (
         "access",
         "",

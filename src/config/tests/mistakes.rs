@@ -29,6 +29,15 @@ fn all_mistakes_are_found_at_once() {
 }
 
 #[test]
+fn a_number_of_threads_that_cannot_be_meant_is_refused() {
+    for threads in ["0", "1000", "-1"] {
+        let found = mistakes(&sources(&format!("limits.worker_threads = {threads}"), &[], &[]));
+        let expected = "must be a whole number from 1 to 64";
+        assert!(found.len() == 1 && found[0].ends_with(expected), "{threads}: {found:?}");
+    }
+}
+
+#[test]
 fn a_mistake_causes_no_second_one() {
     for file in [
         "store.kind = 'azur'\nstore.azure.account = 'x'",

@@ -3,11 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+
 use super::rig::{
-    Account, LEASE, MINUTE, granted, next, next_but_renewals, pass, request, settle, waiting,
+    Account, LEASE, MINUTE, SECOND, granted, next, next_but_renewals, pass, path, request,
+    settings, settle, waiting,
 };
 use crate::coordinator::{
-    CallError, HoldEvent, LossReason, Observation, Observer, Released, StoreFailureKind,
+    CallError, Coordinator, HoldEvent, HoldRequest, LossReason, NoObserver, Observation, Observer,
+    Outcome, Released, StoreFailureKind,
+};
+use crate::lock::{Container, ETag, LeaseId, LockPath, Permits};
+use crate::store::{
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseState, LeaseStore, List, Listing, MemoryStore,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 
 /// Panics once at a renewal, when it was told to.
@@ -83,4 +93,143 @@ async fn calls_that_are_on_their_way_to_a_task_that_panics_are_answered() {
     assert!(matches!(refused, CallError::HoldLost { .. }), "{refused}");
     settle().await;
     sidecar.assert_idle();
+}
+
+/// A store with a fault: its renewals panic, and its releases wait until they may go on.
+#[derive(Debug)]
+struct Fragile {
+    store: Arc<MemoryStore>,
+    releases: Semaphore,
+}
+
+#[async_trait]
+impl LeaseStore for Fragile {
+    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
+        self.store.acquire(path, request).await
+    }
+
+    async fn renew(
+        &self,
+        _: &LockPath,
+        _: LeaseId,
+        _: Option<ETag>,
+    ) -> Result<Renewed, StoreError> {
+        panic!("a fault for the test")
+    }
+
+    async fn release(
+        &self,
+        path: &LockPath,
+        lease_id: LeaseId,
+        if_match: Option<ETag>,
+    ) -> Result<(), StoreError> {
+        let _goes_on = self.releases.acquire().await.unwrap();
+        self.store.release(path, lease_id, if_match).await
+    }
+
+    async fn break_lease(
+        &self,
+        path: &LockPath,
+        note: BreakNote,
+        if_match: Option<ETag>,
+    ) -> Result<LeaseBroken, StoreError> {
+        self.store.break_lease(path, note, if_match).await
+    }
+
+    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
+        self.store.write_record(path, write).await
+    }
+
+    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
+        self.store.read_record(path).await
+    }
+
+    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
+        self.store.read_break_note(path).await
+    }
+
+    async fn list(&self, request: List) -> Result<Listing, StoreError> {
+        self.store.list(request).await
+    }
+
+    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.store.delete(path, if_match).await
+    }
+
+    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
+        self.store.check(container).await
+    }
+
+    fn kind(&self) -> &'static str {
+        self.store.kind()
+    }
+}
+
+/// A sidecar on a store with a fault.
+fn on_fragile(account: &Account) -> (Coordinator, Arc<Fragile>) {
+    let store = Arc::clone(&account.store);
+    let store = Arc::new(Fragile { store, releases: Semaphore::new(0) });
+    let clock = Arc::clone(&account.clock) as _;
+    let sidecar =
+        Coordinator::new(Arc::clone(&store) as _, clock, Arc::new(NoObserver), settings());
+    (sidecar, store)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_request_to_the_store_ends_the_holds_of_its_lock() {
+    let account = Account::new();
+    let (sidecar, _) = on_fragile(&account);
+    let mut stream = sidecar.hold(&request("failing")).unwrap();
+    granted(&mut stream).await;
+    let before = account.now();
+    let lost = next(&mut stream).await;
+    assert!(matches!(lost, HoldEvent::Lost { reason: LossReason::Expired, .. }), "{lost:?}");
+    assert!(
+        account.now() < before + LEASE / 2,
+        "told when it came, and not at the end of the lease"
+    );
+    settle().await;
+    let gauges = sidecar.gauges();
+    assert_eq!((gauges.holds, gauges.waiters, gauges.paths), (0, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_a_request_that_is_under_way_outlives_the_task_that_panics() {
+    let account = Account::new();
+    let (sidecar, store) = on_fragile(&account);
+    let two = HoldRequest { permits: Permits::new(2).unwrap(), ..request("failing") };
+    let mut stream = sidecar.hold(&two).unwrap();
+    let failing = granted(&mut stream).await;
+    pass(SECOND).await;
+    let Outcome::Granted(released) = sidecar.acquire(two).await.unwrap() else { panic!() };
+    // The first renewal comes while the store has not answered the release.
+    pass(LEASE / 3 - 2 * SECOND).await;
+    let caller = sidecar.clone();
+    let (lease_id, generation) = (released.lease_id, Some(released.generation));
+    tokio::spawn(async move { caller.release(lease_id, generation).await });
+    let lost = next(&mut stream).await;
+    assert!(matches!(lost, HoldEvent::Lost { .. }), "{lost:?}");
+    let lease = async |path: &LockPath| account.store.read_record(path).await.unwrap().lease;
+    assert_eq!(lease(&released.path).await, LeaseState::Leased);
+    store.releases.add_permits(1);
+    settle().await;
+    assert_eq!(lease(&released.path).await, LeaseState::Available);
+    assert_eq!(lease(&failing.path).await, LeaseState::Leased, "it runs out");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_hangs_delays_no_command() {
+    let account = Account::new();
+    let (sidecar, _) = on_fragile(&account);
+    let Outcome::Granted(grant) = sidecar.acquire(request("slow")).await.unwrap() else { panic!() };
+    let caller = sidecar.clone();
+    let (lease_id, generation) = (grant.lease_id, Some(grant.generation));
+    tokio::spawn(async move { caller.release(lease_id, generation).await });
+    settle().await;
+    assert_eq!(account.lease("slow").await, LeaseState::Leased, "the store has not answered");
+    let before = account.now();
+    let extended = sidecar.extend(lease_id, generation, MINUTE).await;
+    assert!(matches!(extended, Err(CallError::HoldReleased)), "{extended:?}");
+    assert_eq!(account.now(), before, "answered at once");
+    assert_eq!(grant.path, path("slow"));
 }

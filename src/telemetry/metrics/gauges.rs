@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::Metrics;
@@ -13,6 +14,11 @@ impl Metrics {
     /// Shows when the TLS certificate that is served expires. The first one counts: there is one server.
     pub fn follow_certificate(&self, not_after: watch::Receiver<Option<UnixMillis>>) {
         let _ = self.inner.certificate.set(not_after);
+    }
+
+    /// Counts the tasks of further runtimes too. The first ones count: there is one server.
+    pub fn follow_runtimes(&self, runtimes: Vec<Handle>) {
+        let _ = self.inner.runtimes.set(runtimes);
     }
 
     /// Sets every gauge to what is true now.
@@ -29,8 +35,10 @@ impl Metrics {
         families.waiters.set(whole(gauges.waiters));
         families.lock_paths.set(whole(gauges.paths));
         families.locks_remembered.set(whole(gauges.remembered));
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            families.tasks.set(whole(runtime.metrics().num_alive_tasks()));
+        if let Ok(here) = Handle::try_current() {
+            let others = self.inner.runtimes.get().into_iter().flatten();
+            let tasks = |runtime: &Handle| runtime.metrics().num_alive_tasks();
+            families.tasks.set(whole(others.map(tasks).sum::<usize>() + tasks(&here)));
         }
         let now = coordinator.clock().now();
         let validity = gauges.earliest_valid_until.map(|until| until.saturating_since(now));

@@ -1,0 +1,86 @@
+//! A server on several threads: connections are dealt to them, and locks are everybody's.
+
+use std::time::Duration;
+
+use leasehold::grpc::{Server, Settings, Workers};
+use leasehold_client::proto::lease_service_client::LeaseServiceClient;
+use leasehold_client::proto::{
+    AcquireLeaseRequest, AcquireLeaseResponse, Grant, ReleaseLeaseRequest, acquire_lease_response,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Channel;
+
+use crate::listeners::{connect, loopback, run};
+use crate::rig::{Account, seconds, spec};
+
+const THREADS: usize = 2;
+const CONNECTIONS: usize = 6;
+
+async fn acquire(channel: &Channel, function: &str, wait: i64) -> Grant {
+    let mut spec = spec(function);
+    spec.wait = seconds(wait);
+    let mut client = LeaseServiceClient::new(channel.clone());
+    let answer = client.acquire_lease(AcquireLeaseRequest { spec: Some(spec) }).await.unwrap();
+    let AcquireLeaseResponse { outcome } = answer.into_inner();
+    match outcome.unwrap() {
+        acquire_lease_response::Outcome::Granted(grant) => grant,
+        acquire_lease_response::Outcome::Busy(busy) => panic!("{busy:?}"),
+    }
+}
+
+async fn release(channel: &Channel, grant: &Grant) {
+    let lease_id = grant.lease_id.clone();
+    let request = ReleaseLeaseRequest { lease_id, ..ReleaseLeaseRequest::default() };
+    LeaseServiceClient::new(channel.clone()).release_lease(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_are_dealt_evenly_to_threads_and_share_the_locks() {
+    let sidecar = Account::new().sidecar();
+    let settings = Settings {
+        tcp: Some(loopback()),
+        unix: None,
+        connections: CONNECTIONS + 1,
+        streams_per_connection: 8,
+        header_list_bytes: 16_384,
+    };
+    let workers = Workers::start(THREADS).unwrap();
+    let runtimes = workers.runtimes().to_vec();
+    let server = Server::bind(settings).await.unwrap().on(workers);
+    let folder = tempfile::tempdir().unwrap();
+    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    let mut channels = vec![running.channel.clone()];
+    while channels.len() < CONNECTIONS {
+        channels.push(connect(&running.endpoint).await);
+    }
+    // Each is open once it has answered.
+    let mut held = Vec::new();
+    for (number, channel) in channels.iter().enumerate() {
+        held.push(acquire(channel, &format!("of-{number}"), 0).await);
+    }
+    // On each thread: its server, a task for each of its connections, and one for each of their locks.
+    let each = 1 + 2 * CONNECTIONS / THREADS;
+    for runtime in &runtimes {
+        assert!(runtime.metrics().num_alive_tasks() >= each, "{runtimes:?}");
+    }
+    for (channel, grant) in channels.iter().rev().zip(&held) {
+        // From another connection than it was acquired on.
+        release(channel, grant).await;
+    }
+    let first = acquire(&channels[0], "shared", 0).await;
+    let waits = async {
+        let second = acquire(&channels[1], "shared", 60).await;
+        assert!(second.fencing_token > first.fencing_token);
+        second
+    };
+    let releases = async {
+        while sidecar.coordinator.gauges().waiters == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        release(&channels[2], &first).await;
+    };
+    let (second, ()) = tokio::join!(waits, releases);
+    release(&channels[0], &second).await;
+    running.stop.cancel();
+    running.server.await.unwrap();
+}
