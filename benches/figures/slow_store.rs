@@ -53,7 +53,7 @@ impl LeaseStore for SlowStore {
         tokio::time::sleep(CALL).await;
         let version = self.change(path, 0);
         let etag = Self::etag(version);
-        Ok(Acquired { etag, time: self.clock.wall(), created: version == 0 })
+        Ok(Acquired { etag, time: self.clock.wall(), created: version == 0, found: None })
     }
 
     async fn renew(

@@ -109,7 +109,16 @@ async fn acquire_and_read(
     timeout: Duration,
 ) -> Event {
     let acquiring = shared.limited(Urgency::Poll, timeout, shared.store.acquire(path, acquire));
-    let (answer, read) = if read {
+    let (answer, read) = if read && shared.store.tells_record() {
+        let mut answer = acquiring.await;
+        let found = answer.as_mut().ok().and_then(|acquired| acquired.found.take());
+        let read = match found {
+            Some(found) => Ok(found),
+            // Whoever has it is to be named.
+            None => shared.limited(Urgency::Poll, timeout, shared.store.read_record(path)).await,
+        };
+        (answer, Some(read.map(stored).map_err(|error| failure(&error))))
+    } else if read {
         let reading = shared.limited(Urgency::Poll, timeout, shared.store.read_record(path));
         let (answer, read) = tokio::join!(acquiring, reading);
         (answer, Some(read.map(stored).map_err(|error| failure(&error))))

@@ -144,6 +144,10 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
         self.counted(Operation::Check).check(container).await
     }
 
+    fn tells_record(&self) -> bool {
+        self.store.tells_record()
+    }
+
     fn kind(&self) -> &'static str {
         self.store.kind()
     }

@@ -386,6 +386,10 @@ impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
         .await
     }
 
+    fn tells_record(&self) -> bool {
+        self.store.tells_record()
+    }
+
     fn kind(&self) -> &'static str {
         self.store.kind()
     }

@@ -147,6 +147,11 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// Why the store cannot be used now.
     async fn check(&self, container: &Container) -> Result<StoreTime, StoreError>;
 
+    /// Whether an acquire without `if_match` answers with the lock too, so that nobody need read it at the same time.
+    fn tells_record(&self) -> bool {
+        false
+    }
+
     /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
     fn kind(&self) -> &'static str;
 }
@@ -183,6 +188,8 @@ pub struct Acquired {
     pub time: StoreTime,
     /// The lock was made by this acquire: it has no fields yet.
     pub created: bool,
+    /// The lock as it was before, or as it was made, from a store that tells it: [`LeaseStore::tells_record`].
+    pub found: Option<StoredLock>,
 }
 
 /// A lease was renewed.

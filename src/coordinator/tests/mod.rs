@@ -11,6 +11,7 @@ mod cancelling;
 mod chance;
 mod checker;
 mod drain;
+mod embedded;
 mod ending;
 mod failing;
 mod following;

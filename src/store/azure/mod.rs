@@ -187,7 +187,7 @@ impl LeaseStore for AzureStore {
         let leased = self.lease(path, &request).await;
         self.note(watch, &leased);
         let failure = match leased {
-            Ok((etag, time)) => return Ok(Acquired { etag, time, created: false }),
+            Ok((etag, time)) => return Ok(Acquired { etag, time, created: false, found: None }),
             Err(failure) => failure,
         };
         match (failure.code(), &request.if_match) {
@@ -205,7 +205,7 @@ impl LeaseStore for AzureStore {
         let (etag, time) = self.answer(watch, Request::Acquire, leased)?;
         // Somebody may have leased, written and given back the lock between the two: then it has a record (S5).
         let created = made.as_ref() == Some(&etag);
-        Ok(Acquired { etag, time, created })
+        Ok(Acquired { etag, time, created, found: None })
     }
 
     async fn renew(

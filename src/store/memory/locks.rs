@@ -48,7 +48,7 @@ impl MemoryLock {
         let lease = self.lease.acquire(request.lease_id, request.duration, now)?;
         check_etag(request.if_match.as_ref(), &self.record.etag)?;
         self.lease = lease;
-        Ok(Acquired { etag: self.record.etag.clone(), time, created: false })
+        Ok(Acquired { etag: self.record.etag.clone(), time, created: false, found: None })
     }
 
     fn stored(&self, now: Instant, time: StoreTime) -> StoredLock {
@@ -87,7 +87,7 @@ impl MemoryLocks {
         let etag = record.etag.clone();
         let lock = MemoryLock { record, lease, note: None };
         self.locks.insert(path.clone(), lock);
-        Ok(Acquired { etag, time, created: true })
+        Ok(Acquired { etag, time, created: true, found: None })
     }
 
     /// Restarts the lease's duration.

@@ -74,6 +74,10 @@ struct StoredNote {
 
 const LEASE: &str = "lease_id, lease_ms, lease_until, lease_boot, lease_broken";
 
+/// The values of these columns.
+type LeaseColumns<'a> =
+    (Option<[u8; 16]>, Option<i64>, Option<i64>, Option<&'a String>, Option<bool>);
+
 impl<'a> Locks<'a> {
     /// Locks of which none is granted before `grants_from`.
     pub(super) const fn new(
@@ -158,22 +162,25 @@ impl<'a> Locks<'a> {
     }
 
     pub(super) fn put_lease(&self, path: &LockPath, lease: Lease) -> Result<(), SqliteError> {
-        let sql = "UPDATE locks SET lease_id = :id, lease_ms = :ms, lease_until = :until, lease_boot = :boot, \
-                   lease_broken = :broken WHERE container = :container AND name = :name";
-        let holder = lease.holder;
-        let id = holder.map(|holder| holder.lease_id.as_uuid().into_bytes());
-        let millis = holder.map(|holder| whole(holder.duration.as_millis()));
-        let until = holder.map(|holder| whole(holder.until.since_boot().as_nanos()));
-        self.prepare(sql)?.execute(named_params! {
-            ":id": id,
-            ":ms": millis,
-            ":until": until,
-            ":boot": holder.map(|_| &self.moment.boot_id),
-            ":broken": holder.map(|holder| holder.broken),
-            ":container": path.container(),
-            ":name": path.name(),
-        })?;
+        let sql = "UPDATE locks SET (lease_id, lease_ms, lease_until, lease_boot, lease_broken) = (?, ?, ?, ?, ?) \
+                   WHERE container = ? AND name = ?";
+        let (id, ms, until, boot, broken) = self.columns(lease);
+        self.prepare(sql)?.execute((id, ms, until, boot, broken, path.container(), path.name()))?;
         Ok(())
+    }
+
+    /// What stands for a lease in [`LEASE`]'s columns.
+    fn columns(&self, lease: Lease) -> LeaseColumns<'_> {
+        match lease.holder {
+            None => (None, None, None, None, None),
+            Some(holder) => (
+                Some(holder.lease_id.as_uuid().into_bytes()),
+                Some(whole(holder.duration.as_millis())),
+                Some(whole(holder.until.since_boot().as_nanos())),
+                Some(&self.moment.boot_id),
+                Some(holder.broken),
+            ),
+        }
     }
 
     /// Rows that this connection has ever changed.
@@ -188,14 +195,21 @@ impl<'a> Locks<'a> {
         request: &Acquire,
     ) -> Result<Acquired, SqliteError> {
         self.check_granting()?;
-        let (etag, lease) = match self.lease(path) {
-            Err(SqliteError::Answer(StoreError::NotFound)) => return self.make(path, request),
-            found => found?,
-        };
+        if request.if_match.is_some() {
+            let (etag, lease) = match self.lease(path) {
+                Err(SqliteError::Answer(StoreError::NotFound)) => return self.make(path, request),
+                found => found?,
+            };
+            let lease = lease.acquire(request.lease_id, request.duration, self.now())?;
+            etag.check(request.if_match.as_ref())?;
+            self.put_lease(path, lease)?;
+            return Ok(Acquired { etag: etag.0, time: self.time(), created: false, found: None });
+        }
+        let Some((found, lease)) = self.find(path)? else { return self.make(path, request) };
         let lease = lease.acquire(request.lease_id, request.duration, self.now())?;
-        etag.check(request.if_match.as_ref())?;
         self.put_lease(path, lease)?;
-        Ok(Acquired { etag: etag.0, time: self.time(), created: false })
+        let etag = found.etag.clone();
+        Ok(Acquired { etag, time: self.time(), created: false, found: Some(found) })
     }
 
     fn make(&self, path: &LockPath, request: &Acquire) -> Result<Acquired, SqliteError> {
@@ -204,10 +218,21 @@ impl<'a> Locks<'a> {
             return Err(StoreError::Changed.into());
         }
         let etag = self.new_etag()?;
-        let sql = "INSERT INTO locks (container, name, etag, fields, written_at) VALUES (?, ?, ?, '{}', ?)";
-        self.prepare(sql)?.execute((path.container(), path.name(), &etag.0, self.time().0))?;
-        self.put_lease(path, lease)?;
-        Ok(Acquired { etag, time: self.time(), created: true })
+        let sql = format!(
+            "INSERT INTO locks (container, name, etag, written_at, fields, {LEASE}) VALUES (?, ?, ?, ?, '{{}}', ?, ?, ?, ?, ?)"
+        );
+        let (place, at) = ((path.container(), path.name()), self.time().0);
+        let (id, ms, until, boot, broken) = self.columns(lease);
+        self.prepare(&sql)?
+            .execute((place.0, place.1, &etag.0, at, id, ms, until, boot, broken))?;
+        let found = StoredLock {
+            etag: etag.clone(),
+            fields: Fields::new(),
+            lease: lease.state(self.now()),
+            written_at: self.time(),
+            time: self.time(),
+        };
+        Ok(Acquired { etag, time: self.time(), created: true, found: Some(found) })
     }
 
     pub(super) fn put_fields(&self, path: &LockPath, fields: &Fields) -> Result<ETag, SqliteError> {
@@ -266,27 +291,33 @@ impl<'a> Locks<'a> {
     }
 
     pub(super) fn stored(&self, path: &LockPath) -> Result<StoredLock, SqliteError> {
-        let sql = format!(
-            "SELECT etag, fields, written_at, {LEASE} FROM locks WHERE container = ? AND name = ?"
-        );
-        let found = self
-            .prepare(&sql)?
-            .query_row([path.container(), path.name()], |row| self.stored_of(row))
-            .optional()?;
+        let found = self.find(path)?.map(|(stored, _)| stored);
         found.ok_or_else(|| StoreError::NotFound.into())
     }
 
-    fn stored_of(&self, row: &Row<'_>) -> rusqlite::Result<StoredLock> {
+    /// The lock and its lease, if there is such a lock.
+    fn find(&self, path: &LockPath) -> Result<Option<(StoredLock, Lease)>, SqliteError> {
+        let sql = format!(
+            "SELECT etag, fields, written_at, {LEASE} FROM locks WHERE container = ? AND name = ?"
+        );
+        let mut statement = self.prepare(&sql)?;
+        let found = statement.query_row([path.container(), path.name()], |row| self.stored_of(row));
+        Ok(found.optional()?)
+    }
+
+    fn stored_of(&self, row: &Row<'_>) -> rusqlite::Result<(StoredLock, Lease)> {
+        let lease = self.lease_of(row)?;
         let fields: String = row.get("fields")?;
         let unreadable =
             |error| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(error));
-        Ok(StoredLock {
+        let stored = StoredLock {
             etag: ETag(row.get("etag")?),
             fields: serde_json::from_str(&fields).map_err(unreadable)?,
-            lease: self.lease_of(row)?.state(self.moment.now),
+            lease: lease.state(self.moment.now),
             written_at: UnixMillis(row.get("written_at")?),
             time: self.moment.time,
-        })
+        };
+        Ok((stored, lease))
     }
 
     pub(super) fn list(&self, request: &List) -> Result<Listing, SqliteError> {
@@ -315,7 +346,7 @@ impl<'a> Locks<'a> {
                 return Ok(Listing { locks, continuation: last });
             }
             let path = LockPath::from_parts(&request.container, &name);
-            locks.push((path, self.stored_of(row)?));
+            locks.push((path, self.stored_of(row)?.0));
         }
         Ok(Listing { locks, continuation: None })
     }

@@ -234,6 +234,10 @@ impl LeaseStore for SqliteStore {
         self.perform(Access::Read, |locks| locks.check()).await
     }
 
+    fn tells_record(&self) -> bool {
+        true
+    }
+
     fn kind(&self) -> &'static str {
         "sqlite"
     }
