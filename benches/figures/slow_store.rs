@@ -111,6 +111,10 @@ impl LeaseStore for SlowStore {
         Ok(self.clock.wall())
     }
 
+    fn tells_record(&self) -> bool {
+        false
+    }
+
     fn kind(&self) -> &'static str {
         "slow"
     }

@@ -148,9 +148,7 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     async fn check(&self, container: &Container) -> Result<StoreTime, StoreError>;
 
     /// Whether an acquire without `if_match` answers with the lock too, so that nobody need read it at the same time.
-    fn tells_record(&self) -> bool {
-        false
-    }
+    fn tells_record(&self) -> bool;
 
     /// A short name of the kind of store, for logs and metrics: `memory`, `sqlite`, `azure`.
     fn kind(&self) -> &'static str;

@@ -114,6 +114,10 @@ impl LeaseStore for Measured {
         self.measured(Operation::Check, self.store.check(container)).await
     }
 
+    fn tells_record(&self) -> bool {
+        self.store.tells_record()
+    }
+
     fn kind(&self) -> &'static str {
         self.store.kind()
     }

@@ -331,6 +331,10 @@ impl LeaseStore for Planted {
         self.inner.check(container).await
     }
 
+    fn tells_record(&self) -> bool {
+        self.inner.tells_record()
+    }
+
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }

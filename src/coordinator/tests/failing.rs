@@ -160,6 +160,10 @@ impl LeaseStore for Fragile {
         self.store.check(container).await
     }
 
+    fn tells_record(&self) -> bool {
+        self.store.tells_record()
+    }
+
     fn kind(&self) -> &'static str {
         self.store.kind()
     }

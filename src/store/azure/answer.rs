@@ -7,7 +7,7 @@ use azure_core::http::headers::{
     ERROR_CODE, HeaderName, Headers, RETRY_AFTER, X_MS_RETRY_AFTER_MS,
 };
 use azure_core::http::policies::{Policy, PolicyResult};
-use azure_core::http::{Context, Request};
+use azure_core::http::{Context, Etag, Request};
 use azure_core::time::parse_rfc7231;
 
 use super::error::Failure;
@@ -70,6 +70,11 @@ pub(super) fn retry_after(headers: &Headers) -> Option<Duration> {
 /// The store's time of an answer that counts.
 pub(super) fn time(headers: &Headers) -> Result<StoreTime, Failure> {
     date(headers).ok_or(Failure::Unbelievable("it has no date"))
+}
+
+/// The condition that the record still has this version.
+pub(super) fn condition(etag: &ETag) -> Etag {
+    Etag::from(etag.0.as_str())
 }
 
 /// The record's version.

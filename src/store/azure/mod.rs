@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use azure_core::http::{Etag, RequestContent};
+use azure_core::http::RequestContent;
 use azure_storage_blob::BlobClient;
 use azure_storage_blob::models::{
     BlobClientAcquireLeaseOptions, BlobClientBreakLeaseOptions, BlobClientDeleteOptions,
@@ -142,7 +142,7 @@ impl AzureStore {
         request: &Acquire,
     ) -> Result<(ETag, StoreTime), Failure> {
         let options = BlobClientAcquireLeaseOptions {
-            if_match: request.if_match.as_ref().map(condition),
+            if_match: request.if_match.as_ref().map(answer::condition),
             proposed_lease_id: Some(request.lease_id.to_string()),
             ..BlobClientAcquireLeaseOptions::default()
         };
@@ -204,8 +204,7 @@ impl LeaseStore for AzureStore {
         let leased = self.lease(path, &request).await;
         let (etag, time) = self.answer(watch, Request::Acquire, leased)?;
         // Somebody may have leased, written and given back the lock between the two: then it has a record (S5).
-        let created = made.as_ref() == Some(&etag);
-        Ok(Acquired { etag, time, created, found: None })
+        Ok(Acquired { created: made.as_ref() == Some(&etag), etag, time, found: None })
     }
 
     async fn renew(
@@ -216,7 +215,7 @@ impl LeaseStore for AzureStore {
     ) -> Result<Renewed, StoreError> {
         let renewed = async {
             let options = BlobClientRenewLeaseOptions {
-                if_match: if_match.as_ref().map(condition),
+                if_match: if_match.as_ref().map(answer::condition),
                 ..BlobClientRenewLeaseOptions::default()
             };
             let answer = self.blob(path).renew_lease(lease_id.to_string(), Some(options)).await?;
@@ -233,7 +232,7 @@ impl LeaseStore for AzureStore {
         if_match: Option<ETag>,
     ) -> Result<(), StoreError> {
         let options = BlobClientReleaseLeaseOptions {
-            if_match: if_match.as_ref().map(condition),
+            if_match: if_match.as_ref().map(answer::condition),
             ..BlobClientReleaseLeaseOptions::default()
         };
         let watch = self.containers.watch(path.container());
@@ -261,7 +260,7 @@ impl LeaseStore for AzureStore {
                 BreakPeriod::RunOut => None,
                 BreakPeriod::Now => Some(0),
             },
-            if_match: if_match.as_ref().map(condition),
+            if_match: if_match.as_ref().map(answer::condition),
             ..BlobClientBreakLeaseOptions::default()
         };
         let broken = async {
@@ -288,7 +287,7 @@ impl LeaseStore for AzureStore {
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
         let options = BlobClientSetMetadataOptions {
-            if_match: write.if_match.as_ref().map(condition),
+            if_match: write.if_match.as_ref().map(answer::condition),
             lease_id: Some(write.lease_id.to_string()),
             ..BlobClientSetMetadataOptions::default()
         };
@@ -341,7 +340,7 @@ impl LeaseStore for AzureStore {
 
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         let options = BlobClientDeleteOptions {
-            if_match: Some(condition(&if_match)),
+            if_match: Some(answer::condition(&if_match)),
             ..BlobClientDeleteOptions::default()
         };
         let deleted = self.blob(path).delete(Some(options)).await;
@@ -386,13 +385,13 @@ impl LeaseStore for AzureStore {
         refusal.date.ok_or_else(undated)
     }
 
+    fn tells_record(&self) -> bool {
+        false
+    }
+
     fn kind(&self) -> &'static str {
         "azure"
     }
-}
-
-fn condition(etag: &ETag) -> Etag {
-    Etag::from(etag.0.as_str())
 }
 
 #[cfg(test)]

@@ -107,6 +107,10 @@ impl LeaseStore for MemoryStore {
         self.locks().check(container, self.clock.wall())
     }
 
+    fn tells_record(&self) -> bool {
+        false
+    }
+
     fn kind(&self) -> &'static str {
         "memory"
     }
