@@ -81,8 +81,7 @@ impl Hold {
         if retry.unread >= POLLS_UNREAD && retry.uncertain.is_none() {
             return self.read_holder(retry, output);
         }
-        let was_forgotten = std::mem::take(&mut self.memory.is_forgotten);
-        if was_forgotten && self.memory.known.is_none() {
+        if self.memory.is_forgotten && self.memory.known.is_none() {
             output.push(Action::ReportForgotten);
         }
         let request = self.next_request();
@@ -297,7 +296,9 @@ impl Hold {
     pub(super) fn learn(&mut self, stored: Stored, now: Instant) {
         let record = Record::from_fields(&stored.fields);
         self.memory.highest = self.memory.highest.max(record.token);
-        let change = Change::new(&record, now);
+        // S10: what was forgotten is no news.
+        let is_news = !std::mem::take(&mut self.memory.is_forgotten);
+        let change = Change::new(&record, if is_news { now } else { Instant::default() });
         if !self.memory.change.as_ref().is_some_and(|known| known.is_to(&change)) {
             self.memory.change = Some(Box::new(change));
         }

@@ -159,6 +159,7 @@ impl Hold {
         self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, output.now);
         if granted.created {
             self.memory.known = Some(Known::new(&granted.etag, &Fields::new()));
+            self.memory.is_forgotten = false;
         }
         if self.memory.known.as_ref().is_some_and(|known| known.is_version(&granted.etag)) {
             self.record_had(lease, None, output);

@@ -94,6 +94,29 @@ fn s10_a_mark_ages() {
 }
 
 #[test]
+fn s10_a_mark_on_a_lock_that_was_forgotten_is_not_taken_for_news() {
+    let (mut rig, mut other) = Rig::pair();
+    rig.arrive(ANN, Terms { wait: secs(600), ..terms() });
+    rig.arrive(BOB, Terms { wait: secs(600), ..terms() });
+    rig.serve();
+    assert!(rig.record().handed_on);
+    rig.leave(BOB);
+    let mut requests = 0;
+    for round in 0..20 {
+        other.forget();
+        other.arrive(CallerId(100 + round), Terms { wait: secs(10), ..terms() });
+        for _ in 0..120 {
+            rig.pass_served(millis(100));
+            other.pass(millis(100));
+            requests += other.sent.len();
+            other.serve();
+        }
+        assert!(other.hold.is_idle());
+    }
+    assert!(requests < 20 * 15, "{requests} requests in 20 waits of ten seconds");
+}
+
+#[test]
 fn s10_saves_do_not_keep_a_mark_young() {
     let (mut rig, mut other) = Rig::pair();
     rig.arrive(ANN, Terms { wait: secs(600), ..terms() });

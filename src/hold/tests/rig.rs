@@ -72,6 +72,10 @@ pub(super) struct Rig {
 /// More than any test needs: a machine that is woken so often has come to no rest.
 const MOST_EVENTS: u32 = 200_000;
 
+/// The default ones.
+const SETTINGS: Settings =
+    Settings { poll_cap: Duration::from_secs(5), hand_off: Duration::from_secs(5) };
+
 impl Rig {
     pub(super) fn new() -> Self {
         Self::beside(Rc::default(), 1)
@@ -84,9 +88,8 @@ impl Rig {
     }
 
     fn beside(table: Rc<RefCell<Table>>, name: u64) -> Self {
-        let settings = Settings { poll_cap: secs(5), hand_off: secs(5) };
         let now = secs(1_000);
-        let hold = Hold::new(settings, Memory::default(), name, Instant::from_boot(now));
+        let hold = Hold::new(SETTINGS, Memory::default(), name, Instant::from_boot(now));
         Self {
             hold,
             now,
@@ -97,6 +100,12 @@ impl Rig {
             supplied: 0,
             events: 0,
         }
+    }
+
+    /// The sidecar forgets the lock, which nobody wants there.
+    pub(super) fn forget(&mut self) {
+        let memory = Memory { is_forgotten: true, ..Memory::default() };
+        self.hold = Hold::new(SETTINGS, memory, self.name, Instant::from_boot(self.now));
     }
 
     /// The sidecar starts again, knowing nothing.
