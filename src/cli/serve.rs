@@ -72,12 +72,24 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let ending = end(&mut signals, &coordinator, &config, (stop, stop_admin));
     tokio::select! {
         exit = ending => Ok(exit),
-        (served, ()) = async { tokio::join!(serving, administration) } => {
+        served = both(serving, administration) => {
             served.context("the server broke")?;
             Ok(Exit::Success)
         }
         () = coordinator.keep_checking() => Ok(Exit::Internal),
     }
+}
+
+/// Runs both to their ends. A server that breaks ends this at once: what answers probes must not outlive it.
+async fn both<E>(
+    serving: impl Future<Output = Result<(), E>>,
+    administration: impl Future<Output = ()>,
+) -> Result<(), E> {
+    let administration = async {
+        administration.await;
+        Ok(())
+    };
+    tokio::try_join!(serving, administration).map(drop)
 }
 
 /// Listens, on the threads that are configured. One is this thread.
@@ -219,6 +231,13 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_breaks_ends_the_sidecar_though_it_answers_probes() {
+        let serving = std::future::ready(Err("broken"));
+        let ended = futures_util::poll!(std::pin::pin!(both(serving, std::future::pending())));
+        assert_eq!(ended, std::task::Poll::Ready(Err("broken")));
+    }
 
     #[test]
     fn what_is_said_to_try_has_what_the_sidecar_asks_for() {

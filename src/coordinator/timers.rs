@@ -17,6 +17,7 @@ use crate::time::{Clock, Instant};
 /// The longest sleep while a deadline is set (S3).
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Tasks that are called before others that are ready get their turn: a crowd of renewals must not keep a call waiting.
+/// While more are due than were called, twice as many are called next: calls without end must not keep renewals waiting (S7).
 const AT_ONCE: usize = 32;
 
 /// The deadlines of all tasks. Cheap to clone; the clones are one.
@@ -47,6 +48,8 @@ struct Queue {
     wakes_at: Instant,
     /// When somebody was last called, who looks for pauses then.
     called_at: Instant,
+    /// How many are called next if so many are due.
+    at_once: usize,
 }
 
 /// What is next for the task that sleeps for all.
@@ -74,6 +77,7 @@ impl Timers {
             is_served: false,
             wakes_at: Instant::default(),
             called_at: Instant::default(),
+            at_once: AT_ONCE,
         };
         Self(Arc::new(Inner { clock, queue: Mutex::new(queue), stirred: Notify::new() }))
     }
@@ -131,18 +135,21 @@ impl Timers {
     fn call_due(&self) -> Next {
         let mut queue = self.queue();
         let now = self.0.clock.now();
-        for _ in 0..AT_ONCE {
+        for _ in 0..queue.at_once {
             let due = queue.deadlines.first_entry().filter(|first| first.key().0 <= now);
             let Some(due) = due else { break };
             let ((deadline, _), inbox) = due.remove_entry();
             inbox.send(Command::TimePassed(deadline));
             queue.called_at = now;
         }
-        let Some(((first, _), inbox)) = queue.deadlines.first_key_value() else {
+        let first =
+            queue.deadlines.first_key_value().map(|((first, _), inbox)| (*first, inbox.clone()));
+        let behind = first.as_ref().is_some_and(|(first, _)| *first <= now);
+        queue.at_once = if behind { queue.at_once.saturating_mul(2) } else { AT_ONCE };
+        let Some((first, inbox)) = first else {
             queue.is_served = false;
             return Next::End;
         };
-        let first = *first;
         // S3: somebody looks at the other clocks each second, for all.
         if now >= queue.called_at + LONGEST_SLEEP {
             inbox.send(Command::TimePassed(Instant::default()));
@@ -276,5 +283,23 @@ mod tests {
         rig.clock.advance(2 * SECOND);
         assert_eq!(rig.timers.call_due(), Next::GoOn);
         assert_eq!(rig.timers.queue().deadlines.len(), 9 * AT_ONCE);
+    }
+
+    /// Between two rounds all others get a turn, which takes long while many call: as many come due again meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn s7_a_crowd_that_comes_faster_than_it_is_called_is_caught_up_with() {
+        let rig = Rig::new();
+        let mut crowd = Vec::new();
+        for round in 0..20 {
+            crowd.extend((0..4 * AT_ONCE).map(|_| rig.called(SECOND)));
+            rig.clock.advance(2 * SECOND);
+            let next = rig.timers.call_due();
+            let left = rig.timers.queue().deadlines.len();
+            assert!(left <= 12 * AT_ONCE, "{left} after round {round}");
+            if next == Next::End {
+                return;
+            }
+        }
+        panic!("never caught up with");
     }
 }

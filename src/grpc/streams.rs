@@ -125,16 +125,27 @@ impl Drop for HoldEvents {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return hold.disconnected();
         };
+        let mut unanswered = Unanswered(Some(hold));
         runtime.spawn(async move {
             for _ in 0..TURNS {
                 tokio::task::yield_now().await;
             }
             if life_line.is_some_and(|life_line| life_line.shows_that_the_client_released()) {
-                drop(hold);
-            } else {
-                hold.disconnected();
+                drop(unanswered.0.take());
             }
         });
+    }
+}
+
+/// A hold whose stream has ended, until its connection has said why. It cannot be asked any more where its thread ends
+/// first, as at a second signal (S15): what goes on elsewhere must not take that for a release (S13).
+struct Unanswered(Option<HoldStream>);
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Some(hold) = self.0.take() {
+            hold.disconnected();
+        }
     }
 }
 

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
+use leasehold::coordinator::{CallError, StoreFailureKind};
 use leasehold::grpc::{Server, Settings, Workers};
+use leasehold::lock::LeaseId;
+use leasehold::store::{LeaseState, LeaseStore as _};
 use leasehold_client::proto::lease_service_client::LeaseServiceClient;
 use leasehold_client::proto::{
-    AcquireLeaseRequest, AcquireLeaseResponse, Grant, ReleaseLeaseRequest, acquire_lease_response,
+    AcquireLeaseRequest, AcquireLeaseResponse, Grant, HoldLeaseRequest, ReleaseLeaseRequest,
+    acquire_lease_response, hold_lease_request::Start,
 };
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Channel;
 
 use crate::listeners::{connect, loopback, run};
-use crate::rig::{Account, seconds, spec};
+use crate::rig::{Account, Event, next, seconds, spec};
 
 const THREADS: usize = 2;
 const CONNECTIONS: usize = 6;
@@ -83,4 +87,44 @@ async fn connections_are_dealt_evenly_to_threads_and_share_the_locks() {
     release(&channels[0], &second).await;
     running.stop.cancel();
     running.server.await.unwrap();
+}
+
+/// As by a second signal (S15): what goes on elsewhere hears of the end of a stream, and its client was told nothing.
+#[tokio::test]
+async fn s13_a_thread_that_ends_releases_no_lock_of_its_clients() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let settings = Settings {
+        tcp: Some(loopback()),
+        unix: None,
+        connections: CONNECTIONS,
+        streams_per_connection: 8,
+        header_list_bytes: 16_384,
+    };
+    let server = Server::bind(settings).await.unwrap().on(Workers::start(THREADS).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let running = run(server, &sidecar.coordinator, folder, CancellationToken::new()).await;
+    // The lock's task is on this thread, which goes on.
+    let first = sidecar.acquire(spec("nightly")).await;
+    let mut waits = spec("nightly");
+    waits.wait = seconds(60);
+    let request = HoldLeaseRequest { start: Some(Start::Spec(waits)) };
+    let mut client = LeaseServiceClient::new(running.channel.clone());
+    let mut stream = client.hold_lease(request).await.unwrap().into_inner();
+    assert!(matches!(next(&mut stream).await, Event::Waiting(_)));
+    sidecar.release_of(&first).await;
+    let Event::Granted(grant) = next(&mut stream).await else { panic!("not granted") };
+    running.server.abort();
+    let lease_id = LeaseId::parse(&grant.lease_id).unwrap();
+    let told = loop {
+        match sidecar.coordinator.report_progress(lease_id, None).await {
+            Ok(_) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Err(error) => break error,
+        }
+    };
+    let CallError::StoreFailure(failure) = told else { panic!("{told}") };
+    assert_eq!(failure.kind, StoreFailureKind::Unavailable, "it can be resumed");
+    let path = grant.lock_path.parse().unwrap();
+    let lease = account.store.read_record(&path).await.unwrap().lease;
+    assert_eq!(lease, LeaseState::Leased);
 }
