@@ -108,16 +108,22 @@ async fn acquire_and_read(
     (acquire, read): (Acquire, bool),
     timeout: Duration,
 ) -> Event {
+    let begun = shared.clock.now();
     let acquiring = shared.limited(Urgency::Poll, timeout, shared.store.acquire(path, acquire));
     let (answer, read) = if read && shared.store.tells_record() {
         let mut answer = acquiring.await;
         let found = answer.as_mut().ok().and_then(|acquired| acquired.found.take());
-        let read = match found {
-            Some(found) => Ok(found),
-            // Whoever has it is to be named.
-            None => shared.limited(Urgency::Poll, timeout, shared.store.read_record(path)).await,
+        let read = match (found, &answer) {
+            (Some(found), _) => Some(Ok(found)),
+            // Whoever has it is to be named, but not for so long that the refusal comes too late.
+            (None, Err(StoreError::Contended)) => {
+                let left = timeout.saturating_sub(shared.clock.now() - begun) / 2;
+                Some(shared.limited(Urgency::Poll, left, shared.store.read_record(path)).await)
+            }
+            // The machine asks for what it needs.
+            (None, _) => None,
         };
-        (answer, Some(read.map(stored).map_err(|error| failure(&error))))
+        (answer, read.map(|read| read.map(stored).map_err(|error| failure(&error))))
     } else if read {
         let reading = shared.limited(Urgency::Poll, timeout, shared.store.read_record(path));
         let (answer, read) = tokio::join!(acquiring, reading);

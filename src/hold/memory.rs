@@ -37,14 +37,14 @@ impl Memory {
     }
 
     /// What must stay of a memory that is forgotten, and until when; none if nobody relies on it. The record, with its token
-    /// (S5) and a rest that it promises (S11), is in the store: the next acquisition reads it there.
+    /// (S5) and a rest that it promises (S11), is in the store: the next acquisition reads it there. Only until when the
+    /// lock rests is not, as it was first seen here: a store whose clock was set back would promise it anew at each look.
     pub(crate) fn relied_on(self, poll_cap: Duration, now: Instant) -> Option<(Instant, Self)> {
         let rest = self.rest.as_ref().map(|rest| rest.until);
         let not_before = self.not_before.filter(|at| rest != Some(*at));
-        let until = not_before.max(self.tenure.matters_until(poll_cap));
+        let until = not_before.max(rest).max(self.tenure.matters_until(poll_cap));
         let until = until.filter(|until| now < *until)?;
-        let kept = Self { known: None, rest: None, change: None, not_before, ..self };
-        Some((until, kept))
+        Some((until, Self { known: None, change: None, not_before, ..self }))
     }
 }
 

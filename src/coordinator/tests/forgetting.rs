@@ -10,7 +10,7 @@ use super::rig::{
 };
 use crate::coordinator::{HoldEvent, HoldRequest, NoObserver, Observation, Observer};
 use crate::store::{BreakNote, BreakPeriod, LeaseState, LeaseStore as _, Operation};
-use crate::time::UnixMillis;
+use crate::time::{Clock as _, UnixMillis};
 
 /// The shortest time that a sidecar stands back (S10).
 const STAND_BACK: Duration = Duration::from_millis(400);
@@ -189,4 +189,27 @@ async fn s13_nobody_gets_a_forgotten_lock_before_its_holder_cannot_believe_in_it
     let again = sidecar.acquire(waiting("nightly", 2 * MINUTE)).await;
     assert!(account.now() >= believed, "{:?} too early", believed - account.now());
     assert!(again.token > grant.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s11_a_wall_clock_that_goes_back_makes_no_more_of_the_rest_of_a_forgotten_lock() {
+    for remembered in [1_000, 1, 0] {
+        let account = Account::new();
+        let (gone, min_hold) = (account.sidecar(), 5 * MINUTE);
+        let grant = gone.acquire(HoldRequest { min_hold, ..request("nightly") }).await;
+        gone.release(&grant).await;
+        gone.faults().go_down(Duration::MAX);
+        pass(LEASE).await;
+        account.clock.set_wall(UnixMillis(account.clock.wall().0 - 3_600_000));
+        let sidecar = remembering(&account, remembered, Arc::new(NoObserver));
+        let first_seen = account.now();
+        for _ in 0..20 {
+            sidecar.busy(request("nightly")).await;
+            cycle(&sidecar, "other").await;
+            pass(10 * SECOND).await;
+        }
+        sidecar.acquire(waiting("nightly", 10 * MINUTE)).await;
+        let rested = account.now() - first_seen;
+        assert!(rested <= min_hold + SECOND, "{rested:?} with {remembered} remembered");
+    }
 }

@@ -27,4 +27,5 @@ mod rig;
 mod saving;
 mod size;
 mod sleeping;
+mod telling;
 mod waiting;

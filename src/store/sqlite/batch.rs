@@ -1,13 +1,14 @@
 //! Group commit: what came while the thread was busy goes to the file together, in one transaction, and waits for the
 //! disk once.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use super::error::SqliteError;
 use super::locks::Locks;
-use super::session::{Access, Durability, Session};
+use super::session::{Access, Session};
 
 /// Operations that one transaction takes in: its answers wait for the last of them.
 pub(super) const LARGEST: usize = 256;
@@ -80,17 +81,16 @@ where
     }
 }
 
-/// Does all of them. Those that need not wait for the disk go first, and do not wait for those that do: as all of them
-/// are under way at once, any order is one that their callers may see.
+/// Does all of them, in one transaction for each kind of access: what only reads waits for no other process that writes,
+/// and what need not reach the disk for nothing that must. As all of them are under way at once, any order is one that
+/// their callers may see.
 pub(super) fn perform(session: &mut Session, operations: Vec<Box<dyn Operation>>) {
-    let wanted = operations.into_iter().filter(|operation| operation.is_wanted());
-    let (records, leases): (Vec<_>, Vec<_>) =
-        wanted.partition(|operation| operation.access() == Access::Write(Durability::Record));
-    for group in [leases, records] {
-        let access = group.iter().map(|operation| operation.access()).max();
-        if let Some(access) = access {
-            commit(session, access, group);
-        }
+    let mut groups = BTreeMap::<Access, Vec<_>>::new();
+    for operation in operations.into_iter().filter(|operation| operation.is_wanted()) {
+        groups.entry(operation.access()).or_default().push(operation);
+    }
+    for (access, group) in groups {
+        commit(session, access, group);
     }
 }
 

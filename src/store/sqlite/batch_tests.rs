@@ -214,3 +214,46 @@ async fn s1_leases_of_another_boot_are_seen_before_what_came_together_is_answere
         .unwrap();
     assert_eq!(unseen, 0, "whoever looks next counts from the same first sight");
 }
+
+#[tokio::test]
+async fn a_read_waits_for_no_other_process_that_writes_whatever_it_comes_with() {
+    let fixture = Fixture::new();
+    let store = Arc::new(fixture.open());
+    take(&store, 0..2).await;
+    let mut other = rusqlite::Connection::open(fixture.file()).unwrap();
+    let hold = other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    let (renewing, reading) = (Arc::clone(&store), Arc::clone(&store));
+    let asked: [std::pin::Pin<Box<dyn Future<Output = _> + Send>>; 2] = [
+        Box::pin(async move { renewing.renew(&lock(0), id(0), None).await.map(drop) }),
+        Box::pin(async move { reading.read_record(&lock(1)).await.map(drop) }),
+    ];
+    let answers = together(&store, asked).await;
+    assert!(matches!(answers[0], Err(StoreError::Unavailable { sent: false, .. })), "{answers:?}");
+    assert!(answers[1].is_ok(), "{answers:?}");
+    drop(hold);
+}
+
+/// A busy process has the file nearly all the time: the moments in between must be enough for another.
+#[tokio::test]
+async fn a_busy_process_keeps_no_other_from_the_file() {
+    let fixture = Fixture::new();
+    let (busy, other) = (Arc::new(fixture.open()), fixture.open());
+    take(&busy, 0..16).await;
+    take(&other, 16..17).await;
+    let write = |number| {
+        let busy = Arc::clone(&busy);
+        async move {
+            loop {
+                busy.write_record(&lock(number), write(number, "new")).await.unwrap();
+            }
+        }
+    };
+    let writing: Vec<_> = (0..16).map(|number| tokio::spawn(write(number))).collect();
+    for _ in 0..300 {
+        other.renew(&lock(16), id(16), None).await.unwrap();
+    }
+    for task in writing {
+        assert!(!task.is_finished(), "it was kept from the file itself");
+        task.abort();
+    }
+}

@@ -26,6 +26,8 @@ impl FileId {
 /// How long an operation waits for another process's, which take milliseconds. S7 cuts a try off after 2.5 s at the
 /// shortest lease.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
+/// How long it waits before it looks again.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
 /// Pages kept in memory, in KiB: the locks in use fit, and an idle sidecar stays small.
 const CACHE_KIB: i64 = 256;
 /// Pages that the write-ahead log collects before they go into the file, which waits for the disk twice: under load some
@@ -57,15 +59,25 @@ pub(super) fn make(file: &Path) -> Result<FileId, SqliteError> {
     }
 }
 
+/// Waits for a moment for another process's turn to end, if it has not waited for so many already. SQLite's own waits
+/// grow to a tenth of a second: they seldom meet the moment between two transactions of a process that is busy.
+fn wait_for_turn(waited: i32) -> bool {
+    let goes_on = u32::try_from(waited).is_ok_and(|waited| BUSY_PAUSE * waited < BUSY_WAIT);
+    if goes_on {
+        std::thread::park_timeout(BUSY_PAUSE);
+    }
+    goes_on
+}
+
 /// Opens the file that was made.
 pub(super) fn connect(file: &Path) -> Result<Connection, SqliteError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags)?;
+    let mut connection = Connection::open_with_flags(file, flags)?;
     // SQLite opens what it may not write for reading, without a word.
     if connection.is_readonly("main")? {
         return Err(SqliteError::ReadOnly);
     }
-    connection.busy_timeout(BUSY_WAIT)?;
+    connection.busy_handler(Some(wait_for_turn))?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
     connection.pragma_update(None, "wal_autocheckpoint", WRITE_AHEAD_PAGES)?;
     connection.pragma_update(None, "synchronous", "FULL")?;

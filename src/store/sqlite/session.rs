@@ -57,7 +57,7 @@ pub(super) enum Durability {
     Record,
 }
 
-/// What a transaction is for. The greatest of several is enough for all of them.
+/// What a transaction is for; the least waiting first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Access {
     /// Everything that it reads is of one state of the file.
