@@ -149,7 +149,8 @@ impl Coordinator {
     }
 
     /// How a presented token compares with the lock's newest (S5). Hand-offs are not in the record (S10): those of this
-    /// sidecar are known, a token that another handed on since its last write is newer than what is known here.
+    /// sidecar are known while it remembers the lock, a token that another handed on since its last write is newer than
+    /// what is known here.
     ///
     /// # Errors
     /// When the store cannot be asked.

@@ -393,8 +393,7 @@ impl Task {
         if self.shared.registry().is_new_collision(path) {
             tracing::warn!(
                 lock = %path, stored_host_type = stored, our_host_type = ours,
-                "two host types share this lock path: if they are not meant to exclude each other, give them \
-                 different host ids"
+                "two host types share this lock path: give them different host ids, if they are not to exclude each other"
             );
         }
     }
