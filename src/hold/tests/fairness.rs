@@ -73,14 +73,20 @@ fn s10_callers_that_try_once_set_no_mark() {
     assert!(rig.record().handed_on);
 }
 
-#[test]
-fn s10_a_mark_ages() {
-    let (mut rig, mut other) = Rig::pair();
+/// One sidecar holds the lock, with the mark of a caller that has gone since; the other has not looked yet.
+fn with_a_mark_that_is_left() -> (Rig, Rig) {
+    let (mut rig, other) = Rig::pair();
     rig.arrive(ANN, Terms { wait: secs(600), ..terms() });
     rig.arrive(BOB, Terms { wait: secs(600), ..terms() });
     rig.serve();
     assert!(rig.record().handed_on);
     rig.leave(BOB);
+    (rig, other)
+}
+
+#[test]
+fn s10_a_mark_ages() {
+    let (mut rig, mut other) = with_a_mark_that_is_left();
     other.arrive(CAT, Terms { wait: secs(7_200), ..terms() });
     other.serve();
     let mut requests = 0;
@@ -95,12 +101,7 @@ fn s10_a_mark_ages() {
 
 #[test]
 fn s10_a_mark_on_a_lock_that_was_forgotten_is_not_taken_for_news() {
-    let (mut rig, mut other) = Rig::pair();
-    rig.arrive(ANN, Terms { wait: secs(600), ..terms() });
-    rig.arrive(BOB, Terms { wait: secs(600), ..terms() });
-    rig.serve();
-    assert!(rig.record().handed_on);
-    rig.leave(BOB);
+    let (mut rig, mut other) = with_a_mark_that_is_left();
     let mut requests = 0;
     for round in 0..20 {
         other.forget();
@@ -118,12 +119,7 @@ fn s10_a_mark_on_a_lock_that_was_forgotten_is_not_taken_for_news() {
 
 #[test]
 fn s10_saves_do_not_keep_a_mark_young() {
-    let (mut rig, mut other) = Rig::pair();
-    rig.arrive(ANN, Terms { wait: secs(600), ..terms() });
-    rig.arrive(BOB, Terms { wait: secs(600), ..terms() });
-    rig.serve();
-    assert!(rig.record().handed_on);
-    rig.leave(BOB);
+    let (mut rig, mut other) = with_a_mark_that_is_left();
     other.arrive(CAT, Terms { wait: secs(7_200), ..terms() });
     other.serve();
     let mut requests = 0;
