@@ -178,7 +178,7 @@ impl Command {
 
     async fn run(self) -> anyhow::Result<Exit> {
         match self {
-            Self::Serve(args) => serve::run(args).await,
+            Self::Serve(args) => Box::pin(serve::run(args)).await,
             Self::Run(args) => run::run(args).await,
             Self::Acquire(args) => acquire::run(args).await,
             Self::Release(args) => release::run(args).await,

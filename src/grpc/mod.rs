@@ -16,6 +16,7 @@ mod life_line;
 mod listen;
 mod permission;
 pub mod proto;
+mod reflection;
 mod seldom;
 mod server;
 mod service;

@@ -23,8 +23,8 @@ use super::connection::{Connection, Origin};
 use super::convert::Limits;
 use super::guard::{Door, Guard, TcpGuard};
 use super::listen::{ListenError, Listener, SocketFile};
-use super::proto;
 use super::proto::lease_service_server::LeaseServiceServer;
+use super::reflection::Reflection;
 use super::service::Service;
 use super::serving::{ServeError, Serving};
 use super::tls;
@@ -295,19 +295,7 @@ fn guarded(service: Service, door: Door) -> Routes {
     let service = LeaseServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let mut routes = Routes::builder();
     routes.add_service(InterceptedService::new(service, guard.clone()));
-    match tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(proto::DESCRIPTOR)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        // What errors carry, so that their details can be read too.
-        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-    {
-        Ok(reflection) => {
-            routes.add_service(InterceptedService::new(reflection, guard));
-        }
-        // The descriptors are compiled in, and a test asks for them.
-        Err(error) => tracing::error!(%error, "server reflection is not available"),
-    }
+    routes.add_service(InterceptedService::new(Reflection, guard));
     routes.routes()
 }
 

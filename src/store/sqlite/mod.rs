@@ -46,6 +46,8 @@ pub struct SqliteStore {
 /// What the thread does.
 enum Job {
     Operation(Box<dyn Operation>),
+    /// One whose caller goes on with another at once: an acquire, which the record's write follows.
+    First(Box<dyn Operation>),
     /// What a test does with the session itself.
     #[cfg(test)]
     Session(Box<dyn FnOnce(&mut Session) + Send>),
@@ -53,6 +55,9 @@ enum Job {
 
 const LEASE: Access = Access::Write(Durability::Lease);
 const RECORD: Access = Access::Write(Durability::Record);
+
+/// How often the thread looks for what follows an acquire before it sleeps: that takes less time than to be woken up.
+const LOOKS: usize = 100;
 
 /// The thread's stack, which SQLite's parser needs most of; its default of 2 MiB is of no use.
 const STACK_BYTES: usize = 512 * 1_024;
@@ -87,9 +92,22 @@ impl SqliteStore {
         T: Send + 'static,
         F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send + 'static,
     {
+        self.ask(Job::Operation, access, operation).await
+    }
+
+    async fn ask<T, F>(
+        &self,
+        job: fn(Box<dyn Operation>) -> Job,
+        access: Access,
+        operation: F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnMut(&Locks<'_>) -> Result<T, SqliteError> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let operation = Box::new(Asked::new(access, operation, answer));
-        let done = match self.jobs.send(Job::Operation(operation)).await {
+        let done = match self.jobs.send(job(operation)).await {
             Ok(()) => answered.await.unwrap_or(Err(SqliteError::ThreadGone { begun: true })),
             Err(_) => Err(SqliteError::ThreadGone { begun: false }),
         };
@@ -113,17 +131,32 @@ impl SqliteStore {
 /// Does what comes, and together what came meanwhile.
 fn work(mut session: Session, mut queue: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
-    while queue.blocking_recv_many(&mut jobs, batch::LARGEST) > 0 {
+    let mut is_followed = false;
+    while next_jobs(&mut queue, &mut jobs, is_followed) > 0 {
+        // With several callers there is always somebody whose operation comes, and what comes together costs less.
+        is_followed = matches!(jobs[..], [Job::First(_)]);
         let mut operations = Vec::with_capacity(jobs.len());
         for job in jobs.drain(..) {
             match job {
-                Job::Operation(operation) => operations.push(operation),
+                Job::Operation(operation) | Job::First(operation) => operations.push(operation),
                 #[cfg(test)]
                 Job::Session(look) => look(&mut session),
             }
         }
         batch::perform(&mut session, operations);
     }
+}
+
+/// Takes what has come, or waits for it; none when nobody is left to ask.
+fn next_jobs(queue: &mut mpsc::Receiver<Job>, jobs: &mut Vec<Job>, is_soon: bool) -> usize {
+    for _ in 0..if is_soon { LOOKS } else { 0 } {
+        if let Ok(job) = queue.try_recv() {
+            jobs.push(job);
+            return 1;
+        }
+        std::thread::yield_now();
+    }
+    queue.blocking_recv_many(jobs, batch::LARGEST)
 }
 
 impl fmt::Debug for SqliteStore {
@@ -136,7 +169,7 @@ impl fmt::Debug for SqliteStore {
 impl LeaseStore for SqliteStore {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         let path = path.clone();
-        self.perform(LEASE, move |locks| locks.acquire(&path, &request)).await
+        self.ask(Job::First, LEASE, move |locks| locks.acquire(&path, &request)).await
     }
 
     async fn renew(
