@@ -91,11 +91,11 @@ impl Fields {
     fn parse(expression: &str) -> Result<Self, TimetableError> {
         let words: Vec<&str> = expression.split_ascii_whitespace().collect();
         let (dialect, second, [minute, hour, day_of_month, month, day_of_week]) =
-            match words.as_slice() {
-                &[minute, hour, day, month, weekday] => {
+            match *words.as_slice() {
+                [minute, hour, day, month, weekday] => {
                     (Dialect::Vixie, None, [minute, hour, day, month, weekday])
                 }
-                &[second, minute, hour, day, month, weekday] => {
+                [second, minute, hour, day, month, weekday] => {
                     (Dialect::Ncrontab, Some(second), [minute, hour, day, month, weekday])
                 }
                 _ => {
