@@ -140,6 +140,17 @@ fn field(least: i8, greatest: i8, sixes: bool) -> impl Strategy<Value = Made> {
     prop_oneof![2 => Just(all), 3 => listed]
 }
 
+/// Hours; often one or two of those in which clocks jump.
+fn hour(sixes: bool) -> impl Strategy<Value = Made> {
+    let early = (0_i8..=3, 0_i8..=1).prop_map(|(first, more)| Made {
+        text: format!("{first}-{}", first + more),
+        values: (first..=first + more).collect(),
+        interval: false,
+        star: false,
+    });
+    prop_oneof![early, field(0, 23, sixes)]
+}
+
 /// Seconds that the model's steps can see.
 fn second() -> impl Strategy<Value = Made> {
     let made = |text: &str, values: &[i8], interval| {
@@ -157,7 +168,7 @@ fn second() -> impl Strategy<Value = Made> {
 /// Expressions of both dialects; some never fire.
 pub(crate) fn expression() -> impl Strategy<Value = Expression> {
     let of = |second: Option<Made>, sixes| {
-        let times = (field(0, 59, sixes), field(0, 23, sixes));
+        let times = (field(0, 59, sixes), hour(sixes));
         let days = (field(1, 31, sixes), field(1, 12, sixes), field(0, 6, sixes));
         (times, days).prop_map(move |((minute, hour), (day, month, weekday))| Expression {
             second: second.clone(),

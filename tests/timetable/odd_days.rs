@@ -53,6 +53,20 @@ fn t14_a_day_that_the_zone_left_out_is_made_up_for_once() {
     );
 }
 
+/// The next match of the clock face is a year away, and still something lies between.
+#[test]
+fn t14_a_repeated_hour_is_not_skipped_when_the_next_match_is_far() {
+    let yearly = |expression: &str| timetable(expression, "America/New_York");
+    let second_pass = at("2025-11-02T01:00:00-05:00");
+    assert_eq!(yearly("*/30 1 2 11 *").next(at("2025-11-02T01:45:00-04:00")), Some(second_pass));
+    let first_pass = at("2025-11-02T01:50:00-04:00");
+    assert_eq!(yearly("50 1 2 11 *").previous(at("2025-11-02T01:45:00-05:00")), Some(first_pass));
+    assert_eq!(yearly("50 1 2 11 *").next(first_pass), Some(at("2026-11-02T01:50:00-05:00")));
+    let made_up = at("2025-03-09T03:00:00-04:00");
+    assert_eq!(yearly("30 2 9 3 *").next(at("2024-03-10T12:00:00-04:00")), Some(made_up));
+    assert_eq!(yearly("30 2 9 3 *").previous(at("2026-03-09T02:30:00-04:00")), Some(made_up));
+}
+
 #[test]
 fn t14_no_daily_job_is_lost_or_doubled() {
     for zone in ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "America/Santiago"] {

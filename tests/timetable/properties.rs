@@ -1,5 +1,7 @@
 //! Properties of all timetables.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use leasehold::timetable::{Timetable, UtcSecond};
@@ -32,6 +34,45 @@ fn zone_and_instant() -> impl Strategy<Value = (&'static str, i64)> {
         let near = jump.map_or(at, |jump| jump.timestamp().as_second()) + around;
         (name, near.div_euclid(STEP) * STEP)
     })
+}
+
+/// Two timetables of one sentence come at the same times.
+#[test]
+fn t15_no_sentence_stands_for_two_timetables() {
+    let minutes = ["0", "30", "*", "*/10", "5-55/10", "0,15,40", "*/7"];
+    let hours = ["*", "2", "2,14", "*/2", "9-17", "1,2,4,7,11,16,22", "0-23/5"];
+    let days = ["*", "1", "1,15", "L", "15W", "LW", "*/10"];
+    let months = ["*", "2"];
+    let weekdays = ["*", "5", "1-5", "0,6", "5L", "5#3"];
+    let mut told: HashMap<String, (String, Vec<UtcSecond>)> = HashMap::new();
+    let mut compare = |expression: String| {
+        // Some days do not exist, such as a last Friday of February that is the 21st.
+        let Ok(timetable) = Timetable::parse(&expression, "") else { return };
+        let all = timetable.occurrences_after(UtcSecond(0)).take(12).collect::<Vec<_>>();
+        let (other, same) =
+            told.entry(timetable.sentence()).or_insert_with(|| (expression.clone(), all.clone()));
+        assert_eq!(&all, same, "{other} and {expression}: {}", timetable.sentence());
+    };
+    for (minute, hour) in product(&minutes, &hours) {
+        for (day, (month, weekday)) in
+            days.iter().flat_map(|day| product(&months, &weekdays).map(move |rest| (day, rest)))
+        {
+            compare(format!("{minute} {hour} {day} {month} {weekday}"));
+        }
+        for second in ["*/20", "0,40"] {
+            for (month, weekday) in product(&months, &weekdays) {
+                compare(format!("{second} {minute} {hour} 13 {month} {weekday}"));
+            }
+        }
+    }
+    assert!(told.len() > 2_500, "{}", told.len());
+}
+
+fn product<'a>(
+    first: &'a [&'a str],
+    second: &'a [&'a str],
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    first.iter().flat_map(|one| second.iter().map(move |two| (*one, *two)))
 }
 
 proptest! {
