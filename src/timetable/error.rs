@@ -60,7 +60,8 @@ pub enum TimetableError {
     },
     /// The expression has too few or too many fields.
     #[error(
-        "{given:?} has {count} fields; five (minute, hour, day of month, month, day of week) or six (second first) are allowed"
+        "{given:?} has {count} field{}; five (minute, hour, day of month, month, day of week) or six (second first) are allowed",
+        if *.count == 1 { "" } else { "s" }
     )]
     FieldCount {
         /// What was given, cut.

@@ -100,7 +100,7 @@ fn t15_wrong_fields_are_named_with_what_is_allowed() {
         ("* * W * *", "\"\" is not a value"),
         ("L * * * *", "minute \"L\": \"L\" is not a value"),
         ("* * * *", "\"* * * *\" has 4 fields; five (minute, hour,"),
-        ("02:30:00", "has 1 fields"),
+        ("02:30:00", "has 1 field; five"),
         (&"* ".repeat(60), "has 60 fields"),
         ("", "the schedule is empty"),
         (" \t ", "the schedule is empty"),

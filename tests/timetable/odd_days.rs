@@ -15,8 +15,8 @@ fn around(zone: &str, jump: UtcSecond) -> [UtcSecond; 2] {
     [UtcSecond(jump.0 - 5_401), UtcSecond(jump.0 + after)]
 }
 
-/// Each line of the file: zone, the instant of the jump, expression, and what is due around it, worked out from T14
-/// by hand: local times with their offsets.
+/// Each line of the file: zone, the instant of the jump, expression, and what is due around it, checked line by line
+/// against T14: local times with their offsets.
 #[test]
 fn t14_each_clock_that_jumps() {
     let mut rows = 0;
