@@ -109,6 +109,12 @@ proto: ## Generate the clients' stubs that are checked in from proto/ (Java's ar
 	LEASEHOLD_WRITE_GENERATED=1 cargo test --test tidy generated
 	for client in go python typescript; do clients/$$client/generate || exit 1; done
 
+.PHONY: occurrences
+occurrences: ## Write the occurrences that croniter finds, which tests/timetable compares with
+	python3 -m venv $(TOOLS)/croniter
+	$(TOOLS)/croniter/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement tests/timetable/requirements.txt
+	$(TOOLS)/croniter/bin/python tests/timetable/croniter_vectors.py
+
 .PHONY: tables
 tables: ## Write the tables of docs/ that come from the code
 	LEASEHOLD_TEST_UPDATE=1 cargo test --lib -- config:: telemetry::

@@ -8,6 +8,7 @@
 //! | [`time`] | reads the clock; all others get the time from it |
 //! | [`lock`] | names of locks: keys, lock paths, fencing tokens |
 //! | [`host_id`] | where the host id in a lock path comes from |
+//! | [`timetable`] | decides: when a schedule is due, without IO |
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
 //! | [`pool`] | decides: which permit of a lock is tried next, and who waits, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
@@ -56,3 +57,4 @@ pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod time;
+pub mod timetable;

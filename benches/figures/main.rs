@@ -25,6 +25,7 @@ mod requests;
 mod saves;
 mod sidecar;
 mod slow_store;
+mod timetable;
 mod waiters;
 mod workers;
 
@@ -33,7 +34,8 @@ use figure::Figures;
 /// Figures that belong together.
 type Group = (&'static str, fn(&mut Figures));
 
-const GROUPS: [Group; 11] = [
+const GROUPS: [Group; 12] = [
+    ("timetable", timetable::measure),
     ("requests", requests::measure),
     ("calls", calls::measure),
     ("acquire", acquire::measure),
