@@ -29,6 +29,7 @@ mod probe;
 mod record;
 mod release;
 mod run;
+mod schedule;
 mod serve;
 mod shell;
 mod show;
@@ -89,6 +90,8 @@ pub enum Command {
     Info(info::Args),
     /// Read or replace the value from which the next holder of a lock goes on.
     Checkpoint(checkpoint::Args),
+    /// Tell when a schedule is due.
+    Schedule(schedule::Args),
     /// Compare a fencing token with the newest of its lock.
     CheckToken(check_token::Args),
     /// Ask a sidecar whether it is ready: for container probes.
@@ -161,6 +164,7 @@ impl Command {
             Self::Path(args) => args.output.output,
             Self::Info(args) => args.output.output,
             Self::Checkpoint(args) => args.format(),
+            Self::Schedule(args) => args.format(),
             Self::CheckToken(args) => args.output.output,
             Self::Doctor(args) => args.output.output,
             Self::Gc(args) => args.output.output,
@@ -190,6 +194,7 @@ impl Command {
             Self::Path(args) => path::run(args).await,
             Self::Info(args) => info::run(args).await,
             Self::Checkpoint(args) => checkpoint::run(args).await,
+            Self::Schedule(args) => schedule::run(args),
             Self::CheckToken(args) => check_token::run(args).await,
             Self::Probe(args) => probe::run(args).await,
             Self::Doctor(args) => doctor::run(args).await,

@@ -69,6 +69,17 @@ pub enum Count {
     AtLeast(u64),
 }
 
+/// What a jump of a zone's clock has to do with an occurrence (T14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockJump {
+    /// The clock jumps forward to this instant. The occurrence is also for all times of the expression in the gap.
+    MadeUp,
+    /// The clock shows this local time twice; this is the first time.
+    FirstPass,
+    /// The clock shows this local time twice; this is the second time.
+    SecondPass,
+}
+
 impl Timetable {
     /// Reads an expression (T15) and finds the zone (T14).
     ///
@@ -195,6 +206,16 @@ impl Timetable {
     #[must_use]
     pub fn local_time(&self, at: UtcSecond) -> String {
         self.zone.local_time(at.0).unwrap_or_else(|| at.to_string())
+    }
+
+    /// What a jump of the zone's clock has to do with `occurrence`, which must be one of this timetable; none on other
+    /// days. None for `@every`, which no clock moves.
+    #[must_use]
+    pub fn clock_jump(&self, occurrence: UtcSecond) -> Option<ClockJump> {
+        match &self.rhythm {
+            Rhythm::Cron(cron) => occurrences::clock_jump(cron, &self.zone, occurrence.0),
+            Rhythm::Every(_) => None,
+        }
     }
 
     /// How long after `occurrence` a run starts, so that schedules of one second do not start together (T13): whole

@@ -4,6 +4,7 @@
 //! fit are instants. What is special happens where one begins: the clock jumped forward over a gap, or back, and
 //! shows a while again that it has shown before.
 
+use super::ClockJump;
 use super::cron::{Cron, DAY};
 use super::zone::{Period, Zone};
 
@@ -71,4 +72,18 @@ fn makes_up(cron: &Cron, period: &Period) -> bool {
     period.offset > period.offset_before
         && cron.times.restricts_the_hour()
         && cron.fits_between(start + period.offset_before, start + period.offset)
+}
+
+/// What a jump of the zone's clock has to do with the occurrence `at`, if it has.
+pub(super) fn clock_jump(cron: &Cron, zone: &Zone, at: i64) -> Option<ClockJump> {
+    let period = zone.period(at);
+    if period.start == Some(at) && makes_up(cron, &period) {
+        return Some(ClockJump::MadeUp);
+    }
+    let shown_until = period.start.map(|start| start + period.offset_before);
+    if shown_until.is_some_and(|until| at + period.offset < until) {
+        return Some(ClockJump::SecondPass);
+    }
+    let end = period.end.filter(|end| end - at < FURTHER_THAN_ANY_JUMP)?;
+    (at + period.offset >= end + zone.period(end).offset).then_some(ClockJump::FirstPass)
 }

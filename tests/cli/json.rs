@@ -74,6 +74,10 @@ async fn shapes() -> BTreeMap<String, Value> {
         ("ls --watch", first_line(&sidecar, &["ls", "--watch"]).await),
         ("path", ask(&["path", "job"]).await),
         ("info", ask(&["info"]).await),
+        ("schedule next", {
+            let words = ["schedule", "next", "30 2 * * *", "--tz", "Europe/Copenhagen"];
+            ask(&[&words[..], &["--from", "2027-03-28T00:00:00Z"]].concat()).await
+        }),
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
         ("break", ask(&["break", "-f", "job", "--reason", "a test"]).await),
         ("show", ask(&["show", "-f", "job"]).await),

@@ -22,6 +22,7 @@ mod rig;
 mod run;
 mod run_loss;
 mod sas;
+mod schedule;
 mod script;
 mod serve;
 mod stalled;

@@ -7,6 +7,7 @@ mod croniter;
 mod cronos;
 mod model;
 mod odd_days;
+mod page;
 mod properties;
 
 use leasehold::timetable::{Timetable, UtcSecond};

@@ -115,3 +115,29 @@ fn t15_days_that_not_every_month_has() {
     assert_eq!(year("0 0 29 2 *", "2096-02-01T00:00:00Z", 2), "2096-02-29 2104-02-29");
     assert_eq!(year("0 0 0 29 2 1", "2072-03-01T00:00:00Z", 1), "2112-02-29");
 }
+
+#[test]
+fn t14_what_a_jump_has_to_do_with_an_occurrence_is_told() {
+    use leasehold::timetable::ClockJump::{FirstPass, MadeUp, SecondPass};
+    let cases = [
+        ("30 2 * * *", "2025-03-09T03:00:00-04:00", Some(MadeUp)),
+        ("30 2 * * *", "2025-03-10T02:30:00-04:00", None),
+        ("0 3 * * *", "2025-03-09T03:00:00-04:00", None),
+        ("0 * * * *", "2025-03-09T03:00:00-04:00", None),
+        ("30 1 * * *", "2025-11-02T01:30:00-04:00", Some(FirstPass)),
+        ("59 0 * * *", "2025-11-02T00:59:00-04:00", None),
+        ("0 * * * *", "2025-11-02T01:00:00-04:00", Some(FirstPass)),
+        ("0 * * * *", "2025-11-02T01:00:00-05:00", Some(SecondPass)),
+        ("0 * * * *", "2025-11-02T02:00:00-05:00", None),
+        ("@every 30m", "2025-11-02T01:30:00-05:00", None),
+    ];
+    for (expression, occurrence, jump) in cases {
+        let timetable = timetable(expression, "America/New_York");
+        assert_eq!(timetable.at_or_after(at(occurrence)), Some(at(occurrence)), "{expression}");
+        assert_eq!(timetable.clock_jump(at(occurrence)), jump, "{expression} {occurrence}");
+    }
+    let half_an_hour = timetable("*/30 * * * *", "Australia/Lord_Howe");
+    assert_eq!(half_an_hour.clock_jump(at("2026-04-05T01:00:00+11:00")), None);
+    assert_eq!(half_an_hour.clock_jump(at("2026-04-05T01:30:00+11:00")), Some(FirstPass));
+    assert_eq!(half_an_hour.clock_jump(at("2026-04-05T01:30:00+10:30")), Some(SecondPass));
+}
