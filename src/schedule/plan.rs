@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::ScheduleRecord;
-use super::codec::writable;
+use super::codec::{instant, optional_instant, writable};
 use super::definition::{Definition, DefinitionError, Stored};
+use super::machine::waited_for;
 use crate::timetable::{UtcSecond, zone_data_version};
 
 /// The greatest size of a plan's text, in bytes.
@@ -52,7 +53,11 @@ struct Text {
     number: u64,
     zone_data: String,
     #[serde(with = "instant")]
+    subscribed: UtcSecond,
+    #[serde(with = "instant")]
     since: UtcSecond,
+    #[serde(with = "optional_instant", default)]
+    due: Option<UtcSecond>,
     #[serde(with = "optional_instant", default)]
     next: Option<UtcSecond>,
     #[serde(default)]
@@ -180,7 +185,9 @@ impl Plan {
             hash: String::new(),
             number: 0,
             zone_data: String::new(),
+            subscribed: writable(store_time),
             since: store_time,
+            due: None,
             next: None,
             paused: false,
             resumed: None,
@@ -204,6 +211,8 @@ impl Plan {
         store_time: UtcSecond,
     ) -> Self {
         let store_time = writable(store_time);
+        // Nothing is due under a definition that nobody has written yet.
+        let due = if self.text.number == 0 { None } else { waited_for(self, record) };
         let after = record.map_or(store_time, |record| record.watermark.max(store_time));
         let number = record.map_or(0, |record| record.plan.number).max(self.text.number);
         let text = Text {
@@ -213,6 +222,7 @@ impl Plan {
             number: number.saturating_add(1),
             zone_data: zone_data_version().to_owned(),
             since: store_time,
+            due: due.filter(|due| *due <= store_time),
             next: definition.timetable().next(after),
             ..self.text.clone()
         };
@@ -286,6 +296,17 @@ impl Plan {
     #[must_use]
     pub const fn since(&self) -> UtcSecond {
         self.text.since
+    }
+
+    /// When the schedule was first subscribed to: nothing before is run (T5).
+    pub(super) const fn first_subscribed(&self) -> UtcSecond {
+        self.text.subscribed
+    }
+
+    /// What was due under the definition before as this one came: it is final first (T16).
+    #[must_use]
+    pub const fn due(&self) -> Option<UtcSecond> {
+        self.text.due
     }
 
     /// The first instant under the definition, as its writer computed it (T5).
@@ -366,40 +387,4 @@ impl Plan {
 pub(super) fn is_request_id(text: &str) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
-}
-
-/// Instants as RFC 3339.
-mod instant {
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    use crate::timetable::UtcSecond;
-
-    pub(super) fn serialize<S: Serializer>(at: &UtcSecond, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(at)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UtcSecond, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
-
-/// Instants that may be missing: `null`.
-mod optional_instant {
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
-
-    use crate::timetable::UtcSecond;
-
-    pub(super) fn serialize<S: Serializer>(
-        at: &Option<UtcSecond>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        at.map(|at| at.to_string()).serialize(to)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<UtcSecond>, D::Error> {
-        let text = Option::<String>::deserialize(from)?;
-        text.map(|text| text.parse().map_err(D::Error::custom)).transpose()
-    }
 }

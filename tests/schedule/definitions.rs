@@ -61,7 +61,7 @@ fn t16_equal_definitions_have_one_hash() {
     other.overlap = Overlap::Skip;
     assert_ne!(hash(spec("@hourly")), hash(other));
     // Every version of this program must compute the same.
-    assert_eq!(hash(spec("@hourly")), "HASH");
+    assert_eq!(hash(spec("@hourly")), "7b5da39b762f1e18d9ed6c45d65d07a1");
 }
 
 fn definition(expression: &str, revision: u64) -> Definition {
@@ -124,7 +124,7 @@ fn t16_what_is_due_under_the_old_definition_is_final_first() {
     rig.redefine_at("01:00:05", &definition("*/10 * * * *", 1));
     let told = rig.start_at("01:25:00").unwrap();
     assert_eq!(told.run_id.occasion, scheduled("01:00:00"));
-    assert_eq!(rig.record().plan.number, 1);
+    assert_eq!(rig.record().next, Some(at("01:00:00")));
     rig.report_at("01:26:00", &told, Report::Succeeded);
     // No catch-up across definitions: 01:10 and 01:20 are not run.
     assert_eq!((rig.record().next, rig.record().plan.number), (Some(at("01:30:00")), 2));
@@ -153,4 +153,15 @@ fn t16_a_deleted_plan_made_again_changes_nothing() {
         Plan::subscribed(None, &again, true, rig.record.as_ref(), at("02:30:00")).write.unwrap();
     assert_eq!(rig.plan.version(), old);
     assert_eq!(rig.look_at("02:30:00"), Decision::Run(scheduled("02:00:00")));
+}
+
+#[test]
+fn t16_what_is_due_stays_due_through_several_changes() {
+    let mut rig = Rig::hourly();
+    rig.run_at("01:00:00");
+    rig.redefine_at("01:10:00", &definition("30 * * * *", 1));
+    rig.redefine_at("01:40:00", &definition("45 * * * *", 2));
+    rig.redefine_at("01:50:00", &definition("50 5 * * *", 3));
+    assert_eq!(rig.run_at("01:51:00").run_id.occasion, scheduled("01:30:00"));
+    assert_eq!(rig.look_at("01:52:00"), Decision::Wait(Some(at("05:50:00"))));
 }

@@ -5,7 +5,7 @@ mod ending;
 mod telling;
 
 use super::codec::writable;
-use super::plan::Plan;
+use super::plan::{Plan, PlanVersion};
 use super::record::{Attempts, Occasion, Run, ScheduleRecord};
 use crate::lock::{FencingToken, LockPath};
 use crate::timetable::UtcSecond;
@@ -163,21 +163,7 @@ struct Draft {
 
 impl Draft {
     fn new(view: &View<'_>) -> Self {
-        let first = || ScheduleRecord {
-            watermark: view.plan.since(),
-            outcome: None,
-            next: view.plan.next(),
-            plan: view.plan.version(),
-            run: None,
-            attempts: Attempts::default(),
-            by_hand_done: 0,
-            by_hand: Attempts::default(),
-            missed: 0,
-            missed_since: 0,
-            ended: Vec::new(),
-        };
-        let mut draft =
-            Self { record: view.record.cloned().unwrap_or_else(first), went_back: false };
+        let mut draft = Self { record: begun(view.plan, view.record), went_back: false };
         draft.restore(view);
         adopt(&mut draft.record, view.plan);
         draft
@@ -255,15 +241,46 @@ impl Draft {
     }
 }
 
+/// The stored record; that of a schedule that has not run yet, if there is none (T5).
+fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
+    let first = || ScheduleRecord {
+        watermark: plan.first_subscribed(),
+        outcome: None,
+        next: None,
+        plan: PlanVersion { number: 0, hash: String::new() },
+        run: None,
+        attempts: Attempts::default(),
+        by_hand_done: 0,
+        by_hand: Attempts::default(),
+        missed: 0,
+        missed_since: 0,
+        ended: Vec::new(),
+    };
+    record.cloned().unwrap_or_else(first)
+}
+
+/// The instant that everybody waits for, by what is stored: due, running or to come (T5, T16).
+pub(super) fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSecond> {
+    let mut record = begun(plan, record);
+    record.run.take_if(|run| matches!(run.occasion, Occasion::ByHand { .. }));
+    adopt(&mut record, plan);
+    record.next
+}
+
 /// T16: a new definition takes effect when nothing was due or running under the old one as it came.
 fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     let was_due = record.next.is_some_and(|next| next <= plan.since());
     let is_old = record.plan != plan.version();
-    if is_old && record.run.is_none() && !record.attempts.any() && !was_due {
-        let after = record.watermark.max(plan.since());
-        record.plan = plan.version();
-        // The instant that the writer of the plan computed, so that zone data never gives two truths (T5).
-        let next = plan.next().filter(|next| *next > after);
-        record.next = next.or_else(|| plan.definition().timetable().next(after));
+    if !is_old || record.run.is_some() || record.attempts.any() || was_due {
+        return;
     }
+    if let Some(due) = plan.due().filter(|due| *due > record.watermark) {
+        record.next = Some(due);
+        return;
+    }
+    let after = record.watermark.max(plan.since());
+    record.plan = plan.version();
+    // The instant that the writer of the plan computed, so that zone data never gives two truths (T5).
+    let next = plan.next().filter(|next| *next > after);
+    record.next = next.or_else(|| plan.definition().timetable().next(after));
 }
