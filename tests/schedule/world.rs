@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn run(seed: u64, bug: Option<Bug>) -> Self {
         let mut random = SeededRandom::new(seed);
         // Each third has one definition, no pause and no return: there the sums must be right.
-        let plain = seed % 3 == 0;
+        let plain = seed.is_multiple_of(3);
         let definition = random_definition(&mut random, plain, 1);
         let now = at("00:30:00");
         let plan = Plan::subscribed(None, &definition, true, None, now).write.unwrap();
