@@ -49,6 +49,10 @@ const GROUPS: [Group; 12] = [
     ("peer", peer::measure),
 ];
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

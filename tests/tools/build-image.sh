@@ -21,7 +21,7 @@ program=${LEASEHOLD_IMAGE_PROGRAM:-}
 if [ -z "$program" ]; then
     machine=$(uname -m)
     target=$machine-unknown-linux-gnu
-    # glibc, linked statically: its allocator and name resolution are those that everything else is measured with.
+    # glibc, linked statically: its name resolution is the one that everything else is tested with.
     RUSTFLAGS="-C target-feature=+crt-static \
 --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$root=/leasehold \
 --remap-path-prefix=${CARGO_TARGET_DIR:-$root/target}=/target" \

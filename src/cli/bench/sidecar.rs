@@ -92,9 +92,10 @@ impl Sidecar {
         let process = self.child.id().ok_or_else(gone)?;
         let status =
             std::fs::read_to_string(format!("/proc/{process}/status")).map_err(|_| gone())?;
-        let files = std::fs::read_dir(format!("/proc/{process}/fd")).map_err(|_| gone())?.count();
         let answer = self.http.get(format!("{}/metrics", self.admin)).send().await?;
         let metrics = answer.text().await?;
+        // After it, as the connection by which it is asked is one of them, and stays.
+        let files = std::fs::read_dir(format!("/proc/{process}/fd")).map_err(|_| gone())?.count();
         let gauge = |name: &str| value(&metrics, name, " ").unwrap_or_default();
         Ok(Sample {
             resident_kib: value(&status, "VmRSS", ":").unwrap_or_default(),
@@ -106,14 +107,18 @@ impl Sidecar {
         })
     }
 
-    /// Waits until nothing is held or waited for and no more than `tasks` are left, for a while; how it is then.
-    pub(super) async fn rest(&mut self, tasks: u64) -> anyhow::Result<Sample> {
+    /// Waits, for a while, until nothing is held or waited for and no more tasks and files are left than in `idle`; how it
+    /// is then.
+    pub(super) async fn rest(&mut self, idle: &Sample) -> anyhow::Result<Sample> {
         let mut ticks = tokio::time::interval(LOOK);
         let resting = async {
             loop {
                 ticks.tick().await;
                 let sample = self.sample().await?;
-                if sample.lock_paths == 0 && sample.tasks <= tasks {
+                let is_at_rest = sample.lock_paths == 0
+                    && sample.tasks <= idle.tasks
+                    && sample.files <= idle.files;
+                if is_at_rest {
                     return Ok(sample);
                 }
             }
