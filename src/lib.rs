@@ -9,6 +9,7 @@
 //! | [`lock`] | names of locks: keys, lock paths, fencing tokens |
 //! | [`host_id`] | where the host id in a lock path comes from |
 //! | [`timetable`] | decides: when a schedule is due, without IO |
+//! | [`schedule`] | decides: what runs of a schedule, and when, without IO |
 //! | [`hold`] | decides: the state machine of one lock path, without IO |
 //! | [`pool`] | decides: which permit of a lock is tried next, and who waits, without IO |
 //! | [`store`] | keeps locks: memory, SQLite, Azure Blob Storage |
@@ -52,6 +53,7 @@ pub mod hold;
 pub mod host_id;
 pub mod lock;
 pub mod pool;
+pub mod schedule;
 pub mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]

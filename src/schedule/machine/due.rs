@@ -1,0 +1,172 @@
+//! What is due, what of it runs, and what is skipped (T4, T7, T9, T18).
+
+use super::View;
+use super::ending::{finish, skipped};
+use crate::schedule::definition::{CatchUp, Definition};
+use crate::schedule::record::{Attempts, Occasion, Outcome, ScheduleRecord};
+use crate::timetable::{Count, UtcSecond};
+
+/// Missed occurrences of one look that are counted: more count as so many, so that ten years down cost no time (T9).
+const MOST_COUNTED: u64 = 1_000;
+
+/// What the scheduled part of a look comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// This occurrence is to run now.
+    Run(UtcSecond),
+    /// Nothing is to run before this instant; none: ever, or until the schedule is resumed.
+    Wait(Option<UtcSecond>),
+}
+
+/// When an occurrence is due: after its spread (T13).
+pub(super) fn due_at(view: &View<'_>, occurrence: UtcSecond) -> UtcSecond {
+    let definition = view.plan.definition();
+    let name = view.path.as_str().as_bytes();
+    let offset = definition.timetable().spread_offset(name, definition.spread(), occurrence);
+    later(occurrence, offset.as_secs())
+}
+
+fn later(at: UtcSecond, seconds: u64) -> UtcSecond {
+    UtcSecond(at.0.saturating_add_unsigned(seconds))
+}
+
+/// Skips what is not to run, and says what is.
+pub(super) fn scheduled(record: &mut ScheduleRecord, view: &View<'_>) -> Step {
+    let Some(next) = record.next else { return Step::Wait(None) };
+    let Some(newest) = newest_due(record, view, next) else {
+        return Step::Wait(Some(due_at(view, next)));
+    };
+    if record.attempts.any() {
+        return again(record, view, next, newest);
+    }
+    let Some(first) = first_to_run(record, view, next, newest) else {
+        skip(record, view, next, newest);
+        return Step::Wait(record.next.map(|next| due_at(view, next)));
+    };
+    if first > next {
+        let last = view.plan.definition().timetable().previous(first).unwrap_or(next);
+        skip(record, view, next, last);
+        record.next = Some(first);
+    }
+    Step::Run(first)
+}
+
+/// The newest occurrence that is due, at least `next`; none if that is not. Of an old definition's, only `next` is known.
+fn newest_due(record: &ScheduleRecord, view: &View<'_>, next: UtcSecond) -> Option<UtcSecond> {
+    if due_at(view, next) > view.store_time {
+        return None;
+    }
+    let timetable = view.plan.definition().timetable();
+    let latest = timetable.at_or_before(view.store_time).filter(|_| is_current(record, view));
+    let latest = match latest {
+        Some(latest) if due_at(view, latest) > view.store_time => timetable.previous(latest),
+        latest => latest,
+    };
+    Some(latest.map_or(next, |latest| latest.max(next)))
+}
+
+/// Whether `next` was computed from the plan's definition.
+pub(super) fn is_current(record: &ScheduleRecord, view: &View<'_>) -> bool {
+    record.plan == view.plan.version()
+}
+
+/// T11: an occurrence that was tried before.
+fn again(record: &mut ScheduleRecord, view: &View<'_>, next: UtcSecond, newest: UtcSecond) -> Step {
+    let definition = view.plan.definition();
+    let all = matches!(definition.catch_up(), CatchUp::All(_));
+    let is_over = newest > next && !all || is_old(definition, view.store_time, next);
+    if is_over {
+        if record.attempts.failures > 0 {
+            finish(record, view, next, Outcome::Failed);
+        } else {
+            skip(record, view, next, next);
+        }
+        return scheduled(record, view);
+    }
+    // T18: what was begun goes on after the pause.
+    if view.plan.is_paused() {
+        return Step::Wait(None);
+    }
+    match record.attempts.retry_at {
+        Some(at) if at > view.store_time => Step::Wait(Some(at)),
+        Some(_) | None => Step::Run(next),
+    }
+}
+
+/// T9: nothing older than the window is run.
+fn is_old(definition: &Definition, store_time: UtcSecond, occurrence: UtcSecond) -> bool {
+    store_time.seconds_since(occurrence) > definition.window()
+}
+
+/// Up to where a pause skips what was not begun (T18).
+fn paused_until(view: &View<'_>) -> UtcSecond {
+    let resumed = view.plan.resumed().unwrap_or(UtcSecond(i64::MIN));
+    if view.plan.is_paused() { view.store_time } else { resumed }
+}
+
+/// T9: the first of the occurrences from `next` to `newest` that runs; none if none does.
+fn first_to_run(
+    record: &ScheduleRecord,
+    view: &View<'_>,
+    next: UtcSecond,
+    newest: UtcSecond,
+) -> Option<UtcSecond> {
+    let definition = view.plan.definition();
+    let paused = paused_until(view);
+    let runs =
+        |at: UtcSecond| at >= next && at > paused && !is_old(definition, view.store_time, at);
+    if !runs(newest) {
+        return None;
+    }
+    match definition.catch_up() {
+        CatchUp::Latest => Some(newest),
+        CatchUp::None => {
+            let late = view.store_time.seconds_since(due_at(view, newest));
+            let grace = i64::try_from(definition.grace().as_secs()).unwrap_or(i64::MAX);
+            (late <= grace).then_some(newest)
+        }
+        CatchUp::All(_) if !is_current(record, view) => Some(newest),
+        CatchUp::All(most) => {
+            let older = definition.timetable().occurrences_before(newest);
+            let older = older.take_while(|at| runs(*at)).take(most as usize);
+            Some(older.last().unwrap_or(newest))
+        }
+    }
+}
+
+/// Makes everything from `first` to `last` final without a run, and counts what no pause has skipped.
+pub(super) fn skip(
+    record: &mut ScheduleRecord,
+    view: &View<'_>,
+    first: UtcSecond,
+    last: UtcSecond,
+) {
+    let paused = paused_until(view);
+    let missed = if last <= paused {
+        0
+    } else if first == last {
+        1
+    } else {
+        let before = UtcSecond(first.0.saturating_sub(1)).max(paused);
+        match view.plan.definition().timetable().count(before, last, MOST_COUNTED) {
+            Count::Exactly(count) | Count::AtLeast(count) => count,
+        }
+    };
+    record.missed = record.missed.saturating_add(missed);
+    record.missed_since = record.missed_since.saturating_add(missed);
+    skipped(record, view, last);
+}
+
+/// The first request for a run by hand that waits: it, or when it is retried.
+pub(super) fn by_hand(
+    record: &ScheduleRecord,
+    view: &View<'_>,
+) -> Option<Result<Occasion, UtcSecond>> {
+    let request = view.plan.pending(record.by_hand_done)?;
+    let Attempts { retry_at, .. } = record.by_hand;
+    if let Some(at) = retry_at.filter(|at| *at > view.store_time) {
+        return Some(Err(at));
+    }
+    let (number, request_id) = (request.number, request.request_id.clone());
+    Some(Ok(Occasion::ByHand { number, request_id }))
+}

@@ -1,0 +1,208 @@
+//! How runs end: as they report, or abandoned; and what is final then (T4, T8, T10, T11, T16).
+
+use super::due::{due_at, is_current, skip};
+use super::{Draft, Lease, View, adopt};
+use crate::schedule::codec::writable;
+use crate::schedule::definition::{CatchUp, Overlap};
+use crate::schedule::record::{Attempts, Ended, Occasion, Outcome, Run, ScheduleRecord};
+use crate::schedule::run_id::RunId;
+use crate::timetable::UtcSecond;
+
+/// How often an occurrence may be given to another replica without that counting (T11).
+const MAX_RETURNED: u32 = 10;
+
+/// How a run says that it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It did its work.
+    Succeeded,
+    /// It did not; it is tried again, if an attempt is left.
+    Failed,
+    /// It did not, and a retry is no use.
+    FailedFinal,
+    /// Its deadline came: not tried again (T12).
+    TimedOut,
+    /// Another replica is to run it: not counted, at most 10 times (T11).
+    Returned,
+}
+
+/// What a report comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reported {
+    /// Write this record under the lease, with If-Match; only then it is recorded (T8).
+    Write {
+        /// The schedule's part of the record.
+        record: Box<ScheduleRecord>,
+        /// When it is tried again, if it is.
+        retry_at: Option<UtcSecond>,
+    },
+    /// It was recorded before: a repeat, or a write whose answer was lost.
+    Recorded,
+    /// The run stands there without an outcome, and its lease is over: acquire with If-Match on the version that was read,
+    /// and report again. Success proves that nobody was granted since.
+    AcquireFirst,
+    /// The run stands there without an outcome, and the lock is held, by its own lease or by somebody who is about to start.
+    /// Read again, at most for D; then it is superseded.
+    HeldElsewhere,
+    /// Another outcome stands, or the run was or may be repeated.
+    Superseded,
+}
+
+impl From<Report> for Outcome {
+    fn from(report: Report) -> Self {
+        match report {
+            Report::Succeeded => Self::Succeeded,
+            Report::Failed => Self::Failed,
+            Report::FailedFinal => Self::FailedFinal,
+            Report::TimedOut => Self::TimedOut,
+            Report::Returned => Self::Returned,
+        }
+    }
+}
+
+/// Takes in how a run ended (T8, T11): the same whether the run goes on here, or it is completed late.
+#[must_use]
+pub fn report(view: &View<'_>, id: &RunId, report: Report) -> Reported {
+    let Some(stored) = view.record else { return Reported::Superseded };
+    let is_it = |occasion: &Occasion, attempt, token| {
+        (occasion, attempt, token) == (&id.occasion, id.attempt, Some(id.token))
+    };
+    let ended = stored.ended.iter().find(|e| is_it(&e.occasion, e.attempt, e.token));
+    if let Some(ended) = ended {
+        let is_same = ended.outcome == Outcome::from(report);
+        return if is_same { Reported::Recorded } else { Reported::Superseded };
+    }
+    let Draft { mut record, .. } = Draft::new(view);
+    let Some(run) = record.run.take_if(|run| is_it(&run.occasion, run.attempt, Some(run.token)))
+    else {
+        return Reported::Superseded;
+    };
+    match view.lease {
+        Lease::Free => return Reported::AcquireFirst,
+        Lease::Elsewhere => return Reported::HeldElsewhere,
+        Lease::Here { .. } => {}
+    }
+    let retry_at = end(&mut record, view, run, report.into());
+    adopt(&mut record, view.plan);
+    if view.plan.definition().overlap() == Overlap::Skip && !record.attempts.any() {
+        skip_until_now(&mut record, view);
+    }
+    Reported::Write { record: Box::new(record), retry_at }
+}
+
+/// T4: the run in the record, if there is one, was abandoned. Says whether there was one.
+pub(super) fn abandon(record: &mut ScheduleRecord, view: &View<'_>) -> bool {
+    let run = record.run.take();
+    run.map(|run| end(record, view, run, Outcome::Abandoned)).is_some()
+}
+
+/// Ends a run: it is final, or is tried again. Says when, if not at once.
+fn end(
+    record: &mut ScheduleRecord,
+    view: &View<'_>,
+    run: Run,
+    outcome: Outcome,
+) -> Option<UtcSecond> {
+    let Run { occasion, attempt, token, .. } = run;
+    let attempts = match occasion {
+        Occasion::Scheduled(_) => &mut record.attempts,
+        Occasion::ByHand { .. } => &mut record.by_hand,
+    };
+    let retries = attempts.after(outcome, view);
+    let retry_at = attempts.retry_at.filter(|_| retries);
+    let ended = Ended { occasion: occasion.clone(), outcome, attempt, token: Some(token) };
+    record.push(ended);
+    let is_failure = matches!(outcome, Outcome::Abandoned | Outcome::Returned);
+    let last = if is_failure { Outcome::Failed } else { outcome };
+    match occasion {
+        Occasion::Scheduled(at) => {
+            let ends = !retries || outcome == Outcome::Failed && is_next_due(record, view, at);
+            if ends {
+                finish(record, view, at, last);
+                return None;
+            }
+        }
+        Occasion::ByHand { number, .. } if !retries => {
+            record.by_hand_done = record.by_hand_done.max(number);
+            record.by_hand = Attempts::default();
+        }
+        Occasion::ByHand { .. } => {}
+    }
+    retry_at
+}
+
+impl Attempts {
+    /// Counts this end, and says whether there is another attempt (T11).
+    fn after(&mut self, outcome: Outcome, view: &View<'_>) -> bool {
+        let definition = view.plan.definition();
+        let now = view.store_time;
+        self.retry_at = None;
+        match outcome {
+            Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut | Outcome::Skipped => {
+                return false;
+            }
+            Outcome::Returned if self.returned < MAX_RETURNED => {
+                self.returned += 1;
+                return true;
+            }
+            // Its lease has kept it from everybody for long enough.
+            Outcome::Abandoned => self.failures = self.failures.saturating_add(1),
+            Outcome::Failed | Outcome::Returned => {
+                self.failures = self.failures.saturating_add(1);
+                let wait = definition.backoff(self.failures);
+                self.retry_at = Some(writable(UtcSecond(now.0.saturating_add(wait))));
+            }
+        }
+        self.failures < definition.max_attempts()
+    }
+}
+
+/// T11: under LATEST and NONE retries end when the next is due.
+fn is_next_due(record: &ScheduleRecord, view: &View<'_>, at: UtcSecond) -> bool {
+    let definition = view.plan.definition();
+    let ends = !matches!(definition.catch_up(), CatchUp::All(_)) && is_current(record, view);
+    let next = definition.timetable().next(at).filter(|_| ends);
+    next.is_some_and(|next| due_at(view, next) <= view.store_time)
+}
+
+/// Makes a scheduled occurrence final: it moves the watermark, and `next` is computed (T5, T16).
+pub(super) fn finish(
+    record: &mut ScheduleRecord,
+    view: &View<'_>,
+    at: UtcSecond,
+    outcome: Outcome,
+) {
+    if outcome != Outcome::Skipped {
+        record.missed_since = 0;
+    }
+    let is_current = is_current(record, view);
+    record.watermark = record.watermark.max(at);
+    record.outcome = Some(outcome);
+    record.attempts = Attempts::default();
+    let timetable = view.plan.definition().timetable();
+    // T16: no catch-up across definitions.
+    let after = if is_current { record.watermark } else { record.watermark.max(view.store_time) };
+    record.plan = view.plan.version();
+    record.next = timetable.next(after);
+}
+
+/// As [`finish`], without a run.
+pub(super) fn skipped(record: &mut ScheduleRecord, view: &View<'_>, last: UtcSecond) {
+    let occasion = Occasion::Scheduled(last);
+    record.push(Ended { occasion, outcome: Outcome::Skipped, attempt: 0, token: None });
+    finish(record, view, last, Outcome::Skipped);
+}
+
+/// T10, SKIP: what fell due during the run is skipped.
+fn skip_until_now(record: &mut ScheduleRecord, view: &View<'_>) {
+    let Some(next) = record.next.filter(|next| due_at(view, *next) <= view.store_time) else {
+        return;
+    };
+    let timetable = view.plan.definition().timetable();
+    let latest = timetable.at_or_before(view.store_time).filter(|_| is_current(record, view));
+    let last = match latest {
+        Some(latest) if due_at(view, latest) > view.store_time => timetable.previous(latest),
+        latest => latest,
+    };
+    skip(record, view, next, last.map_or(next, |last| last.max(next)));
+}

@@ -1,0 +1,286 @@
+//! The decisions: what is done at a look, at a start, and at the end of a run.
+
+mod due;
+mod ending;
+mod telling;
+
+use super::codec::writable;
+use super::plan::{Plan, PlanVersion};
+use super::record::{Attempts, Occasion, Run, ScheduleRecord};
+use crate::lock::{FencingToken, LockPath};
+use crate::timetable::UtcSecond;
+
+use due::Step;
+
+pub use ending::{Report, Reported, report};
+pub use telling::Told;
+
+/// What a decision is made over: what was read, and the store's time of the answer.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The lock.
+    pub path: &'a LockPath,
+    /// The plan as it was read last.
+    pub plan: &'a Plan,
+    /// The schedule's part of the lock's record; none when there is none yet.
+    pub record: Option<&'a ScheduleRecord>,
+    /// The greatest that this sidecar has seen of this record, if it has seen one (T21).
+    pub newest: Option<Newest>,
+    /// The store's time, cut to the second (T7).
+    pub store_time: UtcSecond,
+    /// Who has the lease.
+    pub lease: Lease,
+}
+
+/// Who has the lock's lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// Nobody.
+    Free,
+    /// Somebody else: another sidecar, or a plain hold at this one.
+    Elsewhere,
+    /// This sidecar, for the schedule.
+    Here {
+        /// Whether the run in the record was granted under it and goes on.
+        running: bool,
+    },
+}
+
+/// What never goes back (T21): a sidecar keeps the greatest that it has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Newest {
+    /// The watermark.
+    pub watermark: UtcSecond,
+    /// Requests for runs by hand up to this number are final.
+    pub by_hand_done: u64,
+}
+
+/// What a look comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// What to do.
+    pub decision: Decision,
+    /// The record is older than what this sidecar has seen: say so loudly, and count it (T21). What is decided takes that
+    /// into account, and the next write repairs it.
+    pub went_back: bool,
+    /// The watermark is ahead of the store's time: with SQLite the wall clock went back (T7). Nothing runs until it is past.
+    pub is_ahead: bool,
+    /// The instant that is waited for: the record's, or the plan's where that is newer (T5).
+    pub next: Option<UtcSecond>,
+}
+
+/// What to do after a look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing is due before this instant of the store's time; none: ever. [`super::until_due`] says when to look.
+    Wait(Option<UtcSecond>),
+    /// Something is to run or to settle, and the lock is held: look again after [`super::after_busy`].
+    Busy,
+    /// A retry comes at this instant of the store's time: the last runner waits for it, the others look again after
+    /// [`super::after_busy`].
+    RetryLater(UtcSecond),
+    /// Acquire the lease and [`start`] this.
+    Run(Occasion),
+    /// Acquire the lease and [`start`]: what is due is not to run, and that is to be written.
+    Settle,
+}
+
+/// What a start comes to, under the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Started {
+    /// Write the record with the token, in one write; then grant the run and tell it this (T6).
+    Run {
+        /// The schedule's part of the record.
+        record: Box<ScheduleRecord>,
+        /// What the run is told.
+        told: Box<Told>,
+    },
+    /// Write the record; nothing runs now.
+    Settle(Box<ScheduleRecord>),
+    /// Nothing is to be written: it is not due, was done meanwhile, or the lease is not here. Release the lease.
+    Nothing,
+}
+
+/// Decides what to do: over what was read, without the lease or with it.
+#[must_use]
+pub fn look(view: &View<'_>) -> Look {
+    let draft = Draft::new(view);
+    let went_back = draft.went_back;
+    let is_ahead = draft.record.watermark > view.store_time;
+    let next = draft.record.next;
+    let decision = if draft.is_running(view) { Decision::Busy } else { draft.decide(view).0 };
+    let is_free = !matches!(view.lease, Lease::Elsewhere);
+    let decision = match decision {
+        Decision::Run(_) | Decision::Settle if !is_free => Decision::Busy,
+        Decision::Run(_)
+        | Decision::Settle
+        | Decision::Busy
+        | Decision::Wait(_)
+        | Decision::RetryLater(_) => decision,
+    };
+    Look { decision, went_back, is_ahead, next }
+}
+
+/// Decides again under the lease, with the plan and the time as they are now, and makes the record to write with `token`.
+#[must_use]
+pub fn start(view: &View<'_>, token: FencingToken) -> Started {
+    let draft = Draft::new(view);
+    if !matches!(view.lease, Lease::Here { .. }) || draft.is_running(view) {
+        return Started::Nothing;
+    }
+    let (decision, mut record) = draft.decide(view);
+    match decision {
+        Decision::Run(occasion) => {
+            let attempts = attempts_of(&record, &occasion);
+            let told = telling::told(view, &record, &occasion, token);
+            let run = Run {
+                occasion,
+                attempt: attempts.failures.saturating_add(1),
+                token,
+                started: writable(view.store_time),
+                deadline: told.deadline,
+            };
+            record.run = Some(run);
+            Started::Run { record: Box::new(record), told: Box::new(told) }
+        }
+        Decision::Settle => Started::Settle(Box::new(record)),
+        Decision::Wait(_) | Decision::RetryLater(_) | Decision::Busy => Started::Nothing,
+    }
+}
+
+const fn attempts_of(record: &ScheduleRecord, occasion: &Occasion) -> Attempts {
+    match occasion {
+        Occasion::Scheduled(_) => record.attempts,
+        Occasion::ByHand { .. } => record.by_hand,
+    }
+}
+
+/// The record as it is to be taken, before anything is decided.
+struct Draft {
+    record: ScheduleRecord,
+    went_back: bool,
+}
+
+impl Draft {
+    fn new(view: &View<'_>) -> Self {
+        let mut draft = Self { record: begun(view.plan, view.record), went_back: false };
+        draft.restore(view);
+        adopt(&mut draft.record, view.plan);
+        draft
+    }
+
+    /// T21: what was final once is final.
+    fn restore(&mut self, view: &View<'_>) {
+        let Some(newest) = view.newest else { return };
+        let record = &mut self.record;
+        if newest.by_hand_done > record.by_hand_done {
+            (record.by_hand_done, record.by_hand) = (newest.by_hand_done, Attempts::default());
+            self.went_back = true;
+        }
+        if newest.watermark > record.watermark {
+            (record.watermark, record.outcome) = (newest.watermark, None);
+            if record.next.is_some_and(|next| next <= newest.watermark) {
+                record.next = view.plan.definition().timetable().next(newest.watermark);
+                record.attempts = Attempts::default();
+            }
+            self.went_back = true;
+        }
+        let is_final = |occasion: &Occasion| match occasion {
+            Occasion::Scheduled(at) => *at <= newest.watermark,
+            Occasion::ByHand { number, .. } => *number <= newest.by_hand_done,
+        };
+        if record.run.as_ref().is_some_and(|run| is_final(&run.occasion)) {
+            record.run = None;
+        }
+    }
+
+    /// Whether the run in the record may be going on.
+    const fn is_running(&self, view: &View<'_>) -> bool {
+        match view.lease {
+            Lease::Elsewhere | Lease::Here { running: true } => self.record.run.is_some(),
+            Lease::Free | Lease::Here { running: false } => false,
+        }
+    }
+
+    /// The decision, and the record that a start writes. Nothing runs under the lease.
+    fn decide(mut self, view: &View<'_>) -> (Decision, ScheduleRecord) {
+        let is_scheduled =
+            |run: &Run| matches!(run.occasion, Occasion::Scheduled(_)) && view.plan.is_paused();
+        let by_hand = due::by_hand(&self.record, view);
+        if self.record.run.as_ref().is_some_and(is_scheduled) && by_hand.is_none() {
+            // Nobody is granted in its place, so it may still be completed (T8).
+            return (Decision::Wait(None), self.record);
+        }
+        // T4: a run whose lease is not held was abandoned.
+        let was_abandoned = ending::abandon(&mut self.record, view);
+        adopt(&mut self.record, view.plan);
+        let before = self.record.watermark;
+        let scheduled = due::scheduled(&mut self.record, view);
+        let record = self.record;
+        let has_moved = was_abandoned || self.went_back || record.watermark != before;
+        let wait = match scheduled {
+            Step::Run(at) => return (Decision::Run(Occasion::Scheduled(at)), record),
+            Step::Wait(wait) => wait,
+        };
+        // T18: after a due scheduled one.
+        match due::by_hand(&record, view) {
+            Some(Ok(occasion)) => (Decision::Run(occasion), record),
+            _ if has_moved => (Decision::Settle, record),
+            by_hand => {
+                let by_hand = by_hand.and_then(Result::err);
+                let retries = [record.attempts.retry_at, by_hand];
+                let first = [wait, by_hand].into_iter().flatten().min();
+                let is_retry = first.is_some() && retries.contains(&first);
+                let decision = match first {
+                    Some(at) if is_retry => Decision::RetryLater(at),
+                    Some(_) | None => Decision::Wait(first),
+                };
+                (decision, record)
+            }
+        }
+    }
+}
+
+/// The stored record; that of a schedule that has not run yet, if there is none (T5).
+fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
+    let first = || ScheduleRecord {
+        watermark: plan.first_subscribed(),
+        outcome: None,
+        next: None,
+        plan: PlanVersion { number: 0, hash: String::new() },
+        run: None,
+        attempts: Attempts::default(),
+        by_hand_done: 0,
+        by_hand: Attempts::default(),
+        missed: 0,
+        missed_since: 0,
+        ended: Vec::new(),
+    };
+    record.cloned().unwrap_or_else(first)
+}
+
+/// The instant that everybody waits for, by what is stored: due, running or to come (T5, T16).
+pub(super) fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSecond> {
+    let mut record = begun(plan, record);
+    record.run.take_if(|run| matches!(run.occasion, Occasion::ByHand { .. }));
+    adopt(&mut record, plan);
+    record.next
+}
+
+/// T16: a new definition takes effect when nothing was due or running under the old one as it came.
+fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
+    let was_due = record.next.is_some_and(|next| next <= plan.since());
+    let is_old = record.plan != plan.version();
+    if !is_old || record.run.is_some() || record.attempts.any() || was_due {
+        return;
+    }
+    if let Some(due) = plan.due().filter(|due| *due > record.watermark) {
+        record.next = Some(due);
+        return;
+    }
+    let after = record.watermark.max(plan.since());
+    record.plan = plan.version();
+    // The instant that the writer of the plan computed, so that zone data never gives two truths (T5).
+    let next = plan.next().filter(|next| *next > after);
+    record.next = next.or_else(|| plan.definition().timetable().next(after));
+}

@@ -1,0 +1,89 @@
+//! What a run is told (T9, T12).
+
+use std::time::Duration;
+
+use super::due::due_at;
+use super::{View, attempts_of};
+use crate::lock::FencingToken;
+use crate::schedule::codec::writable;
+use crate::schedule::definition::RunTimeout;
+use crate::schedule::record::{Ended, Occasion, ScheduleRecord};
+use crate::schedule::run_id::RunId;
+use crate::timetable::UtcSecond;
+
+/// What a run is told beside its grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What it is completed by.
+    pub run_id: RunId,
+    /// The nominal instant; of a run by hand the store's time at its start.
+    pub scheduled_at: UtcSecond,
+    /// The same as the clocks of the schedule's zone show it.
+    pub local_time: String,
+    /// From 1.
+    pub attempt: u32,
+    /// How many attempts there are.
+    pub max_attempts: u32,
+    /// How long after it was due it starts, whole seconds of the store's time.
+    pub lateness: Duration,
+    /// Occurrences that were missed since the last run; at most 1,000 are counted at once.
+    pub missed_count: u64,
+    /// When it is to be over, by the store's time.
+    pub deadline: Option<UtcSecond>,
+    /// How long that is from the start: what the hold's `max_hold` becomes (T12).
+    pub timeout: Option<Duration>,
+    /// The next occurrence after this one and after now.
+    pub next_at: Option<UtcSecond>,
+    /// What ended last.
+    pub previous: Option<Ended>,
+}
+
+pub(super) fn told(
+    view: &View<'_>,
+    record: &ScheduleRecord,
+    occasion: &Occasion,
+    token: FencingToken,
+) -> Told {
+    let now = view.store_time;
+    let definition = view.plan.definition();
+    let (at, due, missed_count) = match occasion {
+        Occasion::Scheduled(at) => (*at, due_at(view, *at), record.missed_since),
+        Occasion::ByHand { .. } => (now, now, 0),
+    };
+    let attempt = attempts_of(record, occasion).failures.saturating_add(1);
+    let deadline = deadline(view, at);
+    let since_now = |at: UtcSecond| u64::try_from(at.seconds_since(now)).unwrap_or_default();
+    Told {
+        run_id: RunId { path: view.path.clone(), occasion: occasion.clone(), attempt, token },
+        scheduled_at: at,
+        local_time: definition.timetable().local_time(at),
+        attempt,
+        max_attempts: definition.max_attempts(),
+        lateness: Duration::from_secs(u64::try_from(now.seconds_since(due)).unwrap_or_default()),
+        missed_count,
+        deadline,
+        timeout: deadline.map(|deadline| Duration::from_secs(since_now(deadline))),
+        next_at: definition.timetable().next(at.max(now)),
+        previous: record.ended.first().cloned(),
+    }
+}
+
+/// T12: the run's time-out, or the next due time, but not less than one whole gap after the start.
+fn deadline(view: &View<'_>, at: UtcSecond) -> Option<UtcSecond> {
+    let (definition, now) = (view.plan.definition(), view.store_time);
+    let timetable = definition.timetable();
+    let deadline = match definition.run_timeout() {
+        RunTimeout::None => return None,
+        RunTimeout::Duration(timeout) => {
+            UtcSecond(now.0.saturating_add_unsigned(timeout.as_secs()))
+        }
+        RunTimeout::NextDue => {
+            let next = timetable.next(at.max(now))?;
+            // A run by hand is between two occurrences: their gap.
+            let begin = timetable.at_or_before(at).unwrap_or(at);
+            let gap = timetable.next(begin)?.seconds_since(begin);
+            due_at(view, next).max(UtcSecond(now.0.saturating_add(gap)))
+        }
+    };
+    Some(writable(deadline))
+}

@@ -1,0 +1,111 @@
+//! One sidecar, a record and a plan in memory, and the store's time: what the rules are tried on.
+
+use std::time::Duration;
+
+use leasehold::lock::{FencingToken, LockPath};
+use leasehold::schedule::*;
+use leasehold::timetable::{Timetable, UtcSecond};
+
+pub(crate) fn at(text: &str) -> UtcSecond {
+    let text = if text.contains('T') { text.to_owned() } else { format!("2026-01-05T{text}Z") };
+    text.parse().unwrap()
+}
+
+pub(crate) fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+pub(crate) fn spec(expression: &str) -> Spec {
+    Spec::new(Timetable::parse(expression, "UTC").unwrap(), seconds(15))
+}
+
+pub(crate) fn path() -> LockPath {
+    "leasehold/locks/host/Nightly/FUNCTION".parse().unwrap()
+}
+
+/// A schedule that was first subscribed to on Monday 2026-01-05 at 00:30:00.
+pub(crate) struct Rig {
+    pub(crate) path: LockPath,
+    pub(crate) plan: Plan,
+    pub(crate) record: Option<ScheduleRecord>,
+    pub(crate) newest: Option<Newest>,
+    pub(crate) now: UtcSecond,
+    tokens: u64,
+}
+
+impl Rig {
+    pub(crate) fn new(spec: Spec) -> Self {
+        let now = at("00:30:00");
+        let definition = Definition::new(spec).unwrap();
+        let plan = Plan::subscribed(None, &definition, true, None, now).write.unwrap();
+        Self { path: path(), plan, record: None, newest: None, now, tokens: 4_095 }
+    }
+
+    pub(crate) fn hourly() -> Self {
+        Self::new(spec("0 * * * *"))
+    }
+
+    pub(crate) fn with(expression: &str, change: impl FnOnce(&mut Spec)) -> Self {
+        let mut spec = spec(expression);
+        change(&mut spec);
+        Self::new(spec)
+    }
+
+    pub(crate) fn view(&self, lease: Lease) -> View<'_> {
+        let (path, plan, record) = (&self.path, &self.plan, self.record.as_ref());
+        View { path, plan, record, newest: self.newest, store_time: self.now, lease }
+    }
+
+    pub(crate) fn look_at(&mut self, time: &str) -> Decision {
+        self.now = at(time);
+        look(&self.view(Lease::Free)).decision
+    }
+
+    /// Acquires and starts: the run that is granted, if one is. A settled record is written.
+    pub(crate) fn start_at(&mut self, time: &str) -> Option<Told> {
+        self.now = at(time);
+        self.tokens += 1;
+        let token = FencingToken::from_u64(self.tokens).unwrap();
+        match start(&self.view(Lease::Here { running: false }), token) {
+            Started::Run { record, told } => {
+                self.write(*record);
+                Some(*told)
+            }
+            Started::Settle(record) => {
+                self.write(*record);
+                None
+            }
+            Started::Nothing => None,
+        }
+    }
+
+    /// The run says how it ended, under its own lease; when it is retried.
+    pub(crate) fn report_at(&mut self, time: &str, told: &Told, how: Report) -> Option<UtcSecond> {
+        self.now = at(time);
+        let reported = report(&self.view(Lease::Here { running: true }), &told.run_id, how);
+        let Reported::Write { record, retry_at } = reported else { panic!("{reported:?}") };
+        self.write(*record);
+        retry_at
+    }
+
+    /// One whole run of what is due, which succeeds at once.
+    pub(crate) fn run_at(&mut self, time: &str) -> Told {
+        let told = self.start_at(time).unwrap_or_else(|| panic!("nothing to run at {time}"));
+        self.report_at(time, &told, Report::Succeeded);
+        told
+    }
+
+    pub(crate) fn record(&self) -> &ScheduleRecord {
+        self.record.as_ref().unwrap()
+    }
+
+    /// As the store keeps it: what is not written is lost.
+    fn write(&mut self, record: ScheduleRecord) {
+        let fields = record.into_fields(Default::default());
+        self.record = ScheduleRecord::from_fields(&fields).unwrap();
+    }
+}
+
+pub(crate) fn scheduled(time: &str) -> Occasion {
+    Occasion::Scheduled(at(time))
+}
