@@ -16,9 +16,7 @@ pub(super) fn read_instant(text: &str) -> Option<Option<UtcSecond>> {
 
 /// The latest instant that can be written: what is beyond it is cut to it, so that a record can always be read.
 pub(super) fn writable(at: UtcSecond) -> UtcSecond {
-    /// 9999-12-30T00:00:00Z.
-    const LAST: i64 = 253_402_128_000;
-    UtcSecond(at.0.clamp(0, LAST))
+    at.clamp(UtcSecond::FIRST, UtcSecond::LAST)
 }
 
 /// Instants as RFC 3339.

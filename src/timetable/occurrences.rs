@@ -4,14 +4,14 @@
 //! fit are instants. What is special happens where one begins: the clock jumped forward over a gap, or back, and
 //! shows a while again that it has shown before.
 
-use super::ClockJump;
 use super::cron::{Cron, DAY};
 use super::zone::{Period, Zone};
+use super::{ClockJump, UtcSecond};
 
 /// The first instant that schedules know: the Unix epoch.
-pub(super) const FIRST: i64 = 0;
+pub(super) const FIRST: i64 = UtcSecond::FIRST.0;
 /// The last instant that schedules know: 9999-12-30T00:00:00Z, which has a local time in every zone.
-pub(super) const LAST: i64 = 253_402_128_000;
+pub(super) const LAST: i64 = UtcSecond::LAST.0;
 
 /// No clock jumps so far (a test looks at every zone).
 const FURTHER_THAN_ANY_JUMP: i64 = 2 * DAY;

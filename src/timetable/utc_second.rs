@@ -12,6 +12,11 @@ use crate::time::UnixMillis;
 pub struct UtcSecond(pub i64);
 
 impl UtcSecond {
+    /// 1970-01-01T00:00:00Z: no occurrence is before it.
+    pub const FIRST: Self = Self(0);
+    /// 9999-12-30T00:00:00Z, which has a local time in every zone: no occurrence is after it.
+    pub const LAST: Self = Self(253_402_128_000);
+
     /// Seconds from `earlier` to this instant; negative if `earlier` is later.
     #[must_use]
     pub const fn seconds_since(self, earlier: Self) -> i64 {

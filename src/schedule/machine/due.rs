@@ -52,7 +52,11 @@ pub(super) fn scheduled(record: &mut ScheduleRecord, view: &View<'_>) -> Step {
 }
 
 /// The newest occurrence that is due, at least `next`; none if that is not. Of an old definition's, only `next` is known.
-fn newest_due(record: &ScheduleRecord, view: &View<'_>, next: UtcSecond) -> Option<UtcSecond> {
+pub(super) fn newest_due(
+    record: &ScheduleRecord,
+    view: &View<'_>,
+    next: UtcSecond,
+) -> Option<UtcSecond> {
     if due_at(view, next) > view.store_time {
         return None;
     }

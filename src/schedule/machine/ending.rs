@@ -1,6 +1,6 @@
 //! How runs end: as they report, or abandoned; and what is final then (T4, T8, T10, T11, T16).
 
-use super::due::{due_at, is_current, skip};
+use super::due::{due_at, is_current, newest_due, skip};
 use super::{Draft, Lease, View, adopt};
 use crate::schedule::codec::writable;
 use crate::schedule::definition::{CatchUp, Overlap};
@@ -195,14 +195,8 @@ pub(super) fn skipped(record: &mut ScheduleRecord, view: &View<'_>, last: UtcSec
 
 /// T10, SKIP: what fell due during the run is skipped.
 fn skip_until_now(record: &mut ScheduleRecord, view: &View<'_>) {
-    let Some(next) = record.next.filter(|next| due_at(view, *next) <= view.store_time) else {
-        return;
-    };
-    let timetable = view.plan.definition().timetable();
-    let latest = timetable.at_or_before(view.store_time).filter(|_| is_current(record, view));
-    let last = match latest {
-        Some(latest) if due_at(view, latest) > view.store_time => timetable.previous(latest),
-        latest => latest,
-    };
-    skip(record, view, next, last.map_or(next, |last| last.max(next)));
+    let Some(next) = record.next else { return };
+    if let Some(last) = newest_due(record, view, next) {
+        skip(record, view, next, last);
+    }
 }
