@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 
 use prost::Message as _;
 
+/// The services; what they import comes with them.
+const SERVICES: [&str; 2] =
+    ["leasehold/v1/lease_service.proto", "leasehold/v1/schedule_service.proto"];
+
 /// A message, and those of its fields that `Debug` may show.
 type Shown = (&'static str, &'static [&'static str]);
 
 /// Messages that carry a lease id, a resume token or a checkpoint: their `Debug` is made here and hides it (S20).
-const SECRET: [Shown; 8] = [
+const SECRET: [Shown; 9] = [
     (
         "Grant",
         &[
@@ -20,11 +24,13 @@ const SECRET: [Shown; 8] = [
             "validity",
             "acquired_at",
             "expires_at",
+            "attempt",
             "permit",
         ],
     ),
     ("Resume", &["told_valid_until"]),
-    ("ReleaseLeaseRequest", &[]),
+    ("CompleteRunRequest", &["outcome", "detail"]),
+    ("ReleaseLeaseRequest", &["outcome"]),
     ("ExtendLeaseRequest", &["max_hold"]),
     ("ReportProgressRequest", &[]),
     ("GetHoldRequest", &[]),
@@ -44,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let client = out.join("client");
     std::fs::create_dir_all(&client)?;
 
-    let descriptors = protox::compile(["leasehold/v1/lease_service.proto"], ["proto"])?;
+    let descriptors = protox::compile(SERVICES, ["proto"])?;
     std::fs::write(out.join("leasehold_descriptor.bin"), descriptors.encode_to_vec())?;
     builder(&out).build_client(false).compile_fds(descriptors.clone())?;
     append_debug(&out)?;

@@ -2,6 +2,8 @@
 
 use crate::hold::{LossReason, StoreFailure};
 use crate::lock::{LockPath, PathError};
+use crate::schedule::MAX_REQUESTS;
+use crate::timetable::UtcSecond;
 
 /// Why a call was not served.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -101,6 +103,60 @@ pub enum CallError {
          a restart, or of another host_id or prefix; list again from the first page, without a token"
     )]
     PageToken,
+    /// Nobody ever subscribed to a schedule on this lock.
+    #[error("the lock {path} has no schedule: nobody has subscribed to one yet")]
+    NoSuchSchedule {
+        /// Its path.
+        path: LockPath,
+    },
+    /// Changing schedules is off (T18).
+    #[error(
+        "changing schedules is not enabled at this sidecar (admin.allow_schedule_changes is false)"
+    )]
+    ScheduleChangesNotEnabled,
+    /// As many runs by hand wait as may (T3).
+    #[error(
+        "{MAX_REQUESTS} runs by hand wait already, which is the most; try again when one of them is over"
+    )]
+    TooManyTriggers,
+    /// The request id of a run by hand has a form that is not allowed.
+    #[error("{0}")]
+    TriggerId(String),
+    /// The plan or the record of a schedule cannot be read: nothing is run.
+    #[error("the schedule of the lock {path} cannot be read: {problem}")]
+    ScheduleUnreadable {
+        /// Its path.
+        path: LockPath,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// The key is too long for a schedule's record (T3).
+    #[error("{0}")]
+    ScheduleKey(String),
+    /// The occurrence lies ahead by more than the callers' clocks may differ.
+    #[error(
+        "the occurrence {at} is more than 5 s after the store's time, {now}: check the caller's clock"
+    )]
+    OccurrenceInFuture {
+        /// The occurrence.
+        at: UtcSecond,
+        /// The store's time.
+        now: UtcSecond,
+    },
+    /// The lock has a schedule: its occurrences are granted to its subscribers.
+    #[error(
+        "the lock {path} has a schedule, so its occurrences are granted to subscribers only; use another key for occurrences of \
+         your own, or leave occurrence_at away to hold the lock for maintenance"
+    )]
+    LockHasSchedule {
+        /// Its path.
+        path: LockPath,
+    },
+    /// The hold was asked for without an occurrence, so there is nothing to report on.
+    #[error(
+        "the hold was acquired without occurrence_at, so it has no outcome; release it without one"
+    )]
+    NoOccurrence,
     /// The lock does not exist.
     #[error("the lock {path} does not exist")]
     NoSuchLock {

@@ -30,6 +30,7 @@ mod request;
 mod requests;
 mod resume_token;
 mod saves;
+mod schedules;
 mod suspicion;
 mod task;
 mod tell;
@@ -58,6 +59,10 @@ pub use request::{
     Released, ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
 pub use saves::{CheckpointOutcome, Saved};
+pub use schedules::{
+    CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,
+    ScheduleInfo, SchedulePage, ScheduleStream, Standby, SubscribeRequest,
+};
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
@@ -102,6 +107,8 @@ pub struct Settings {
     pub remembered_locks: usize,
     /// Whether locks may be broken through this sidecar (S17).
     pub allow_break: bool,
+    /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
+    pub allow_schedule_changes: bool,
     /// Whether WebJobs hosts are shown who holds a lock: in their layout.
     pub function_instance: bool,
 }

@@ -24,6 +24,7 @@ pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> prot
         generation: grant.generation,
         max_hold_ends: grant.max_hold_ends.map(deadline),
         understood,
+        attempt: 0,
         permit: grant.permit.number().into(),
         checkpoint: grant.checkpoint.map(checkpoint),
     }
@@ -43,6 +44,7 @@ pub(super) fn checkpoint(checkpoint: Checkpoint) -> proto::Checkpoint {
 pub(super) fn understood(request: &HoldRequest) -> proto::Understood {
     proto::Understood {
         wait_without_end: request.wait == WAIT_WITHOUT_END,
+        occurrence_at: None,
         permits: request.permits.get().into(),
     }
 }
@@ -114,6 +116,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         host_type: None,
     });
     proto::LockRecord {
+        schedule: None,
         lock_path: lock.path.to_string(),
         host_id: host_id.map(|host_id| host_id.to_string()).unwrap_or_default(),
         key,
@@ -221,6 +224,7 @@ pub(super) fn released(
         outcome: outcome.into(),
         loss_reason: loss.map_or(proto::LossReason::Unspecified, loss_reason).into(),
         resting_until: resting.map(timestamp),
+        outcome_result: proto::OutcomeResult::Unspecified.into(),
         checkpoint_outcome: saved.into(),
         checkpoint_version,
         checkpoint_detail,

@@ -23,10 +23,15 @@ const PREFIX: &str = "ERROR_REASON_";
 const fn code(reason: ErrorReason) -> Code {
     match reason {
         ErrorReason::InvalidField => Code::InvalidArgument,
-        ErrorReason::UnknownLease | ErrorReason::UnknownLock => Code::NotFound,
+        ErrorReason::UnknownLease | ErrorReason::UnknownLock | ErrorReason::UnknownSchedule => {
+            Code::NotFound
+        }
         ErrorReason::HoldLost
         | ErrorReason::HoldReleased
         | ErrorReason::BreakNotEnabled
+        | ErrorReason::OccurrenceInFuture
+        | ErrorReason::ScheduleChangesNotEnabled
+        | ErrorReason::LockHasSchedule
         | ErrorReason::ContainerMissing => Code::FailedPrecondition,
         ErrorReason::AccessDenied
         | ErrorReason::OverrideForbidden
@@ -38,8 +43,12 @@ const fn code(reason: ErrorReason) -> Code {
         | ErrorReason::ShuttingDown
         | ErrorReason::CheckpointUnknown => Code::Unavailable,
         ErrorReason::StoreFailed => Code::Internal,
-        ErrorReason::TokenNotGrowing | ErrorReason::TokenUnreadable => Code::DataLoss,
-        ErrorReason::TooManyHolds | ErrorReason::TooManyWaiters => Code::ResourceExhausted,
+        ErrorReason::TokenNotGrowing
+        | ErrorReason::TokenUnreadable
+        | ErrorReason::ScheduleUnreadable => Code::DataLoss,
+        ErrorReason::TooManyHolds | ErrorReason::TooManyWaiters | ErrorReason::TooManyTriggers => {
+            Code::ResourceExhausted
+        }
         ErrorReason::Superseded | ErrorReason::StreamBehind => Code::Aborted,
         // Never sent from here.
         ErrorReason::Unspecified | ErrorReason::Unsupported => Code::Unknown,
@@ -67,6 +76,15 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::BreakNotEnabled => ErrorReason::BreakNotEnabled,
         CallError::Superseded | CallError::ResumedSince => ErrorReason::Superseded,
         CallError::NoSuchLock { .. } => ErrorReason::UnknownLock,
+        CallError::NoSuchSchedule { .. } => ErrorReason::UnknownSchedule,
+        CallError::ScheduleChangesNotEnabled => ErrorReason::ScheduleChangesNotEnabled,
+        CallError::TooManyTriggers => ErrorReason::TooManyTriggers,
+        CallError::ScheduleUnreadable { .. } => ErrorReason::ScheduleUnreadable,
+        CallError::OccurrenceInFuture { .. } => ErrorReason::OccurrenceInFuture,
+        CallError::LockHasSchedule { .. } => ErrorReason::LockHasSchedule,
+        CallError::TriggerId(_) | CallError::ScheduleKey(_) | CallError::NoOccurrence => {
+            ErrorReason::InvalidField
+        }
     }
 }
 
@@ -121,7 +139,16 @@ pub(super) fn of_call(error: &CallError) -> Status {
         | CallError::BreakNotEnabled
         | CallError::Superseded
         | CallError::ResumedSince
-        | CallError::NoSuchLock { .. } => {}
+        | CallError::NoSuchLock { .. }
+        | CallError::NoSuchSchedule { .. }
+        | CallError::ScheduleChangesNotEnabled
+        | CallError::ScheduleUnreadable { .. }
+        | CallError::OccurrenceInFuture { .. }
+        | CallError::LockHasSchedule { .. } => {}
+        CallError::TooManyTriggers => retry_after = Some(RETRY_AFTER),
+        CallError::TriggerId(_) => return of_violations(&[("request_id", error.to_string())]),
+        CallError::ScheduleKey(_) => return of_violations(&[("key", error.to_string())]),
+        CallError::NoOccurrence => return of_violations(&[("outcome", error.to_string())]),
     }
     let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);
     if retry_after.is_some() {

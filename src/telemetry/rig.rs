@@ -133,6 +133,7 @@ fn settings() -> Settings {
         max_waiters: 100,
         remembered_locks: 1_000,
         allow_break: true,
+        allow_schedule_changes: true,
         function_instance: false,
     }
 }

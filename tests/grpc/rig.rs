@@ -102,6 +102,7 @@ pub(crate) fn settings() -> Settings {
         max_waiters: 100,
         remembered_locks: 1_000,
         allow_break: true,
+        allow_schedule_changes: true,
         function_instance: false,
     }
 }

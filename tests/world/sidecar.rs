@@ -337,6 +337,7 @@ fn settings(world: &World) -> Settings {
         max_waiters: 1_000,
         remembered_locks: world.plan().remembered_locks,
         allow_break: true,
+        allow_schedule_changes: true,
         function_instance: world.plan().layout == Layout::WebJobs
             && !world.has(Bug::LastRecordedHidden),
     }

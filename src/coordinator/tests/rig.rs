@@ -156,6 +156,7 @@ pub(super) fn settings() -> Settings {
         max_waiters: 1_000,
         remembered_locks: 1_000,
         allow_break: true,
+        allow_schedule_changes: true,
         function_instance: false,
     }
 }

@@ -1,0 +1,209 @@
+//! What subscribers and operators ask of schedules, and what they are answered: plain domain values.
+
+use std::time::Duration;
+
+use crate::coordinator::error::CallError;
+use crate::coordinator::request::{Grant, KeyRequest, LockRecord, ResumeRequest, Validity};
+use crate::coordinator::saves::CheckpointOutcome;
+use crate::hold::{LossReason, StoreFailureKind};
+use crate::lock::{CheckpointValue, Labels, LeaseId, LockPath};
+use crate::schedule::{Definition, Ended, Plan, Report, RunId, ScheduleRecord, Told};
+use crate::store::BreakNote;
+use crate::timetable::UtcSecond;
+
+/// Asks to take part in a schedule. Limits were checked when it was made (S19).
+#[derive(Clone, Debug)]
+pub struct SubscribeRequest {
+    /// The lock of the schedule.
+    pub key: KeyRequest,
+    /// The schedule.
+    pub definition: Definition,
+    /// Whether the subscriber comes for the first time: one that reconnects does not replace a definition (T16).
+    pub is_new: bool,
+    /// Who, for people; the sidecar's default if none.
+    pub holder: Option<String>,
+    /// For people and tools.
+    pub labels: Labels,
+    /// The run that goes on (S16).
+    pub resume: Option<ResumeRun>,
+}
+
+/// A run whose stream broke, and that goes on (S16).
+#[derive(Clone, Debug)]
+pub struct ResumeRun {
+    /// Its hold.
+    pub hold: ResumeRequest,
+    /// The run.
+    pub run_id: RunId,
+}
+
+/// What happens to a subscriber, in order.
+#[derive(Clone, Debug)]
+pub enum ScheduleEvent {
+    /// It waits for an occurrence. Repeated at least every 30 s between runs.
+    Standby(Box<Standby>),
+    /// It is to run an occurrence now.
+    Run(Box<RunGrant>),
+    /// The validity of the run's hold has a new end.
+    Renewed(Validity),
+    /// Renewals of the run's hold fail (S9).
+    AtRisk {
+        /// When it will be lost.
+        validity: Validity,
+        /// What kind of failure renewals meet.
+        kind: StoreFailureKind,
+        /// The same for people.
+        detail: String,
+    },
+    /// Renewals work again (S9).
+    Recovered(Validity),
+    /// The run's lease was broken and runs out (S22).
+    Revoked {
+        /// The validity that it has; its end is the deadline.
+        validity: Validity,
+        /// Who broke the lock and why.
+        break_note: Option<BreakNote>,
+    },
+    /// The run's hold is over though its holder did not end it (S4).
+    Lost {
+        /// Why.
+        reason: LossReason,
+        /// More for people.
+        detail: String,
+        /// Who broke the lock and why, where that is known.
+        break_note: Option<BreakNote>,
+    },
+    /// The run is over, by a call.
+    Recorded {
+        /// Which.
+        run_id: RunId,
+        /// The outcome that the call said; none where the lock was released without one.
+        report: Option<Report>,
+        /// What became of it.
+        completion: Completion,
+    },
+    /// Another definition is in force than the subscriber's (T16).
+    DefinitionInForce {
+        /// That definition.
+        definition: Box<Definition>,
+        /// Whether both have the same revision.
+        conflict: bool,
+    },
+    /// The sidecar shuts down; a run ends after this time at the latest (S15).
+    Draining {
+        /// The time left.
+        time_left: Duration,
+    },
+    /// The subscriber could not be served, or the sidecar ends: the last event.
+    Failed(CallError),
+}
+
+impl ScheduleEvent {
+    /// Whether nothing comes after it.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+/// A subscriber waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standby {
+    /// The occurrence that is waited for; none if there is none.
+    pub next_at: Option<UtcSecond>,
+    /// What ended last.
+    pub last: Option<Ended>,
+    /// Whether a run goes on elsewhere, as far as is known.
+    pub running_elsewhere: bool,
+    /// Whether the schedule is paused.
+    pub paused: bool,
+}
+
+/// A subscriber is to run an occurrence.
+#[derive(Clone, Debug)]
+pub struct RunGrant {
+    /// The hold.
+    pub grant: Grant,
+    /// What it is to run.
+    pub told: Told,
+}
+
+/// Says how a run ended (T8).
+#[derive(Clone, Debug)]
+pub struct CompleteRequest {
+    /// The run's hold, if it is known.
+    pub lease_id: Option<LeaseId>,
+    /// The run.
+    pub run_id: RunId,
+    /// How it ended.
+    pub report: Report,
+    /// Why, for the log.
+    pub detail: String,
+    /// The generation that the caller was answered with, if it says one (S16).
+    pub generation: Option<u64>,
+    /// A checkpoint to save in the same write.
+    pub checkpoint: Option<CheckpointValue>,
+}
+
+/// What became of the outcome of a run (T8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// The store has it.
+    Recorded,
+    /// The store has it, though the run's hold was over.
+    RecordedLate,
+    /// The run was or may be repeated.
+    Superseded,
+}
+
+/// A run was completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// What became of its outcome.
+    pub completion: Completion,
+    /// When it is tried again, if it is.
+    pub retry_at: Option<UtcSecond>,
+    /// The occurrence that is waited for now.
+    pub next_at: Option<UtcSecond>,
+    /// What became of the checkpoint, if there was one.
+    pub checkpoint: Option<CheckpointOutcome>,
+}
+
+/// What is known of a schedule.
+#[derive(Clone, Debug)]
+pub struct ScheduleInfo {
+    /// Its lock.
+    pub path: LockPath,
+    /// What anybody may say of it; why it cannot be read, for people, if it cannot. None for one that only has a record:
+    /// its plan was deleted.
+    pub plan: Option<Result<Box<Plan>, String>>,
+    /// What its runs have decided; none before the first.
+    pub state: Option<Box<ScheduleRecord>>,
+    /// The lock.
+    pub record: LockRecord,
+    /// How many streams subscribe to it at this sidecar.
+    pub subscribers_here: usize,
+}
+
+/// A page of schedules.
+#[derive(Clone, Debug)]
+pub struct SchedulePage {
+    /// The schedules, in the order of their paths.
+    pub schedules: Vec<ScheduleInfo>,
+    /// Where the next page begins; none at the end.
+    pub next_page_token: Option<String>,
+}
+
+/// An operator's word on a schedule (T18).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScheduleChange {
+    /// What falls due is skipped from now on.
+    Pause,
+    /// It goes on after the store's time.
+    Resume,
+    /// It is run by hand; the same request id is the same run.
+    Trigger {
+        /// The sender's id.
+        request_id: String,
+    },
+}
