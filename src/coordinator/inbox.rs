@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::task::Command;
+use super::timers::Alarm;
+use crate::time::Instant;
 
 /// Where commands for a lock's task are put. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
@@ -53,6 +55,12 @@ impl Inbox {
 
     fn mail(&self) -> MutexGuard<'_, Mail> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Alarm for Inbox {
+    fn call(&self, deadline: Instant) {
+        self.send(Command::TimePassed(deadline));
     }
 }
 

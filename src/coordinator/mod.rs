@@ -67,12 +67,14 @@ pub use schedules::{
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
+use inbox::Inbox;
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use pacing::Gate;
 use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
 use task::{Command, HoldCall};
+use schedules::Schedules;
 use timers::Timers;
 
 use crate::hold::{CallerId, Terms};
@@ -125,7 +127,8 @@ struct Shared {
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
-    timers: Timers,
+    timers: Timers<Inbox>,
+    schedules: Schedules,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -158,6 +161,7 @@ impl Coordinator {
             machines: Arc::new(settings.hold),
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
+            schedules: Schedules::new(Arc::clone(&clock)),
             clock,
             observer,
             entropy,

@@ -46,6 +46,10 @@ pub enum Observation {
     TokenNotGrowing,
     /// Callers of a lock were seen to name different numbers of permits (S29).
     PermitsDiffer,
+    /// A schedule's record was seen to have gone back to an older one (T21).
+    ScheduleWentBack,
+    /// Two definitions of a schedule came with the same revision (T16).
+    ScheduleConflict,
     /// A lock that nobody uses was forgotten, because so many others were used since.
     LockForgotten,
     /// A lock that was forgotten is acquired: its record is read again.

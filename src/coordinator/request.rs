@@ -8,6 +8,7 @@ use crate::lock::{
     Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Permit,
     Permits, Record,
 };
+use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};
 
@@ -317,6 +318,8 @@ pub struct LockRecord {
     pub lease: Option<LeaseHere>,
     /// Its checkpoint (S23).
     pub checkpoint: Option<Checkpoint>,
+    /// What the runs of its schedule have decided, or those who named occurrences (T3).
+    pub schedule: Option<Box<ScheduleRecord>>,
 }
 
 /// The lease of a lock that is held through this sidecar.

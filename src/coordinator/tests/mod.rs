@@ -25,6 +25,7 @@ mod repeating;
 mod resuming;
 mod rig;
 mod saving;
+mod schedules;
 mod size;
 mod sleeping;
 mod telling;
