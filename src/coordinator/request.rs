@@ -187,6 +187,11 @@ pub enum Outcome {
     Granted(Box<Grant>),
     /// Somebody else holds it.
     Busy(Box<BusyAnswer>),
+    /// Nobody is granted it: what the caller brought has said so under the lease, which has gone back (T6).
+    Settled {
+        /// Whether something was written; else there was nothing to write.
+        written: bool,
+    },
 }
 
 /// What happens to a hold by stream, in order.
@@ -203,6 +208,12 @@ pub enum HoldEvent {
     Granted(Box<Grant>),
     /// The wait is over and somebody else holds the lock: the last event.
     Busy(Box<BusyAnswer>),
+    /// Nobody is granted the lock: what the caller brought has said so under the lease, which has gone back (T6). The last
+    /// event.
+    Settled {
+        /// Whether something was written; else there was nothing to write.
+        written: bool,
+    },
     /// The validity has a new end.
     Renewed(Validity),
     /// The bounds of the hold have changed (S11).
@@ -250,7 +261,11 @@ impl HoldEvent {
     #[must_use]
     pub const fn is_last(&self) -> bool {
         match self {
-            Self::Busy(_) | Self::Lost { .. } | Self::Released(_) | Self::Failed(_) => true,
+            Self::Busy(_)
+            | Self::Settled { .. }
+            | Self::Lost { .. }
+            | Self::Released(_)
+            | Self::Failed(_) => true,
             Self::Waiting { .. }
             | Self::Granted(_)
             | Self::Renewed(_)

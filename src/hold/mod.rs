@@ -34,11 +34,13 @@ mod handing;
 mod held;
 mod invariants;
 mod jitter;
+mod keeping;
 mod known;
 mod late;
 mod memory;
 mod notice;
 mod output;
+mod part;
 mod phase;
 mod polling;
 mod pooled;
@@ -48,6 +50,7 @@ mod renewing;
 mod resume;
 mod resuming;
 mod saving;
+mod showing;
 mod tenure;
 #[cfg(test)]
 #[expect(
@@ -69,6 +72,7 @@ pub use event::{
 pub use held::Holding;
 pub use known::Known;
 pub use memory::{Change, Memory, Rest};
+pub use part::{AtGrant, GrantPart, SavePart};
 pub use pooled::Readiness;
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
@@ -81,13 +85,14 @@ use acquisition::{Attempt, Retry};
 use flight::Flight;
 use hand_over::Shutdown;
 use held::Held;
+use keeping::Kept;
 use late::LateRequests;
 use output::Output;
 use polling::Polling;
 use releasing::Releasing;
 use resuming::Resuming;
 
-use crate::lock::{FencingToken, LeaseId};
+use crate::lock::LeaseId;
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -113,6 +118,8 @@ pub struct Hold {
     fresh: Option<LeaseId>,
     /// Since when the lock is handed on between callers here (S10).
     handing_since: Option<Instant>,
+    /// The lease is kept here between holds, and used again (T19). Boxed: few are.
+    kept: Option<Box<Kept>>,
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
     store_failure: Option<Box<StoreFailure>>,
     late: LateRequests,
@@ -167,6 +174,7 @@ impl Hold {
             polling: Polling::default(),
             fresh: None,
             handing_since: None,
+            kept: None,
             store_failure: None,
             late: LateRequests::default(),
             shutdown: Shutdown::None,
@@ -212,7 +220,7 @@ impl Hold {
         let state = match &self.state {
             State::Idle { not_before, .. } => (!self.waiters.is_empty()).then_some(*not_before),
             State::Acquiring(attempt) => Some(attempt.poll_timeout()),
-            State::Held(held) => Some(held.poll_timeout()),
+            State::Held(held) => Some(self.while_held(held)),
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };
@@ -234,71 +242,6 @@ impl Hold {
             State::Acquiring(_) | State::Held(_) | State::Releasing(_) | State::Resuming(_) => None,
         };
         Memory { not_before, ..self.memory }
-    }
-
-    /// The greatest token seen or granted here (S5): hand-offs are not in the record.
-    #[must_use]
-    pub const fn highest(&self) -> Option<FencingToken> {
-        self.memory.highest
-    }
-
-    /// The name of the state, for people and for those who count transitions.
-    #[must_use]
-    pub fn state(&self) -> &'static str {
-        match &self.state {
-            State::Idle { retry: None, .. } => "idle",
-            State::Idle { retry: Some(_), .. } => "polling",
-            State::Acquiring(attempt) => match **attempt {
-                Attempt::Acquire { .. } | Attempt::ReadHolder { .. } => "acquiring",
-                Attempt::Leased { .. } => "storing",
-            },
-            State::Held(held) => match held.phase {
-                held::Phase::Active if held.deadline().is_some() => "revoked",
-                held::Phase::Active if held.renewal.is_at_risk() => "at risk",
-                held::Phase::Active => "held",
-                held::Phase::LastSave { .. } => "saving",
-                held::Phase::Resting { .. } => "resting",
-                held::Phase::GracePeriod(_) => "grace period",
-            },
-            State::Releasing(_) => "releasing",
-            State::Resuming(_) => "resuming",
-        }
-    }
-
-    /// Who has the lock here.
-    #[must_use]
-    pub fn holding(&self) -> Option<Holding> {
-        match &self.state {
-            State::Held(held) => Some(held.holding()),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                None
-            }
-        }
-    }
-
-    /// Whether a hold has ended whose last checkpoint is still on its way (S26).
-    #[must_use]
-    pub fn is_saving_last(&self) -> bool {
-        matches!(&self.state, State::Held(held) if matches!(held.phase, held::Phase::LastSave { .. }))
-    }
-
-    /// The end of the validity of `caller`'s hold, if it has one (S2).
-    #[must_use]
-    pub fn validity(&self, caller: CallerId) -> Option<Instant> {
-        let holding = self.holding()?;
-        (holding.active && holding.caller == caller).then_some(holding.valid_until)
-    }
-
-    /// How many callers wait here.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiters.len()
-    }
-
-    /// The record as last read or written.
-    #[must_use]
-    pub const fn known(&self) -> Option<&Known> {
-        self.memory.known.as_ref()
     }
 
     /// Does what is due.
@@ -341,8 +284,8 @@ impl Hold {
                     self.disconnected(caller);
                 }
             }
-            Event::ReleaseAsked { caller, generation } => {
-                self.release_asked(caller, generation, output);
+            Event::ReleaseAsked { caller, generation, keep } => {
+                self.release_asked(caller, (generation, keep), output);
             }
             Event::SaveAsked { caller, generation, save } => {
                 if self.has_moved(caller, generation, output) {

@@ -92,7 +92,7 @@ impl Hold {
             Ok(time) => {
                 // An answer that was long under way tells the time of long ago.
                 if output.now.saturating_since(answered.sent) <= PROMPT {
-                    held.store_clock = StoreClock { read_at: answered.sent, time };
+                    held.store_clock = StoreClock::new(answered.sent, output.now, time);
                 }
                 let recovered = held.renewal.succeeded(answered.sent);
                 tell_renewed(&mut held, recovered, output);

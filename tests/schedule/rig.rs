@@ -39,7 +39,15 @@ impl Rig {
         let now = at("00:30:00");
         let definition = Definition::new(spec).unwrap();
         let plan = Plan::subscribed(None, &definition, true, None, now).write.unwrap();
-        Self { path: path(), plan, record: None, newest: None, now, queued: Duration::ZERO, tokens: 4_095 }
+        Self {
+            path: path(),
+            plan,
+            record: None,
+            newest: None,
+            now,
+            queued: Duration::ZERO,
+            tokens: 4_095,
+        }
     }
 
     pub(crate) fn hourly() -> Self {

@@ -60,7 +60,7 @@ impl Coordinator {
             Err(error) => return Err(error),
         };
         let state = record.schedule.clone();
-        let subscribers_here = self.subscribers_here(&path);
+        let subscribers_here = self.shared.schedules.subscribers(&path);
         Ok(ScheduleInfo { path, plan, state, record, subscribers_here })
     }
 
@@ -97,7 +97,9 @@ impl Coordinator {
         }
         Err(CallError::ScheduleUnreadable {
             path,
-            problem: format!("others have changed its plan {TRIES} times just now; repeat the call"),
+            problem: format!(
+                "others have changed its plan {TRIES} times just now; repeat the call"
+            ),
         })
     }
 

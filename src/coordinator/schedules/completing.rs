@@ -8,12 +8,13 @@ use super::parts::{Ground, ReportPart};
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
 use super::task::Message;
+use crate::coordinator::arriving::Brought;
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::{Grant, HoldEvent};
-use crate::coordinator::saves::{CheckpointOutcome, SaveResult};
+use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
-use crate::hold::Stored;
-use crate::lock::Record;
+use crate::hold::{SaveOutcome, Stored};
+use crate::lock::{LeaseId, Record};
 use crate::schedule::{Report, Reported, RunId};
 use crate::timetable::UtcSecond;
 
@@ -68,27 +69,38 @@ impl Coordinator {
         let desk = self.shared.schedules.desk(&run_id.path).unwrap_or_default();
         let part = self.report_part(&desk, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
-        if let Some(lease_id) = lease_id.filter(|id| self.shared.registry().hold(*id).is_some()) {
+        if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
             let keep = self.keeps_lease(&desk);
-            let saving = (checkpoint, Some(Arc::clone(&part) as _));
+            let saving = Saving { value: checkpoint, part: Some(Arc::clone(&part) as _) };
             let (_, saved) = self.release_with(lease_id, generation, saving, keep).await?;
-            match (saved, part.reported()) {
-                (Some(SaveResult::Saved { version }), Some(Ok(reported))) => {
+            let version = match saved.flatten() {
+                Some(SaveOutcome::Saved { version }) => Some(version),
+                Some(SaveOutcome::Nothing) => Some(None),
+                // Not known, or not done: what the record says counts.
+                Some(SaveOutcome::NotSaved(_) | SaveOutcome::Unknown | SaveOutcome::Ended)
+                | None => None,
+            };
+            match (version, part.reported()) {
+                (Some(version), Some(Ok(reported))) => {
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
                     if let Some(completed) = done(&desk, reported, Completion::Recorded, saved) {
                         return Ok(completed);
                     }
                 }
                 (_, Some(Err(error))) => return Err(unreadable_record(&run_id.path, &error)),
-                // Not known, or not done: what the record says counts.
-                (Some(SaveResult::Saved { .. } | SaveResult::NotSaved { .. } | SaveResult::Unknown { .. }) | None, _) => {}
+                (Some(_) | None, Some(Ok(_)) | None) => {}
             }
         }
-        let checkpoint = has_checkpoint.then(|| CheckpointOutcome::NotSaved {
-            detail: "the run's hold was over".to_owned(),
-        });
+        let checkpoint = has_checkpoint
+            .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
         let completed = self.complete_late(&desk, &run_id, &part).await?;
         Ok(Completed { checkpoint, ..completed })
+    }
+
+    /// Whether the hold with this lease id is here and may be the run's.
+    fn has_run(&self, lease_id: LeaseId, run_id: &RunId) -> bool {
+        let registry = self.shared.registry();
+        registry.hold(lease_id).is_some_and(|entry| entry.path == run_id.path)
     }
 
     async fn report_part(
@@ -133,7 +145,9 @@ impl Coordinator {
             let reported = part.over(seen.record.as_ref(), now, seen.lease());
             match reported {
                 Reported::AcquireFirst => {
-                    if let Some(completed) = self.acquire_and_report(desk, run_id, part, seen.stored).await? {
+                    if let Some(completed) =
+                        self.acquire_and_report(desk, run_id, part, seen.stored).await?
+                    {
                         return Ok(completed);
                     }
                 }
@@ -172,8 +186,8 @@ impl Coordinator {
             ..Record::default()
         };
         let lease_duration = part.plan().definition().lease_duration();
-        let mut hold =
-            self.hold_at(&run_id.path, record, lease_duration, Arc::clone(part) as _, stored)?;
+        let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(stored) };
+        let mut hold = self.settle_at(&run_id.path, record, lease_duration, brought)?;
         while let Some(event) = hold.next().await {
             match event {
                 HoldEvent::Settled { written: true } => {
@@ -218,8 +232,11 @@ impl Coordinator {
     pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
         let Some(desk) = self.shared.schedules.desk(&run_id.path) else { return };
         let Ok(part) = self.report_part(&desk, run_id, report).await else { return };
-        let saved = self.save_part(grant.lease_id, Some(grant.generation), Arc::clone(&part) as _).await;
-        if saved.is_ok() && let Some(Ok(reported)) = part.reported() {
+        let saved =
+            self.save_part(grant.lease_id, Some(grant.generation), Arc::clone(&part) as _).await;
+        if saved.is_ok()
+            && let Some(Ok(reported)) = part.reported()
+        {
             let _ = done(&desk, reported, Completion::Recorded, None);
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Known {
     pub(super) newest: Option<Newest>,
     /// This sidecar ran the last run that is known: it does not read before it starts the next one (T17).
     pub(super) is_last_runner: bool,
+    /// How many streams subscribe to it here.
+    pub(super) subscribers: usize,
 }
 
 impl Desk {

@@ -83,7 +83,9 @@ impl Task {
         }
         Err(CallError::ScheduleUnreadable {
             path,
-            problem: format!("others have changed its plan {TRIES} times just now; subscribe again"),
+            problem: format!(
+                "others have changed its plan {TRIES} times just now; subscribe again"
+            ),
         })
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::parts::{Ground, StartPart};
 use super::reading::Seen;
-use super::run::{Begin, Run};
+use super::run::{Begin, Run, RunEnd};
 use super::subscriber::SubscriberId;
 use super::task::{Message, Running, Task};
+use crate::coordinator::arriving::Brought;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
 use crate::coordinator::request::HoldRequest;
@@ -144,8 +145,7 @@ impl Task {
     async fn restore_plan(&mut self) -> Result<(), CallError> {
         let Some(plan) = self.desk.plan() else { return Ok(()) };
         tracing::warn!(lock = %self.target.path, "the schedule's plan was deleted: it is written again");
-        let written =
-            self.shared.write_plan(&self.target.path, Plan::clone(&plan), None).await?;
+        let written = self.shared.write_plan(&self.target.path, Plan::clone(&plan), None).await?;
         if let Some(written) = written {
             self.desk.known().plan = Some(written);
         }
@@ -218,7 +218,10 @@ impl Task {
                 let wait = at.map(|at| self.until(at));
                 let last_runner = self.desk.known().is_last_runner;
                 let delay = until_due(wait, last_runner, self.share());
-                self.look_at(now + delay, if wait.is_some_and(|wait| wait <= delay) { Why::Due } else { Why::Idle });
+                self.look_at(
+                    now + delay,
+                    if wait.is_some_and(|wait| wait <= delay) { Why::Due } else { Why::Idle },
+                );
                 (self.looking.is_busy, self.looking.busy_looks) = (false, 0);
             }
             Decision::RetryLater(at) if self.desk.known().is_last_runner => {
@@ -279,7 +282,9 @@ impl Task {
         let now = self.shared.clock.now();
         let Some(plan) = self.desk.plan() else { return Ok(()) };
         let is_for_others = |id: SubscriberId| match (&self.looking.returned, &decision) {
-            (Some((returned, by)), Decision::Run(occasion)) => returned == occasion && by.contains(&id),
+            (Some((returned, by)), Decision::Run(occasion)) => {
+                returned == occasion && by.contains(&id)
+            }
             _ => false,
         };
         let free = self.subscribers.iter_mut().filter(|it| !is_for_others(it.id));
@@ -309,7 +314,8 @@ impl Task {
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
         let part = Arc::new(StartPart::new(self.ground(&plan)));
         let seen = self.looking.seen.take();
-        let hold = self.coordinator.hold_with(&request, Arc::clone(&part) as _, seen)?;
+        let brought = Brought { part: Some(Arc::clone(&part) as _), seen };
+        let hold = self.coordinator.hold_with(&request, brought)?;
         let run = Run {
             coordinator: self.coordinator.clone(),
             path: self.target.path.clone(),
@@ -328,7 +334,9 @@ impl Task {
         self.running = Some(Running { subscriber, released: None });
         let sender = self.sender.clone();
         tokio::spawn(async move {
-            let end = run.run().await;
+            // A run that fails in here is over as well; its hold goes with it.
+            let failed = |_| RunEnd::Failed(CallError::UnknownLease);
+            let end = tokio::spawn(run.run()).await.unwrap_or_else(failed);
             // The task lives while it has a run.
             let _ = sender.send(Message::RunEnded(subscriber, end));
         });

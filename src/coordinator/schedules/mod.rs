@@ -117,6 +117,11 @@ impl Schedules {
         self.tasks().get(path).map(|entry| Arc::clone(&entry.desk))
     }
 
+    /// How many subscribe to a schedule here.
+    fn subscribers(&self, path: &LockPath) -> usize {
+        self.desk(path).map_or(0, |desk| desk.known().subscribers)
+    }
+
     /// Tells a schedule's task, if there is one.
     fn send(&self, path: &LockPath, message: Message) {
         if let Some(entry) = self.tasks().get(path) {
@@ -130,9 +135,10 @@ impl Schedules {
     }
 
     fn count_in(&self, limit: usize) -> Result<(), CallError> {
-        let counted = self.subscribers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-            (count < limit).then_some(count + 1)
-        });
+        let counted =
+            self.subscribers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < limit).then_some(count + 1)
+            });
         counted.map(|_| ()).map_err(|_| CallError::TooManyWaiters { limit })
     }
 

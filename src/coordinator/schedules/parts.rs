@@ -1,7 +1,7 @@
 //! What a schedule writes in the records of its holds: the start of a run, and its end (T6, T8).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::hold::{AtGrant, GrantPart, SavePart};
@@ -147,9 +147,8 @@ impl ReportPart {
 
     /// The fields to write under a lease that is ours; none if there is nothing to write.
     fn written(&self, fields: &Fields, store_time: UnixMillis, running: bool) -> Option<Fields> {
-        let reported = ScheduleRecord::from_fields(fields).map(|record| {
-            self.over(record.as_ref(), store_time.into(), Lease::Here { running })
-        });
+        let reported = ScheduleRecord::from_fields(fields)
+            .map(|record| self.over(record.as_ref(), store_time.into(), Lease::Here { running }));
         let written = match &reported {
             Ok(Reported::Write { record, .. }) => Some(record.clone().into_fields(fields.clone())),
             Ok(

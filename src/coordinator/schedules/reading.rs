@@ -7,12 +7,10 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::records::{PATIENCE, store_error};
 use crate::hold::Stored;
 use crate::lock::{ETag, LockPath};
-use crate::schedule::{Lease, MAX_PLAN_BYTES, Plan, RecordError, ScheduleRecord};
+use crate::schedule::{Lease, Plan, RecordError, ScheduleRecord};
 use crate::store::{PlanRead, StoreError};
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
-
-const _: () = assert!(MAX_PLAN_BYTES <= crate::lock::MAX_PLAN_BYTES, "stores take every plan");
 
 /// A plan and its version in the store.
 pub(super) type VersionedPlan = (Arc<Plan>, ETag);

@@ -42,6 +42,9 @@ mod tests {
             let started = within(Duration::from_secs(second));
             assert!((50..=54).contains(&started), "{started} in second {second}");
         }
-        assert_eq!(starts.place(now + Duration::from_secs(3_600)), now + Duration::from_secs(3_600));
+        assert_eq!(
+            starts.place(now + Duration::from_secs(3_600)),
+            now + Duration::from_secs(3_600)
+        );
     }
 }

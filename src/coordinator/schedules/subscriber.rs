@@ -1,6 +1,5 @@
 //! Those who take part in a schedule here, and how their going away is noticed (S14, T20).
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::sync::{mpsc, watch};

@@ -140,6 +140,7 @@ impl Task {
                 self.look().await;
             }
             self.tell_waiting();
+            self.desk.known().subscribers = self.subscribers.len();
             if self.subscribers.is_empty() && self.running.is_none() && self.retire() {
                 return;
             }
@@ -191,7 +192,7 @@ impl Task {
         }
     }
 
-    fn leave(&mut self, id: SubscriberId) {
+    pub(super) fn leave(&mut self, id: SubscriberId) {
         let before = self.subscribers.len();
         self.subscribers.retain(|subscriber| subscriber.id != id);
         if self.subscribers.len() < before {

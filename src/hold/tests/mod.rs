@@ -11,7 +11,10 @@ mod leaving;
 mod machine {
     pub(super) use crate::hold::Hold;
 }
+mod keeping;
 mod noticing;
+mod parts;
+mod recording;
 mod renewing;
 mod resuming;
 mod returning;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use super::rig::{
-    at, complete, minutely, news, resume, run, run_within, spec, standby, subscribe,
-};
+use super::rig::{at, complete, minutely, news, resume, run, run_within, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::coordinator::{LossReason, ScheduleEvent};
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
@@ -64,8 +62,7 @@ async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let timeout = RunTimeout::Duration(90 * SECOND);
-    let mut stream =
-        subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 600s") });
+    let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 600s") });
     let granted = run(&mut stream).await;
     assert_eq!(granted.told.deadline, Some(at(690)));
     let ends = granted.grant.max_hold_ends.as_ref().unwrap().after;

@@ -68,10 +68,7 @@ pub(super) async fn run(stream: &mut ScheduleStream) -> RunGrant {
 }
 
 /// The next run within this time, if there is one.
-pub(super) async fn run_within(
-    stream: &mut ScheduleStream,
-    span: Duration,
-) -> Option<RunGrant> {
+pub(super) async fn run_within(stream: &mut ScheduleStream, span: Duration) -> Option<RunGrant> {
     tokio::time::timeout(span, run(stream)).await.ok()
 }
 

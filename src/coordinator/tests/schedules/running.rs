@@ -124,9 +124,10 @@ async fn t9_all_runs_what_was_missed_oldest_first() {
 #[tokio::test(start_paused = true)]
 async fn t13_a_crowd_that_is_due_together_is_started_fifty_a_second() {
     let account = Account::new();
-    let sidecar = account.sidecar_with(std::sync::Arc::new(crate::coordinator::NoObserver), 1, |it| {
-        it.max_waiters = 10_000;
-    });
+    let sidecar =
+        account.sidecar_with(std::sync::Arc::new(crate::coordinator::NoObserver), 1, |it| {
+            it.max_waiters = 10_000;
+        });
     let (sender, mut runs) = tokio::sync::mpsc::unbounded_channel();
     for number in 0..300 {
         let (sidecar, sender) = (sidecar.clone(), sender.clone());

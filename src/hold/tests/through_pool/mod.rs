@@ -16,11 +16,17 @@ mod ending;
 mod fairness;
 #[path = "../hand_over.rs"]
 mod hand_over;
+#[path = "../keeping.rs"]
+mod keeping;
 #[path = "../leaving.rs"]
 mod leaving;
 mod machine;
 #[path = "../noticing.rs"]
 mod noticing;
+#[path = "../parts.rs"]
+mod parts;
+#[path = "../recording.rs"]
+mod recording;
 #[path = "../renewing.rs"]
 mod renewing;
 #[path = "../resuming.rs"]

@@ -1,0 +1,71 @@
+//! A lease that is kept between two holds of this sidecar, so that the next needs no acquire (T19).
+
+use std::time::Duration;
+
+use super::action::Action;
+use super::held::{Held, Phase};
+use super::output::Output;
+use super::{Hold, State};
+use crate::time::Instant;
+
+/// The longest that a lease is kept and used again; then others get their turn (S10, T19).
+const LONGEST_KEPT: Duration = Duration::from_secs(30);
+
+/// How a lease is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// Since when it is kept or used again, without having been free.
+    since: Instant,
+    /// Until when at the most, if nobody comes.
+    until: Instant,
+}
+
+impl Hold {
+    /// Ends a hold whose holder knows of a next one that comes soon: the lease stays for that, renewed, and nobody has the lock.
+    /// A caller that waits already is served.
+    pub(super) fn keep_lease(&mut self, mut held: Box<Held>, keep: Duration, output: &mut Output) {
+        let (now, caller) = (output.now, held.caller);
+        if self.may_hand_on(&held, now) {
+            return self.hand_on_or_give_back(*held, Some(caller), output);
+        }
+        let since = self.kept.as_ref().map_or(now, |kept| kept.since);
+        let until = (now + keep).min(since + LONGEST_KEPT);
+        self.kept = Some(Box::new(Kept { since, until }));
+        if now >= until || !held.is_sound(now) || self.shutdown.is_under_way() {
+            return self.give_back(*held, Some(caller), output);
+        }
+        output.push(Action::TellReleased { caller, resting_until: None });
+        held.phase = Phase::Kept;
+        if let Some(held) = self.serve_kept(held, output) {
+            self.state = State::Held(held);
+        }
+    }
+
+    /// Serves who has come while the lease is kept: under this lease with a new epoch, or else after it has gone back. The
+    /// hold again if nobody has come.
+    pub(super) fn serve_kept(&mut self, held: Box<Held>, output: &mut Output) -> Option<Box<Held>> {
+        let Some(front) = self.waiters.front() else { return Some(held) };
+        if held.suits(front) && held.is_sound(output.now) {
+            self.next_epoch(&held, output);
+        } else {
+            self.give_back(*held, None, output);
+        }
+        None
+    }
+
+    /// Whether the lease was kept, and used again, for so long that others must have their turn (T19).
+    pub(super) fn has_kept_enough(&self, now: Instant) -> bool {
+        self.kept.as_ref().is_some_and(|kept| now.saturating_since(kept.since) >= LONGEST_KEPT)
+    }
+
+    /// Until when the lease is kept.
+    pub(super) fn kept_until(&self) -> Option<Instant> {
+        self.kept.as_ref().map(|kept| kept.until)
+    }
+
+    /// When something is to be done about a lease that is had.
+    pub(super) fn while_held(&self, held: &Held) -> Instant {
+        let kept_until = self.kept_until().filter(|_| held.phase == Phase::Kept);
+        kept_until.into_iter().fold(held.poll_timeout(), Instant::min)
+    }
+}
