@@ -25,6 +25,7 @@ mod repeating;
 mod resuming;
 mod rig;
 mod saving;
+mod scheduled;
 mod size;
 mod sleeping;
 mod telling;

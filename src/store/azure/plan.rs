@@ -159,3 +159,7 @@ fn no_plan(path: &LockPath, source: Source) -> StoreError {
         source,
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
