@@ -124,9 +124,11 @@ async fn t3_a_blob_in_a_plans_place_that_is_none_is_told_and_kept_until_its_lock
     let path = LockPath::from_parts(&bench.container, "locks/h/job/FUNCTION");
     bench.store.write_plan(&path, "{}".to_owned(), None).await.unwrap();
     let long = vec![b'x'; MAX_PLAN_BYTES + 1];
-    for (content, said) in
-        [(vec![b'x'; 100_000], "100000 bytes"), (long, "16385 bytes"), (vec![0xff], "utf-8")]
-    {
+    for (content, said) in [
+        (vec![b'x'; 100_000], "longer than 16384"),
+        (long, "longer than 16384"),
+        (vec![0xff], "utf-8"),
+    ] {
         let put = reqwest::Client::new().put(plan_url(&path)).body(content);
         let put = put.header("x-ms-blob-type", "BlockBlob").header("x-ms-version", "2025-11-05");
         assert_eq!(put.send().await.unwrap().status().as_u16(), 201);
