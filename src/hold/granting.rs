@@ -224,7 +224,7 @@ impl Hold {
         let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
             return self.refuse_token(lease, next, output);
         };
-        if !record.host_type.is_empty() && record.host_type != ours.host_type {
+        if !record.host_type.is_empty() && !record.is_of_host_type(&ours.host_type) {
             let collision =
                 Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
             output.push(collision);

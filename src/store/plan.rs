@@ -37,11 +37,11 @@ pub(super) fn check_plan(text: &str) -> Result<(), StoreError> {
     }
     Err(StoreError::Fatal {
         advice: "shorten the schedule's plan: fewer or shorter settings, or fewer requests for runs by hand".to_owned(),
-        source: too_long(text.len()).into(),
+        source: too_long().into(),
     })
 }
 
-/// What is wrong with a plan of so many bytes.
-pub(super) fn too_long(bytes: usize) -> String {
-    format!("the schedule's plan has {bytes} bytes, of which at most {MAX_PLAN_BYTES} are allowed")
+/// What is wrong with a text that is no plan for its length.
+pub(super) fn too_long() -> String {
+    format!("the schedule's plan is longer than {MAX_PLAN_BYTES} bytes")
 }

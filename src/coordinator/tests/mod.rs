@@ -25,6 +25,7 @@ mod repeating;
 mod resuming;
 mod rig;
 mod saving;
+mod scheduled;
 mod schedules;
 mod size;
 mod sleeping;

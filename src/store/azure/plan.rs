@@ -27,7 +27,7 @@ impl AzureStore {
         let watch = self.containers.watch(path.container());
         let read = self.download_plan(path).await;
         self.note(watch, &read);
-        let (headers, bytes, length) = match read {
+        let (headers, bytes) = match read {
             Ok(read) => read,
             Err(Failure::Refused(refusal)) if refusal.is_of_nothing() => {
                 let undated = Failure::Unbelievable("it has no date");
@@ -39,15 +39,15 @@ impl AzureStore {
         let told = |failure| self.error(Request::ReadPlan, failure);
         let etag = answer::etag(&headers).map_err(told)?;
         let time = answer::time(&headers).map_err(told)?;
-        if length > MAX_PLAN_BYTES {
-            return Err(no_plan(path, too_long(length).into()));
+        if bytes.len() > MAX_PLAN_BYTES {
+            return Err(no_plan(path, too_long().into()));
         }
         let text = String::from_utf8(bytes).map_err(|error| no_plan(path, error.into()))?;
         Ok(PlanRead { plan: Some(StoredPlan { etag, text }), time })
     }
 
-    /// The answer's headers, its content up to one byte more than a plan may have, and the length of the whole.
-    async fn download_plan(&self, path: &LockPath) -> Result<(Headers, Vec<u8>, usize), Failure> {
+    /// The answer's headers, and its content up to one byte more than a plan may have.
+    async fn download_plan(&self, path: &LockPath) -> Result<(Headers, Vec<u8>), Failure> {
         let most = u64::try_from(MAX_PLAN_BYTES).unwrap_or(u64::MAX);
         let options = BlobClientDownloadOptions {
             range: Some(HttpRange::new(0, most.saturating_add(1))),
@@ -55,8 +55,7 @@ impl AzureStore {
         };
         let answer = self.plan_blob(path).download(Some(options)).await?;
         let bytes = answer.body.collect().await?;
-        let length = answer.properties.content_length.and_then(|length| length.try_into().ok());
-        Ok((answer.headers, bytes.to_vec(), length.unwrap_or(bytes.len()).max(bytes.len())))
+        Ok((answer.headers, bytes.to_vec()))
     }
 
     /// [`LeaseStore::write_plan`](crate::store::LeaseStore::write_plan).
@@ -159,3 +158,7 @@ fn no_plan(path: &LockPath, source: Source) -> StoreError {
         source,
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -61,3 +61,7 @@ impl Locks<'_> {
 fn was_there(rows: usize) -> Result<(), SqliteError> {
     if rows == 0 { Err(StoreError::Changed.into()) } else { Ok(()) }
 }
+
+#[cfg(test)]
+#[path = "plans_tests.rs"]
+mod tests;
