@@ -81,7 +81,7 @@ async fn t8_an_outcome_whose_answer_was_lost_is_found_recorded() {
     let coordinator = sidecar.coordinator.clone();
     let completing = tokio::spawn(async move { coordinator.complete_run(request).await });
     settle().await;
-    assert!(sidecar.faults().injected(Fault::LoseAnswer) > 0, "it was lost");
+    assert!(sidecar.faults().injected(Fault::AnswerLost) > 0, "it was lost");
     sidecar.faults().set_plan(FaultPlan::default());
     let completed = completing.await.unwrap().unwrap();
     assert_eq!(completed.completion, Completion::Recorded);

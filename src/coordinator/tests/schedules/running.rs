@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::rig::{
     at, complete, minutely, news, next, run, run_within, spec, standby, subscribe, subscription,
 };
-use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, pass, request, settle};
+use crate::coordinator::tests::rig::{Account, by_key, LEASE, MINUTE, SECOND, pass, request, settle};
 use crate::coordinator::{Completion, HoldRequest, ScheduleEvent};
 use crate::schedule::{CatchUp, Occasion, Report, Spec};
 use crate::time::Clock as _;
@@ -59,8 +59,8 @@ async fn t6_a_run_is_granted_only_once_its_start_is_stored() {
     let sidecar = account.sidecar();
     let mut stream = minutely(&sidecar);
     let granted = run(&mut stream).await;
-    let stored = sidecar.coordinator.schedule(&crate::coordinator::tests::rig::by_key("nightly"));
-    let state = stored.await.unwrap().state.unwrap();
+    let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
+    let state = info.state.unwrap();
     let run = state.run.unwrap();
     assert_eq!(run.occasion, Occasion::Scheduled(at(60)));
     assert_eq!((run.attempt, run.token), (1, granted.grant.token));
