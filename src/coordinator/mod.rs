@@ -13,6 +13,7 @@ mod failing;
 mod few;
 mod following;
 mod here;
+mod hold_event;
 mod inbox;
 mod marks;
 mod memories;
@@ -36,6 +37,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod turned_away;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,15 +49,16 @@ pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
 pub use following::{Filter, LocksEvent, LocksWatch};
+pub use hold_event::HoldEvent;
 pub use names::Host;
 pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
-    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldEvent,
-    HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome,
-    Released, ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
+    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
+    HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
+    ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
 pub use saves::{CheckpointOutcome, Saved};
 
@@ -294,6 +297,8 @@ impl Coordinator {
             request_id: request.request_id.clone(),
             resumable: sink.is_stream(),
             record,
+            part: None,
+            seen: None,
         });
         let caller = Caller {
             id: self.shared.next_caller(),

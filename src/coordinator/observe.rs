@@ -96,6 +96,8 @@ pub enum AcquireResult {
     Busy,
     /// With the news that the hold to resume is lost (S16).
     ResumeLost,
+    /// With nothing: what the caller brought had it granted to nobody (T6).
+    Settled,
     /// The caller went away.
     Left,
     /// At once, because of the limit of holds or of waiters.
@@ -106,11 +108,12 @@ pub enum AcquireResult {
 
 impl AcquireResult {
     /// Every result.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Granted,
         Self::Resumed,
         Self::Busy,
         Self::ResumeLost,
+        Self::Settled,
         Self::Left,
         Self::OverLimit,
         Self::Failed(StoreFailureKind::Unavailable),
@@ -131,6 +134,7 @@ impl AcquireResult {
             Self::Resumed => "resumed",
             Self::Busy => "busy",
             Self::ResumeLost => "resume_lost",
+            Self::Settled => "settled",
             Self::Left => "left",
             Self::OverLimit => "over_limit",
             Self::Failed(kind) => store_failure_name(kind),

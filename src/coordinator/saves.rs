@@ -6,9 +6,10 @@ use tokio::sync::oneshot;
 
 use super::Coordinator;
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::registry::Registry;
 use super::released_before;
-use super::request::{HoldEvent, Released, Validity};
+use super::request::{Released, Validity};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome};
 use crate::lock::{CheckpointValue, FencingToken, LeaseId, Permit};
@@ -143,7 +144,8 @@ impl Coordinator {
         let (reply, outcome) = oneshot::channel();
         self.ask(call, |answer| Command::Save(call, (value, reply), answer)).await?;
         match outcome.await {
-            Ok(SaveOutcome::Saved { version }) => {
+            // A checkpoint that was saved has a version.
+            Ok(SaveOutcome::Saved { version: Some(version) }) => {
                 // The hold may have ended with its save: then nothing of its validity is left.
                 let validity = self.get_hold(lease_id, generation).await;
                 let ended = || self.shared.validity(self.clock().now());
@@ -152,9 +154,10 @@ impl Coordinator {
             }
             Ok(SaveOutcome::NotSaved(store_failure)) => Err(CallError::StoreFailure(store_failure)),
             Ok(SaveOutcome::Unknown) => Err(CallError::CheckpointUnknown),
-            Ok(SaveOutcome::Ended) | Err(_) => {
-                Err(self.shared.registry().why_over(lease_id, generation))
-            }
+            Ok(
+                SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended,
+            )
+            | Err(_) => Err(self.shared.registry().why_over(lease_id, generation)),
         }
     }
 
@@ -187,7 +190,8 @@ impl Task {
         (value, reply): SaveCall,
     ) {
         let id = self.aside().saves.add(reply);
-        self.feed(Event::SaveAsked { caller, generation, save: SaveAsked { id, value } });
+        let save = SaveAsked { id, value: Some(value), part: None };
+        self.feed(Event::SaveAsked { caller, generation, save });
     }
 
     pub(super) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
@@ -196,6 +200,7 @@ impl Task {
             SaveOutcome::Saved { version } => {
                 tracing::debug!(lock = %path, version, "checkpoint saved");
             }
+            SaveOutcome::Nothing => tracing::debug!(lock = %path, "there was nothing to save"),
             SaveOutcome::NotSaved(store_failure) => {
                 tracing::warn!(lock = %path, detail = %store_failure.message, "checkpoint not saved");
             }
@@ -229,7 +234,9 @@ impl Task {
 /// What became of a checkpoint that came with a release.
 pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> CheckpointOutcome {
     let detail = match saved {
-        Some(SaveOutcome::Saved { version }) => return CheckpointOutcome::Saved { version },
+        Some(SaveOutcome::Saved { version: Some(version) }) => {
+            return CheckpointOutcome::Saved { version };
+        }
         Some(SaveOutcome::NotSaved(store_failure)) => store_failure.message,
         Some(SaveOutcome::Unknown) => {
             let detail = "the hold was over before the store answered".to_owned();
@@ -241,7 +248,9 @@ pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> Checkp
                 "the hold had been released before; what that call saved stands".to_owned();
             return CheckpointOutcome::Unknown { detail };
         }
-        Some(SaveOutcome::Ended) | None => "the hold was over before it could be saved".to_owned(),
+        // A checkpoint that was saved has a version, and one that was brought is something to save.
+        Some(SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended)
+        | None => "the hold was over before it could be saved".to_owned(),
     };
     CheckpointOutcome::NotSaved { detail }
 }

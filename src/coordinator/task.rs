@@ -309,7 +309,7 @@ impl Task {
             self.save_of(caller, generation, save);
         }
         if !under_way {
-            self.feed(Event::ReleaseAsked { caller, generation });
+            self.feed(Event::ReleaseAsked { caller, generation, keep: None });
         }
     }
 
