@@ -14,6 +14,7 @@ mod failing;
 mod few;
 mod following;
 mod here;
+mod hold_event;
 mod inbox;
 mod marks;
 mod memories;
@@ -50,15 +51,16 @@ pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
 pub use following::{Filter, LocksEvent, LocksWatch};
+pub use hold_event::HoldEvent;
 pub use names::Host;
 pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
-    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldEvent,
-    HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome,
-    Released, ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
+    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
+    HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
+    ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
 pub use saves::{CheckpointOutcome, Saved};
 pub use schedules::{

@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use super::Coordinator;
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::registry::Registry;
 use super::released_before;
-use super::request::{HoldEvent, Released, Validity};
+use super::request::{Released, Validity};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome, SavePart};
 use crate::lock::{CheckpointValue, FencingToken, LeaseId, Permit};

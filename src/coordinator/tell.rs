@@ -3,9 +3,10 @@
 
 use super::caller::Caller;
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
-use super::request::{BusyAnswer, Extended, Grant, HoldEvent, LockState, Outcome, Released};
+use super::request::{BusyAnswer, Extended, Grant, LockState, Outcome, Released};
 use super::task::Task;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, StoreFailure};

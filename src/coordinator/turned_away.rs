@@ -2,8 +2,9 @@
 //! had them granted nothing (T6).
 
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::observe::AcquireResult;
-use super::request::{HoldEvent, Outcome};
+use super::request::Outcome;
 use super::task::Task;
 use crate::hold::CallerId;
 

@@ -82,7 +82,7 @@ impl Hold {
     fn is_answer_known(&self, now: Instant) -> bool {
         match &self.state {
             // A lease that is kept serves who comes (T19).
-            State::Held(held) => !matches!(held.phase, Phase::Kept),
+            State::Held(held) => !matches!(held.phase, Phase::Kept { .. }),
             State::Resuming(_) => true,
             // A sidecar that stands back knows of nobody who has the lock (S10).
             State::Idle { not_before, .. } => {

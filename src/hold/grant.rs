@@ -45,7 +45,7 @@ impl Hold {
             terms: waiter.terms,
             acquired_at: lease.time,
             granted_at: output.now,
-            store_clock: StoreClock::new(lease.sent, lease.heard, lease.time),
+            store_clock: StoreClock { heard: lease.heard, time: lease.time },
             told_until: output.now,
             believed_until: output.now,
             phase: Phase::Active,
@@ -103,7 +103,7 @@ impl Hold {
             "S15: nothing is granted while the sidecar shuts down"
         );
         self.store_failure = None;
-        if self.suspected_at.is_some_and(|at| held.renewal.good_sent() < at)
+        if self.suspected_at().is_some_and(|at| held.renewal.good_sent() < at)
             && !held.renewal.is_suspected()
             && held.is_renewed()
         {

@@ -177,7 +177,7 @@ impl Hold {
 
     /// The store leased the lock to us.
     pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, output: &mut Output) {
-        self.kept = None;
+        self.note_free();
         self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, output.now);
         if granted.created {
             self.memory.known = Some(Known::new(&granted.etag, &Fields::new()));
@@ -224,7 +224,7 @@ impl Hold {
         let Some(token) = next.filter(|token| seen.is_none_or(|seen| *token > seen)) else {
             return self.refuse_token(lease, next, output);
         };
-        if !record.host_type.is_empty() && !record.is_of_host_type(&ours.host_type) {
+        if !record.host_type.is_empty() && record.host_type != ours.host_type {
             let collision =
                 Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
             output.push(collision);
@@ -239,7 +239,7 @@ impl Hold {
             handed_on: ours.handed_on
                 || self.waiters.will_be_handed_on()
                 || self.memory.tenure.is_repeated()
-                || self.kept.is_some(),
+                || self.kept_since().is_some(),
             lease: Some(lease.lease_id.fingerprint()),
             // A new epoch under the same lease leaves the generation as it is (S5, S16).
             generation: if written_here { record.generation.max(1) } else { 1 },

@@ -133,7 +133,7 @@ impl Hold {
                 self.state = State::Idle { not_before: output.now, retry: None };
             }
             Phase::Resting { until } => self.keep_resting(held, until, output),
-            Phase::Kept => self.state = State::Held(held),
+            Phase::Kept { .. } => self.state = State::Held(held),
         }
     }
 
@@ -209,7 +209,7 @@ impl Hold {
             Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => true,
-            Phase::Resting { .. } | Phase::Kept => false,
+            Phase::Resting { .. } | Phase::Kept { .. } => false,
         };
         if may_believe && output.now < held.believed_until {
             held.phase = Phase::GracePeriod(GracePeriod::LeaseGone);
@@ -321,7 +321,7 @@ impl Hold {
             sent,
             duration: held.renewal.lease_duration(),
             time: time.saturating_sub(since_sent),
-            heard: sent + held.store_clock.latency(),
+            heard: sent,
         };
         self.record_had(lease, None, output);
     }

@@ -52,26 +52,11 @@ pub(super) struct Held {
     pub(super) saving: Option<Box<Saving>>,
 }
 
-/// A reading of the store's clock, and when it was taken on ours.
+/// What the store's clock showed, and when that was heard: it had surely passed by then (T7).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreClock {
-    read_at: Instant,
-    time: UnixMillis,
-    latency_millis: u16,
-}
-
-impl StoreClock {
-    /// The store showed `time` to a request that was sent at `read_at` and answered at `heard`.
-    pub(super) fn new(read_at: Instant, heard: Instant, time: UnixMillis) -> Self {
-        let latency = heard.saturating_since(read_at).as_millis();
-        Self { read_at, time, latency_millis: u16::try_from(latency).unwrap_or(u16::MAX) }
-    }
-
-    /// How long after it was read its time had surely passed.
-    pub(super) fn latency(self) -> Duration {
-        // Its own span was cut to the millisecond.
-        Duration::from_millis(u64::from(self.latency_millis) + 1)
-    }
+    pub(super) heard: Instant,
+    pub(super) time: UnixMillis,
 }
 
 /// What callers may know of a hold here.
@@ -142,7 +127,7 @@ impl Held {
         match self.phase {
             // S22: a broken lease cannot be renewed.
             Phase::Active => self.terms.auto_renew && self.notice.is_none(),
-            Phase::Resting { .. } | Phase::Kept => true,
+            Phase::Resting { .. } | Phase::Kept { .. } => true,
             Phase::LastSave { .. } | Phase::GracePeriod(_) => false,
         }
     }
@@ -173,12 +158,6 @@ impl Held {
         }
     }
 
-    /// What the store's clock has surely reached (T7).
-    pub(super) fn store_time_at_least(&self, now: Instant) -> UnixMillis {
-        let heard = self.store_clock.read_at + self.store_clock.latency();
-        self.store_clock.time + now.saturating_since(heard)
-    }
-
     /// Whether `waiter` can have the lock under this lease.
     pub(super) fn suits(&self, waiter: &Waiter) -> bool {
         waiter.terms.lease_duration == self.renewal.lease_duration() && waiter.terms.auto_renew
@@ -196,25 +175,25 @@ impl Held {
             && self.bounds.rests_until(now).is_none()
     }
 
-    /// The store's clock now, as nearly as it is known.
+    /// The store's clock now, as nearly as it is known, and never ahead of it (T7).
     pub(super) fn store_time(&self, now: Instant) -> UnixMillis {
-        self.store_clock.time + now.saturating_since(self.store_clock.read_at)
+        self.store_clock.time + now.saturating_since(self.store_clock.heard)
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
         let end = match self.phase {
             Phase::GracePeriod(period) => self.grace_period_ends(period),
             Phase::LastSave { .. } => self.renewal.valid_until(),
-            Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
-            // And until when it is kept: the machine knows that.
-            Phase::Kept => self.with_renewal(self.renewal.valid_until()),
+            Phase::Resting { until } | Phase::Kept { until } => {
+                self.with_renewal(until.min(self.renewal.valid_until()))
+            }
             Phase::Active => self.with_renewal(self.valid_until()),
         };
         let look = match self.phase {
             Phase::Active => self.notice.as_ref().map(|notice| notice.poll_timeout()),
             Phase::LastSave { .. }
             | Phase::Resting { .. }
-            | Phase::Kept
+            | Phase::Kept { .. }
             | Phase::GracePeriod(_) => None,
         };
         [look, self.saving_timeout()].into_iter().flatten().fold(end, Instant::min)
@@ -246,9 +225,10 @@ impl Held {
             terms: Arc::clone(&self.terms),
             resting_until: match self.phase {
                 Phase::Resting { until } => Some(until),
-                Phase::Active | Phase::LastSave { .. } | Phase::Kept | Phase::GracePeriod(_) => {
-                    None
-                }
+                Phase::Active
+                | Phase::LastSave { .. }
+                | Phase::Kept { .. }
+                | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
             revoked: self.deadline().is_some(),
@@ -278,7 +258,7 @@ impl Held {
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
             | Phase::GracePeriod(GracePeriod::Silent) => true,
-            Phase::Kept
+            Phase::Kept { .. }
             | Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => false,
@@ -330,13 +310,10 @@ impl Hold {
             Phase::Resting { .. } if now >= held.renewal.valid_until() => {
                 return self.give_back(*held, None, output);
             }
-            Phase::Kept if self.kept_until().is_none_or(|until| now >= until) => {
+            Phase::Kept { until } if now >= until.min(held.renewal.valid_until()) => {
                 return self.give_back(*held, None, output);
             }
-            Phase::Kept if now >= held.renewal.valid_until() => {
-                return self.give_back(*held, None, output);
-            }
-            Phase::Kept => match self.serve_kept(held, output) {
+            Phase::Kept { .. } => match self.serve_kept(held, output) {
                 Some(waiting) => held = waiting,
                 None => return,
             },

@@ -11,15 +11,6 @@ use crate::time::Instant;
 /// The longest that a lease is kept and used again; then others get their turn (S10, T19).
 const LONGEST_KEPT: Duration = Duration::from_secs(30);
 
-/// How a lease is kept.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    /// Since when it is kept or used again, without having been free.
-    since: Instant,
-    /// Until when at the most, if nobody comes.
-    until: Instant,
-}
-
 impl Hold {
     /// Ends a hold whose holder knows of a next one that comes soon: the lease stays for that, renewed, and nobody has the lock.
     /// A caller that waits already is served.
@@ -28,14 +19,14 @@ impl Hold {
         if self.may_hand_on(&held, now) {
             return self.hand_on_or_give_back(*held, Some(caller), output);
         }
-        let since = self.kept.as_ref().map_or(now, |kept| kept.since);
+        let seldom = self.seldom.get_or_insert_default();
+        let since = *seldom.kept_since.get_or_insert(now);
         let until = (now + keep).min(since + LONGEST_KEPT);
-        self.kept = Some(Box::new(Kept { since, until }));
         if now >= until || !held.is_sound(now) || self.shutdown.is_under_way() {
             return self.give_back(*held, Some(caller), output);
         }
         output.push(Action::TellReleased { caller, resting_until: None });
-        held.phase = Phase::Kept;
+        held.phase = Phase::Kept { until };
         if let Some(held) = self.serve_kept(held, output) {
             self.state = State::Held(held);
         }
@@ -53,19 +44,21 @@ impl Hold {
         None
     }
 
-    /// Whether the lease was kept, and used again, for so long that others must have their turn (T19).
+    /// Since when the lease is kept and used again, if it is.
+    pub(super) fn kept_since(&self) -> Option<Instant> {
+        self.seldom.as_ref()?.kept_since
+    }
+
+    /// Whether that is so for so long that others must have their turn (T19).
     pub(super) fn has_kept_enough(&self, now: Instant) -> bool {
-        self.kept.as_ref().is_some_and(|kept| now.saturating_since(kept.since) >= LONGEST_KEPT)
+        self.kept_since().is_some_and(|since| now.saturating_since(since) >= LONGEST_KEPT)
     }
 
-    /// Until when the lease is kept.
-    pub(super) fn kept_until(&self) -> Option<Instant> {
-        self.kept.as_ref().map(|kept| kept.until)
-    }
-
-    /// When something is to be done about a lease that is had.
-    pub(super) fn while_held(&self, held: &Held) -> Instant {
-        let kept_until = self.kept_until().filter(|_| held.phase == Phase::Kept);
-        kept_until.into_iter().fold(held.poll_timeout(), Instant::min)
+    /// The lease goes back, or is a new one.
+    pub(super) fn note_free(&mut self) {
+        self.seldom.take_if(|seldom| {
+            seldom.kept_since = None;
+            seldom.suspected_at.is_none()
+        });
     }
 }

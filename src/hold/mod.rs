@@ -85,7 +85,6 @@ use acquisition::{Attempt, Retry};
 use flight::Flight;
 use hand_over::Shutdown;
 use held::Held;
-use keeping::Kept;
 use late::LateRequests;
 use output::Output;
 use polling::Polling;
@@ -118,18 +117,24 @@ pub struct Hold {
     fresh: Option<LeaseId>,
     /// Since when the lock is handed on between callers here (S10).
     handing_since: Option<Instant>,
-    /// The lease is kept here between holds, and used again (T19). Boxed: few are.
-    kept: Option<Box<Kept>>,
     /// Why the last try failed, if it did: what callers are told whose wait ends now.
     store_failure: Option<Box<StoreFailure>>,
     late: LateRequests,
     /// How the sidecar ends, once it does (S15).
     shutdown: Shutdown,
-    /// When a pause was suspected last: what was asked for before says nothing of it (S3).
-    suspected_at: Option<Instant>,
+    seldom: Option<Box<Seldom>>,
     requests: u64,
     /// Tries for callers of a pool since the record was read (S31).
     pool_polls: u8,
+}
+
+/// What most machines never have.
+#[derive(Clone, Debug, Default)]
+struct Seldom {
+    /// When a pause was suspected last: what was asked for before says nothing of it (S3).
+    suspected_at: Option<Instant>,
+    /// Since when a lease is kept here between holds, and used again, without having been free (T19).
+    kept_since: Option<Instant>,
 }
 
 /// What the machine is told once.
@@ -174,11 +179,10 @@ impl Hold {
             polling: Polling::default(),
             fresh: None,
             handing_since: None,
-            kept: None,
             store_failure: None,
             late: LateRequests::default(),
             shutdown: Shutdown::None,
-            suspected_at: None,
+            seldom: None,
             requests: 0,
             pool_polls: 0,
         }
@@ -220,7 +224,7 @@ impl Hold {
         let state = match &self.state {
             State::Idle { not_before, .. } => (!self.waiters.is_empty()).then_some(*not_before),
             State::Acquiring(attempt) => Some(attempt.poll_timeout()),
-            State::Held(held) => Some(self.while_held(held)),
+            State::Held(held) => Some(held.poll_timeout()),
             State::Releasing(releasing) => Some(releasing.flight.at().min(releasing.over_at)),
             State::Resuming(resuming) => Some(resuming.poll_timeout()),
         };

@@ -87,7 +87,7 @@ impl Hold {
             Phase::Active => self.watch_break(held, output),
             Phase::LastSave { .. }
             | Phase::Resting { .. }
-            | Phase::Kept
+            | Phase::Kept { .. }
             | Phase::GracePeriod(_) => Some(held),
         };
         if let Some(held) = held {

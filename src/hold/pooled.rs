@@ -62,7 +62,7 @@ impl Hold {
             }
             State::Acquiring(_) => Readiness::Acquiring,
             // Its lease is kept: who comes is served under it (T19).
-            State::Held(held) if matches!(held.phase, Phase::Kept) => {
+            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => {
                 Readiness::Idle { from: None }
             }
             State::Held(_) | State::Resuming(_) => Readiness::InUse,

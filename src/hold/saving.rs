@@ -142,7 +142,7 @@ impl Held {
             Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
                 true
             }
-            Phase::Resting { .. } | Phase::Kept | Phase::GracePeriod(_) => false,
+            Phase::Resting { .. } | Phase::Kept { .. } | Phase::GracePeriod(_) => false,
         };
         self.caller == caller && open
     }
@@ -322,7 +322,7 @@ impl Hold {
             Phase::Active
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
-            | Phase::Kept
+            | Phase::Kept { .. }
             | Phase::GracePeriod(_) => self.state = State::Held(held),
         }
     }

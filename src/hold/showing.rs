@@ -29,7 +29,7 @@ impl Hold {
                 Phase::Active => "held",
                 Phase::LastSave { .. } => "saving",
                 Phase::Resting { .. } => "resting",
-                Phase::Kept => "kept",
+                Phase::Kept { .. } => "kept",
                 Phase::GracePeriod(_) => "grace period",
             },
             State::Releasing(_) => "releasing",
@@ -42,7 +42,7 @@ impl Hold {
     pub fn holding(&self) -> Option<Holding> {
         match &self.state {
             // T19: a lease that is kept is nobody's hold.
-            State::Held(held) if matches!(held.phase, Phase::Kept) => None,
+            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => None,
             State::Held(held) => Some(held.holding()),
             State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
                 None
@@ -73,5 +73,10 @@ impl Hold {
     #[must_use]
     pub const fn known(&self) -> Option<&Known> {
         self.memory.known.as_ref()
+    }
+
+    /// When a pause was suspected last (S3).
+    pub(super) fn suspected_at(&self) -> Option<Instant> {
+        self.seldom.as_ref()?.suspected_at
     }
 }

@@ -91,7 +91,7 @@ impl Hold {
         let lasted = self.memory.tenure.has_lasted(now);
         let looped = self.memory.tenure.is_repeated() && lasted >= limit;
         let kept = self.has_kept_enough(now);
-        self.kept = None;
+        self.note_free();
         if !handed && !looped && !kept {
             return None;
         }

@@ -62,7 +62,7 @@ impl Hold {
         };
         let stored = known.fields();
         let mut fields = stored.clone();
-        let store_time = held.store_time_at_least(output.now);
+        let store_time = held.store_time(output.now);
         let (ids, nothing) = save.apply(&mut fields, held.token, store_time);
         tell_saved(&nothing, &SaveOutcome::Nothing, output);
         if ids.is_empty() {

@@ -26,4 +26,5 @@ mod suspecting;
 mod table;
 #[expect(clippy::duplicate_mod, reason = "the same tests, of another machine")]
 mod through_pool;
+mod told;
 mod waiting;

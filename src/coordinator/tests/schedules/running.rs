@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::rig::{
     at, complete, minutely, news, next, run, run_within, spec, standby, subscribe, subscription,
 };
-use crate::coordinator::tests::rig::{Account, by_key, LEASE, MINUTE, SECOND, pass, request, settle};
+use crate::coordinator::tests::rig::{
+    Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
+};
 use crate::coordinator::{Completion, HoldRequest, ScheduleEvent};
 use crate::schedule::{CatchUp, Occasion, Report, Spec};
 use crate::time::Clock as _;

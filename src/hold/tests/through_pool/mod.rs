@@ -41,5 +41,7 @@ mod saving;
 mod suspecting;
 #[path = "../table.rs"]
 mod table;
+#[path = "../told.rs"]
+mod told;
 #[path = "../waiting.rs"]
 mod waiting;
