@@ -1,9 +1,9 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores and
-//! containers). May import: lock, time (an injected `Clock`); what is behind the feature `testing`, testing too. To add
-//! a backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is
-//! named in its `Deviations`.
+//! containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`); what is behind the feature
+//! `testing`, testing too. To add a backend: a file or folder here, an arm in `config`, one line in
+//! `tests/store_conformance`; what it cannot do is named in its `Deviations`.
 
 pub mod azure;
 #[cfg(feature = "testing")]
