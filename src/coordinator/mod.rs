@@ -297,8 +297,7 @@ impl Coordinator {
             request_id: request.request_id.clone(),
             resumable: sink.is_stream(),
             record,
-            part: None,
-            seen: None,
+            brought: None,
         });
         let caller = Caller {
             id: self.shared.next_caller(),

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::hold::{
-    Action, CallerId, Event, Failure, GrantPart, Hold, LeaseGranted, Look, Memory, NoteSeen,
-    Request, Resume, SaveAsked, SaveId, SavePart, Settings, StoreFailure, StoreFailureKind, Stored,
-    Terms,
+    Action, CallerId, Event, Failure, Hold, LeaseGranted, Look, Memory, NoteSeen, Request, Resume,
+    SaveAsked, SaveId, SavePart, Settings, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
 use leasehold::time::{Instant, UnixMillis};
@@ -169,8 +168,7 @@ fn terms(lease: u64, wait: u64) -> Terms {
         request_id: String::new(),
         resumable: !wait.is_multiple_of(3),
         record: Record::default(),
-        part: None,
-        seen: None,
+        brought: None,
     }
 }
 
@@ -277,7 +275,7 @@ fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
                 auto_renew: wait % 5 > 0,
-                part: (id % 2 > 0).then(|| Arc::new(Part(wait)) as Arc<dyn GrantPart>),
+                brought: (id % 2 > 0).then(|| Box::new(Part(wait).into())),
                 ..terms(lease, wait)
             };
             Event::CallerArrived { caller: CallerId(caller), terms: Arc::new(terms) }

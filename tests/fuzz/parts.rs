@@ -1,14 +1,21 @@
 //! What callers write beside their tokens, and whose leases are kept (T6, T8, T19).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::hold::{AtGrant, GrantPart, SavePart};
+use leasehold::hold::{AtGrant, Brought, GrantPart, SavePart};
 use leasehold::lock::{FencingToken, Fields};
 use leasehold::time::UnixMillis;
 
 /// What a caller brings: every outcome in turn, some of the time.
 #[derive(Debug)]
 pub(crate) struct Part(pub(crate) u64);
+
+impl From<Part> for Brought {
+    fn from(part: Part) -> Self {
+        Self { part: Some(Arc::new(part)), seen: None }
+    }
+}
 
 impl GrantPart for Part {
     fn at_grant(&self, fields: &Fields, token: FencingToken, _: UnixMillis) -> AtGrant {

@@ -45,8 +45,7 @@ pub(super) fn terms() -> Terms {
         request_id: String::new(),
         resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        part: None,
-        seen: None,
+        brought: None,
     }
 }
 
