@@ -4,7 +4,6 @@ use super::rig::{complete, minutely, news, run, spec, standby, subscribe};
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, counts, pass, settle};
 use crate::schedule::Report;
 use crate::store::Operation;
-use crate::time::Clock as _;
 
 #[tokio::test(start_paused = true)]
 async fn t17_between_occurrences_there_is_one_read_in_ten_minutes() {
@@ -107,7 +106,7 @@ async fn t19_an_attempt_after_a_short_backoff_takes_two_requests_and_the_plan() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn t17_a_sidecar_that_always_meets_runs_notices_within_two_lease_durations_that_they_end() {
+async fn t17_a_sidecar_that_always_meets_runs_notices_within_three_lease_durations_that_they_end() {
     let account = Account::new();
     let sidecars = [account.sidecar(), account.sidecar()];
     let (sender, mut runs) = tokio::sync::mpsc::unbounded_channel();
@@ -133,5 +132,6 @@ async fn t17_a_sidecar_that_always_meets_runs_notices_within_two_lease_durations
     let died = account.now();
     let (runner, at) = runs.recv().await.unwrap();
     assert_eq!(runner, 1 - last);
-    assert!(at - died <= 2 * LEASE + 2 * SECOND, "{:?}", at - died);
+    // A look that still meets the lease, and another twice as long after it.
+    assert!(at - died <= 3 * LEASE + 2 * SECOND, "{:?}", at - died);
 }
