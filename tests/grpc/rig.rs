@@ -141,6 +141,7 @@ impl Sidecar {
         Ok(match answer.into_inner().outcome.expect("an outcome is always set") {
             acquire_lease_response::Outcome::Granted(grant) => Answer::Granted(Box::new(grant)),
             acquire_lease_response::Outcome::Busy(busy) => Answer::Busy(Box::new(busy)),
+            other => panic!("{other:?}"),
         })
     }
 
@@ -168,7 +169,8 @@ impl Sidecar {
     /// Releases as clients do, with the generation: so the lock is handed on here (S10, S16).
     pub(crate) async fn release_of(&self, grant: &Grant) -> ReleaseOutcome {
         let (lease_id, generation) = (grant.lease_id.clone(), grant.generation);
-        let request = ReleaseLeaseRequest { lease_id, generation, checkpoint: None };
+        let request =
+            ReleaseLeaseRequest { lease_id, generation, ..ReleaseLeaseRequest::default() };
         let answer = self.client.clone().release_lease(request).await.unwrap().into_inner();
         answer.result.unwrap().outcome()
     }
