@@ -11,14 +11,14 @@ use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-use crate::error::{self, Error};
+use crate::error::{self, Error, NOT_ASKED};
 use crate::hold::Holding;
 use crate::messages::{
     BreakLock, Broken, Busy, Checkpoint, Grant, Health, LeaseSpec, ListLocks, LockKey, LockPage,
     LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck,
 };
 use crate::proto;
-use crate::transport::{Dial, Headers, Lane, Pool, Rpc};
+use crate::transport::{Dial, Headers, Lane, Pool, Rpc, Schedules};
 use crate::understood::Wanted;
 use crate::watch::LockWatch;
 use crate::watch_locks::{LocksWatch, WatchLocks};
@@ -157,6 +157,7 @@ impl Client {
                 wanted.check(busy.understood)?;
                 Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
             }
+            Some(Wire::AlreadyDone(_) | Wire::Skipped(_)) => Err(Error::Protocol(NOT_ASKED)),
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }
@@ -272,6 +273,11 @@ impl Client {
     /// For a call that is answered soon.
     pub(crate) fn short(&self) -> Rpc {
         self.pool.short()
+    }
+
+    /// For a call about schedules that is answered soon.
+    pub(crate) fn schedules(&self) -> Schedules {
+        self.pool.schedules()
     }
 
     /// For a call that lasts as long as a hold, a wait or a watch.

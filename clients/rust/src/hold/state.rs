@@ -14,7 +14,7 @@ use crate::validity::{LocalDeadline, LocalValidity};
 
 /// A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4).
 #[derive(Debug)]
-pub(super) struct HoldState {
+pub(crate) struct HoldState {
     clock: Arc<dyn Clock>,
     kept: Mutex<Kept>,
     /// The sidecar told of a validity without being asked.
