@@ -9,8 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, LeaseId, LockPath};
 use leasehold::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, Renewed, StoreError,
-    StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, PlanRead, PlanWritten,
+    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::{BootClock, Clock as _};
 
@@ -97,6 +97,23 @@ impl LeaseStore for SlowStore {
 
     async fn read_break_note(&self, _path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         Ok(None)
+    }
+
+    async fn read_plan(&self, _path: &LockPath) -> Result<PlanRead, StoreError> {
+        unused()
+    }
+
+    async fn write_plan(
+        &self,
+        _path: &LockPath,
+        _text: String,
+        _if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        unused()
+    }
+
+    async fn delete_plan(&self, _path: &LockPath, _if_match: ETag) -> Result<(), StoreError> {
+        unused()
     }
 
     async fn list(&self, _request: List) -> Result<Listing, StoreError> {

@@ -6,7 +6,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
 use super::error::CallError;
-use super::request::{HoldEvent, Outcome};
+use super::hold_event::HoldEvent;
+use super::request::Outcome;
 use super::task::Command;
 use crate::hold::{CallerId, Granted, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Permit};

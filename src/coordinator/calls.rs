@@ -81,6 +81,7 @@ pub(super) fn send(
         | Action::TellSameGrant { .. }
         | Action::TellBusy { .. }
         | Action::TellFailed { .. }
+        | Action::TellSettled { .. }
         | Action::TellSuperseded { .. }
         | Action::TellMoved { .. }
         | Action::TellInterrupted { .. }

@@ -6,10 +6,10 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::inbox::Commands;
 use super::observe::{AcquireResult, HoldEnd, Observation};
 use super::registry::Ended;
-use super::request::HoldEvent;
 use super::task::{Command, Task};
 use crate::hold::{LossReason, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::Permit;

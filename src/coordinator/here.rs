@@ -5,10 +5,12 @@ use std::time::Duration;
 use super::Coordinator;
 use super::caller::Caller;
 use super::error::CallError;
+use super::merged::scheduled;
 use super::request::{Capacity, Deadline, HeldLock, HoldState, LeaseHere, LockRecord, LockState};
 use super::task::{Command, HoldCall, Task};
 use crate::hold::{Event, Holding, Known};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, Permit, Record};
+use crate::schedule::ScheduleRecord;
 use crate::store::BreakNote;
 
 /// A look at a path's machine.
@@ -22,6 +24,7 @@ pub(super) struct LocalView {
     /// The lease, while somebody holds the lock.
     pub(super) lease: Option<LeaseHere>,
     pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) schedule: Option<Box<ScheduleRecord>>,
     pub(super) waiters: usize,
     /// The greatest token seen or granted here.
     pub(super) highest: Option<FencingToken>,
@@ -122,10 +125,15 @@ impl Task {
                 .map(|_| self.note(permit)),
             lease: holding.as_ref().and_then(lease),
             checkpoint: self.known(permit).and_then(Known::checkpoint),
+            schedule: self.scheduled(permit),
             waiters: self.pool.waiting(),
             highest: self.highest(permit),
             record: holding.map(|holding| self.shared.record_of(&holding)),
         }
+    }
+
+    fn scheduled(&self, permit: Permit) -> Option<Box<ScheduleRecord>> {
+        self.known(permit).and_then(|known| scheduled(&known.fields()))
     }
 
     /// Whether this grant's lease was broken through this sidecar, which knows it before the store has shown it.
@@ -146,6 +154,7 @@ impl Task {
         let elsewhere = holding.is_none();
         LockRecord {
             checkpoint: self.known(permit).and_then(Known::checkpoint),
+            schedule: self.scheduled(permit),
             path: self.path_of(permit),
             state: if resting { LockState::Resting } else { LockState::Held },
             record,

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::task::Command;
+use super::timers::Alarm;
+use crate::time::Instant;
 
 /// Where commands for a lock's task are put. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
@@ -53,6 +55,12 @@ impl Inbox {
 
     fn mail(&self) -> MutexGuard<'_, Mail> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Alarm for Inbox {
+    fn call(&self, deadline: Instant) {
+        self.send(Command::TimePassed(deadline));
     }
 }
 
@@ -140,7 +148,7 @@ mod tests {
             lease_id: crate::lock::LeaseId::from_uuid(uuid::Uuid::nil()),
             generation: None,
         };
-        inbox.send(Command::Release(call, None, reply));
+        inbox.send(Command::Release(call, None, None, reply));
         drop(commands);
         assert!(answer.blocking_recv().is_err());
         inbox.send(command(1));

@@ -2,7 +2,8 @@
 
 use super::here::LocalView;
 use super::request::{LockRecord, LockState};
-use crate::lock::{Checkpoint, FencingToken, LockPath, Record};
+use crate::lock::{Checkpoint, FencingToken, Fields, LockPath, Record};
+use crate::schedule::ScheduleRecord;
 use crate::store::{BreakNote, LeaseState, StoredLock};
 
 /// One record from what the store has and what is known here.
@@ -33,10 +34,13 @@ pub(super) fn merged(
             holder_is_last_recorded: false,
             lease: view.lease,
             checkpoint: view.checkpoint.clone(),
+            schedule: view.schedule.clone(),
         };
     }
     let record = stored.as_ref().map(|stored| Record::from_fields(&stored.fields));
     let checkpoint = stored.as_ref().and_then(|stored| Checkpoint::from_fields(&stored.fields));
+    // What cannot be read is said where schedules are asked for.
+    let schedule = stored.as_ref().and_then(|stored| scheduled(&stored.fields));
     let state = stored.as_ref().map_or(LockState::Available, |stored| {
         let resting = record
             .as_ref()
@@ -69,5 +73,11 @@ pub(super) fn merged(
         holder_is_last_recorded: false,
         lease: None,
         checkpoint,
+        schedule,
     }
+}
+
+/// What runs have decided, if the record says so and it can be read.
+pub(super) fn scheduled(fields: &Fields) -> Option<Box<ScheduleRecord>> {
+    ScheduleRecord::from_fields(fields).ok().flatten().map(Box::new)
 }

@@ -4,6 +4,7 @@
 //! S15 (drain), S16 (resume tokens), S18 (readiness). May import: pool, hold, store, lock, time's Clock. To add a call: a
 //! method of [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
 
+mod arriving;
 mod caller;
 mod calls;
 mod drain;
@@ -13,6 +14,7 @@ mod failing;
 mod few;
 mod following;
 mod here;
+mod hold_event;
 mod inbox;
 mod marks;
 mod memories;
@@ -37,6 +39,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod turned_away;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,15 +51,16 @@ pub use caller::HoldStream;
 pub use entropy::{Entropy, SystemEntropy};
 pub use error::CallError;
 pub use following::{Filter, LocksEvent, LocksWatch};
+pub use hold_event::HoldEvent;
 pub use names::Host;
 pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
 pub use request::{
-    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldEvent,
-    HoldRequest, HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome,
-    Released, ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
+    BreakResult, BusyAnswer, Capacity, Deadline, Extended, Gauges, Grant, HeldLock, HoldRequest,
+    HoldState, KeyRequest, LeaseHere, LockRecord, LockSelector, LockState, Outcome, Released,
+    ResumeRequest, Target, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
 pub use saves::{CheckpointOutcome, Saved};
 pub use schedules::{
@@ -67,16 +71,19 @@ pub use schedules::{
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
+use arriving::Brought;
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
+use inbox::Inbox;
 use pacing::Gate;
 use page_token::PageTokens;
 use readiness::Readiness;
 use registry::{Ended, Registry};
+use schedules::Schedules;
 use task::{Command, HoldCall};
 use timers::Timers;
 
-use crate::hold::{CallerId, Terms};
-use crate::lock::{LeaseId, LockPath, Permit, Permits, Record};
+use crate::hold::CallerId;
+use crate::lock::{LeaseId, LockPath};
 use crate::store::LeaseStore;
 use crate::time::{Clock, Instant};
 
@@ -125,7 +132,8 @@ struct Shared {
     registry: Mutex<Registry>,
     readiness: Readiness,
     gate: Gate,
-    timers: Timers,
+    timers: Timers<Inbox>,
+    schedules: Schedules,
     pages: PageTokens,
     draining: watch::Sender<bool>,
     callers: AtomicU64,
@@ -158,6 +166,7 @@ impl Coordinator {
             machines: Arc::new(settings.hold),
             gate: Gate::new(Arc::clone(&clock)),
             timers: Timers::new(Arc::clone(&clock)),
+            schedules: Schedules::new(Arc::clone(&clock)),
             clock,
             observer,
             entropy,
@@ -180,7 +189,7 @@ impl Coordinator {
         let (reply, answer) = oneshot::channel();
         let mut request = request;
         request.max_hold.get_or_insert(self.shared.settings.max_hold_default);
-        let mut presence = self.arrive(&request, Sink::Unary(Some(reply)))?;
+        let mut presence = self.arrive(&request, Sink::Unary(Some(reply)), Brought::default())?;
         let answer = answer.await;
         if !request.request_id.is_empty() {
             presence.confirm();
@@ -197,7 +206,7 @@ impl Coordinator {
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         // A repeated stream is another hold: its life line is its own.
         let request = HoldRequest { request_id: String::new(), ..request.clone() };
-        let presence = self.arrive(&request, Sink::Stream(sender))?;
+        let presence = self.arrive(&request, Sink::Stream(sender), Brought::default())?;
         Ok(HoldStream { events, presence })
     }
 
@@ -275,50 +284,6 @@ impl Coordinator {
     #[must_use]
     pub fn clock(&self) -> &dyn Clock {
         self.shared.clock.as_ref()
-    }
-
-    fn arrive(&self, request: &HoldRequest, sink: Sink) -> Result<Presence, CallError> {
-        let settings = &self.shared.settings;
-        let target = self.shared.resolve(&request.key)?;
-        let permits = Some(request.permits).filter(|permits| *permits > Permits::ONE);
-        if permits.is_some() {
-            self.shared.check_permits("spec.permits")?;
-        }
-        let record = Record {
-            holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
-            host_type: target.host_type.to_string(),
-            labels: request.labels.clone(),
-            permits,
-            ..Record::for_key(&target.key)
-        };
-        let terms = Arc::new(Terms {
-            lease_duration: request.lease_duration.unwrap_or(settings.lease_duration),
-            wait: request.wait,
-            max_hold: request.max_hold,
-            min_hold: request.min_hold,
-            progress_timeout: request.progress_timeout,
-            auto_renew: request.auto_renew,
-            request_id: request.request_id.clone(),
-            resumable: sink.is_stream(),
-            record,
-        });
-        let caller = Caller {
-            id: self.shared.next_caller(),
-            lease_id: self.shared.entropy.lease_id(),
-            host_id: target.host_id,
-            terms,
-            permit: Permit::FIRST,
-            sink,
-            arrived: self.shared.clock.now(),
-            granted: None,
-            max_hold_ends: None,
-            told: None,
-            token: None,
-            waits: true,
-        };
-        let id = caller.id;
-        self.admit(&target.path, Command::Arrive(Box::new(caller)))?;
-        Ok(Presence::new(Arc::clone(&self.shared), target.path, id))
     }
 
     /// Sends a new caller to its path's task, which is started if there is none.

@@ -46,6 +46,10 @@ pub enum Observation {
     TokenNotGrowing,
     /// Callers of a lock were seen to name different numbers of permits (S29).
     PermitsDiffer,
+    /// A schedule's record was seen to have gone back to an older one (T21).
+    ScheduleWentBack,
+    /// Two definitions of a schedule came with the same revision (T16).
+    ScheduleConflict,
     /// A lock that nobody uses was forgotten, because so many others were used since.
     LockForgotten,
     /// A lock that was forgotten is acquired: its record is read again.
@@ -96,6 +100,8 @@ pub enum AcquireResult {
     Busy,
     /// With the news that the hold to resume is lost (S16).
     ResumeLost,
+    /// With nothing: what the caller brought had it granted to nobody (T6).
+    Settled,
     /// The caller went away.
     Left,
     /// At once, because of the limit of holds or of waiters.
@@ -106,11 +112,12 @@ pub enum AcquireResult {
 
 impl AcquireResult {
     /// Every result.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Granted,
         Self::Resumed,
         Self::Busy,
         Self::ResumeLost,
+        Self::Settled,
         Self::Left,
         Self::OverLimit,
         Self::Failed(StoreFailureKind::Unavailable),
@@ -131,6 +138,7 @@ impl AcquireResult {
             Self::Resumed => "resumed",
             Self::Busy => "busy",
             Self::ResumeLost => "resume_lost",
+            Self::Settled => "settled",
             Self::Left => "left",
             Self::OverLimit => "over_limit",
             Self::Failed(kind) => store_failure_name(kind),

@@ -1,16 +1,19 @@
 //! Calls that save a checkpoint, and what they are answered (S23 to S27).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::Coordinator;
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::registry::Registry;
 use super::released_before;
-use super::request::{HoldEvent, Released, Validity};
+use super::request::{Released, Validity};
 use super::task::{Command, HoldCall, Task};
-use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome};
+use crate::hold::{CallerId, Event, SaveAsked, SaveId, SaveOutcome, SavePart};
 use crate::lock::{CheckpointValue, FencingToken, LeaseId, Permit};
 use crate::time::Instant;
 
@@ -43,8 +46,17 @@ pub enum CheckpointOutcome {
     },
 }
 
-/// A value to save, and where the outcome goes.
-pub(super) type SaveCall = (CheckpointValue, oneshot::Sender<SaveOutcome>);
+/// What is to be saved, in one write.
+#[derive(Debug, Default)]
+pub(super) struct Saving {
+    /// A checkpoint (S23).
+    pub(super) value: Option<CheckpointValue>,
+    /// What else is written (T8).
+    pub(super) part: Option<Arc<dyn SavePart>>,
+}
+
+/// What to save, and where the outcome goes.
+pub(super) type SaveCall = (Saving, oneshot::Sender<SaveOutcome>);
 
 /// The calls of one lock that wait for the outcome of a save.
 #[derive(Debug, Default)]
@@ -96,22 +108,37 @@ impl Coordinator {
         if checkpoint.is_some() {
             self.check_checkpoints("checkpoint")?;
         }
+        let saving = Saving { value: checkpoint, part: None };
+        let (released, saved) = self.release_with(lease_id, generation, saving, None).await?;
+        let saved = saved.map(|saved| outcome(saved, &released));
+        Ok((released, saved))
+    }
+
+    /// As [`Coordinator::release_saving`], with whatever else is to be written; the lease may be kept for who comes next here
+    /// (T19). What became of the save, if there was one: none inside if nobody answered it.
+    pub(super) async fn release_with(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        saving: Saving,
+        keep: Option<Duration>,
+    ) -> Result<(Released, Option<Option<SaveOutcome>>), CallError> {
         let before = |registry: &Registry| {
             let ended = registry.ended(lease_id, generation);
             ended.map(released_before).ok_or_else(|| registry.unknown_lease())
         };
-        let (save, saved) = match checkpoint {
-            Some(value) => {
-                let (reply, saved) = oneshot::channel();
-                (Some((value, reply)), Some(saved))
-            }
-            None => (None, None),
+        let (save, saved) = if saving.value.is_none() && saving.part.is_none() {
+            (None, None)
+        } else {
+            let (reply, saved) = oneshot::channel();
+            (Some((saving, reply)), Some(saved))
         };
         let (reply, answer) = oneshot::channel();
         {
             let registry = self.shared.registry();
             if let Some(entry) = registry.hold(lease_id) {
-                let command = Command::Release(HoldCall { lease_id, generation }, save, reply);
+                let call = HoldCall { lease_id, generation };
+                let command = Command::Release(call, save, keep, reply);
                 if registry.send(&entry.path, command).is_err() {
                     return Err(registry.unknown_lease());
                 }
@@ -122,10 +149,24 @@ impl Coordinator {
         // No hold, or the task failed under it: its holds are lost.
         let released = answer.await.or_else(|_| before(&self.shared.registry()))?;
         let saved = match saved {
-            Some(saved) => Some(outcome(saved.await.ok(), &released)),
+            Some(saved) => Some(saved.await.ok()),
             None => None,
         };
         Ok((released, saved))
+    }
+
+    /// Writes something of the record under a hold that goes on (T20).
+    pub(super) async fn save_part(
+        &self,
+        lease_id: LeaseId,
+        generation: Option<u64>,
+        part: Arc<dyn SavePart>,
+    ) -> Result<SaveOutcome, CallError> {
+        let call = HoldCall { lease_id, generation };
+        let (reply, outcome) = oneshot::channel();
+        let saving = Saving { value: None, part: Some(part) };
+        self.ask(call, |answer| Command::Save(call, (saving, reply), answer)).await?;
+        outcome.await.map_err(|_| self.shared.registry().why_over(lease_id, generation))
     }
 
     /// Replaces the lock's checkpoint; answers when the store has it (S24).
@@ -141,9 +182,11 @@ impl Coordinator {
         self.check_checkpoints("value")?;
         let call = HoldCall { lease_id, generation };
         let (reply, outcome) = oneshot::channel();
-        self.ask(call, |answer| Command::Save(call, (value, reply), answer)).await?;
+        let saving = Saving { value: Some(value), part: None };
+        self.ask(call, |answer| Command::Save(call, (saving, reply), answer)).await?;
         match outcome.await {
-            Ok(SaveOutcome::Saved { version }) => {
+            // A checkpoint that was saved has a version.
+            Ok(SaveOutcome::Saved { version: Some(version) }) => {
                 // The hold may have ended with its save: then nothing of its validity is left.
                 let validity = self.get_hold(lease_id, generation).await;
                 let ended = || self.shared.validity(self.clock().now());
@@ -152,9 +195,10 @@ impl Coordinator {
             }
             Ok(SaveOutcome::NotSaved(store_failure)) => Err(CallError::StoreFailure(store_failure)),
             Ok(SaveOutcome::Unknown) => Err(CallError::CheckpointUnknown),
-            Ok(SaveOutcome::Ended) | Err(_) => {
-                Err(self.shared.registry().why_over(lease_id, generation))
-            }
+            Ok(
+                SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended,
+            )
+            | Err(_) => Err(self.shared.registry().why_over(lease_id, generation)),
         }
     }
 
@@ -167,15 +211,11 @@ impl Coordinator {
 
 impl Task {
     /// Asks the machine to save; what the hold is answered tells whether it could ask at all.
-    pub(super) fn save(
-        &mut self,
-        call: HoldCall,
-        (value, reply): SaveCall,
-    ) -> Result<Validity, CallError> {
+    pub(super) fn save(&mut self, call: HoldCall, save: SaveCall) -> Result<Validity, CallError> {
         let validity =
             self.ask(call, |caller| Event::ValidityAsked { caller, generation: call.generation })?;
         if let Some(caller) = self.holder(call.lease_id) {
-            self.save_of(caller, call.generation, (value, reply));
+            self.save_of(caller, call.generation, save);
         }
         Ok(validity)
     }
@@ -184,10 +224,11 @@ impl Task {
         &mut self,
         caller: CallerId,
         generation: Option<u64>,
-        (value, reply): SaveCall,
+        (Saving { value, part }, reply): SaveCall,
     ) {
         let id = self.aside().saves.add(reply);
-        self.feed(Event::SaveAsked { caller, generation, save: SaveAsked { id, value } });
+        let save = SaveAsked { id, value, part };
+        self.feed(Event::SaveAsked { caller, generation, save });
     }
 
     pub(super) fn tell_saved(&mut self, permit: Permit, id: SaveId, outcome: SaveOutcome) {
@@ -196,6 +237,7 @@ impl Task {
             SaveOutcome::Saved { version } => {
                 tracing::debug!(lock = %path, version, "checkpoint saved");
             }
+            SaveOutcome::Nothing => tracing::debug!(lock = %path, "there was nothing to save"),
             SaveOutcome::NotSaved(store_failure) => {
                 tracing::warn!(lock = %path, detail = %store_failure.message, "checkpoint not saved");
             }
@@ -229,7 +271,9 @@ impl Task {
 /// What became of a checkpoint that came with a release.
 pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> CheckpointOutcome {
     let detail = match saved {
-        Some(SaveOutcome::Saved { version }) => return CheckpointOutcome::Saved { version },
+        Some(SaveOutcome::Saved { version: Some(version) }) => {
+            return CheckpointOutcome::Saved { version };
+        }
         Some(SaveOutcome::NotSaved(store_failure)) => store_failure.message,
         Some(SaveOutcome::Unknown) => {
             let detail = "the hold was over before the store answered".to_owned();
@@ -241,7 +285,9 @@ pub(super) fn outcome(saved: Option<SaveOutcome>, released: &Released) -> Checkp
                 "the hold had been released before; what that call saved stands".to_owned();
             return CheckpointOutcome::Unknown { detail };
         }
-        Some(SaveOutcome::Ended) | None => "the hold was over before it could be saved".to_owned(),
+        // A checkpoint that was saved has a version, and one that was brought is something to save.
+        Some(SaveOutcome::Saved { version: None } | SaveOutcome::Nothing | SaveOutcome::Ended)
+        | None => "the hold was over before it could be saved".to_owned(),
     };
     CheckpointOutcome::NotSaved { detail }
 }

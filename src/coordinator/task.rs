@@ -32,7 +32,8 @@ pub(super) enum Command {
     Disconnected(CallerId),
     /// A repeatable call has its answer.
     Confirm(CallerId),
-    Release(HoldCall, Option<SaveCall>, oneshot::Sender<Released>),
+    /// The lease may be kept for so long for who comes next (T19).
+    Release(HoldCall, Option<SaveCall>, Option<Duration>, oneshot::Sender<Released>),
     Save(HoldCall, SaveCall, oneshot::Sender<Result<Validity, CallError>>),
     Extend(HoldCall, Duration, oneshot::Sender<Result<Extended, CallError>>),
     ReportProgress(HoldCall, oneshot::Sender<Result<Validity, CallError>>),
@@ -177,7 +178,7 @@ impl Task {
             Command::Leave(caller) => self.leave(caller),
             Command::Disconnected(caller) => self.disconnected(caller),
             Command::Confirm(caller) => self.aside().grants.confirm(caller),
-            Command::Release(call, save, reply) => self.release(call, save, reply),
+            Command::Release(call, save, keep, reply) => self.release(call, save, keep, reply),
             Command::Save(call, save, reply) => {
                 let _ = reply.send(self.save(call, save));
             }
@@ -290,6 +291,7 @@ impl Task {
         &mut self,
         call: HoldCall,
         save: Option<SaveCall>,
+        keep: Option<Duration>,
         reply: oneshot::Sender<Released>,
     ) {
         let HoldCall { lease_id, generation } = call;
@@ -309,7 +311,7 @@ impl Task {
             self.save_of(caller, generation, save);
         }
         if !under_way {
-            self.feed(Event::ReleaseAsked { caller, generation });
+            self.feed(Event::ReleaseAsked { caller, generation, keep });
         }
     }
 

@@ -3,9 +3,10 @@
 
 use super::caller::Caller;
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::observe::{AcquireResult, HoldEnd, Observation, RenewalFailure};
 use super::registry::{Ended, HoldEntry};
-use super::request::{BusyAnswer, Extended, Grant, HoldEvent, LockState, Outcome, Released};
+use super::request::{BusyAnswer, Extended, Grant, LockState, Outcome, Released};
 use super::task::Task;
 use super::{calls, resume_token};
 use crate::hold::{Action, Busy, CallerId, Granted, Known, LossReason, StoreFailure};
@@ -22,6 +23,7 @@ impl Task {
             Action::TellSameGrant { caller, holder } => self.tell_same_grant(caller, holder),
             Action::TellBusy { caller, busy } => self.tell_busy(permit, caller, busy),
             Action::TellFailed { caller, store_failure } => self.tell_failed(caller, store_failure),
+            Action::TellSettled { caller, written } => self.tell_settled(caller, written),
             Action::TellSuperseded { caller, by } => self.tell_superseded(caller, by),
             Action::TellMoved { caller } => self.tell_moved(caller),
             Action::TellInterrupted { caller } => self.tell_interrupted(caller),
@@ -190,14 +192,6 @@ impl Task {
         caller.sink.answer(Err(CallError::StoreFailure(store_failure)));
     }
 
-    fn tell_superseded(&mut self, id: CallerId, by: CallerId) {
-        let Some(mut caller) = self.callers.remove(&id) else { return };
-        self.shared.registry().supersede(caller.lease_id, id, by);
-        self.end_wait(&mut caller, AcquireResult::Left);
-        caller.sink.event(HoldEvent::Failed(CallError::Superseded));
-        caller.sink.answer(Err(CallError::Superseded));
-    }
-
     /// The hold goes on at another sidecar (S16): calls about it are answered as those about a hold that was never here.
     fn tell_moved(&mut self, id: CallerId) {
         let path = self.path_at(id);
@@ -329,7 +323,7 @@ impl Task {
         self.end_hold(caller, Ended::Released);
     }
 
-    fn end_wait(&self, caller: &mut Caller, result: AcquireResult) {
+    pub(super) fn end_wait(&self, caller: &mut Caller, result: AcquireResult) {
         let waited = self.shared.clock.now().saturating_since(caller.arrived);
         if caller.granted.is_none() {
             self.shared.observer.observe(&Observation::Acquire { result, waited });

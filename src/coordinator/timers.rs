@@ -5,13 +5,12 @@
 //! them would wake up each second to find that nothing is due.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::inbox::Inbox;
-use super::task::Command;
 use crate::time::{Clock, Instant};
 
 /// The longest sleep while a deadline is set (S3).
@@ -20,9 +19,21 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// While more are due than were called, twice as many are called next: calls without end must not keep renewals waiting (S7).
 const AT_ONCE: usize = 32;
 
+/// Whom a timer calls. Cheap to clone; the clones are one.
+pub(super) trait Alarm: Clone + fmt::Debug + Send + 'static {
+    /// The clock has come to `deadline`. A look at the clocks in between names another: it is to do no harm.
+    fn call(&self, deadline: Instant);
+}
+
 /// The deadlines of all tasks. Cheap to clone; the clones are one.
-#[derive(Clone, Debug)]
-pub(super) struct Timers(Arc<Inner>);
+#[derive(Debug)]
+pub(super) struct Timers<A>(Arc<Inner<A>>);
+
+impl<A> Clone for Timers<A> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
 /// A task's place among them.
 #[derive(Debug)]
@@ -32,16 +43,16 @@ pub(super) struct Timer {
 }
 
 #[derive(Debug)]
-struct Inner {
+struct Inner<A> {
     clock: Arc<dyn Clock>,
-    queue: Mutex<Queue>,
+    queue: Mutex<Queue<A>>,
     /// A deadline was set that is earlier than the end of the sleep, or the last one is gone.
     stirred: Notify,
 }
 
 #[derive(Debug)]
-struct Queue {
-    deadlines: BTreeMap<(Instant, u64), Inbox>,
+struct Queue<A> {
+    deadlines: BTreeMap<(Instant, u64), A>,
     timers: u64,
     /// A task sleeps for all, until `wakes_at` at the latest.
     is_served: bool,
@@ -69,7 +80,7 @@ impl Timer {
     }
 }
 
-impl Timers {
+impl<A: Alarm> Timers<A> {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let queue = Queue {
             deadlines: BTreeMap::new(),
@@ -89,8 +100,8 @@ impl Timers {
         Timer { number: queue.timers, set: None }
     }
 
-    /// Has `inbox` told when the clock reaches `deadline`, and not at what was set before.
-    pub(super) fn set(&self, timer: &mut Timer, deadline: Option<Instant>, inbox: &Inbox) {
+    /// Has `alarm` called when the clock reaches `deadline`, and not at what was set before.
+    pub(super) fn set(&self, timer: &mut Timer, deadline: Option<Instant>, alarm: &A) {
         if timer.set == deadline {
             return;
         }
@@ -106,7 +117,7 @@ impl Timers {
             }
             return;
         };
-        queue.deadlines.insert((deadline, timer.number), inbox.clone());
+        queue.deadlines.insert((deadline, timer.number), alarm.clone());
         if !queue.is_served {
             queue.is_served = true;
             let now = self.0.clock.now();
@@ -138,21 +149,21 @@ impl Timers {
         for _ in 0..queue.at_once {
             let due = queue.deadlines.first_entry().filter(|first| first.key().0 <= now);
             let Some(due) = due else { break };
-            let ((deadline, _), inbox) = due.remove_entry();
-            inbox.send(Command::TimePassed(deadline));
+            let ((deadline, _), alarm) = due.remove_entry();
+            alarm.call(deadline);
             queue.called_at = now;
         }
         let first =
-            queue.deadlines.first_key_value().map(|((first, _), inbox)| (*first, inbox.clone()));
+            queue.deadlines.first_key_value().map(|((first, _), alarm)| (*first, alarm.clone()));
         let behind = first.as_ref().is_some_and(|(first, _)| *first <= now);
         queue.at_once = if behind { queue.at_once.saturating_mul(2) } else { AT_ONCE };
-        let Some((first, inbox)) = first else {
+        let Some((first, alarm)) = first else {
             queue.is_served = false;
             return Next::End;
         };
         // S3: somebody looks at the other clocks each second, for all.
         if now >= queue.called_at + LONGEST_SLEEP {
-            inbox.send(Command::TimePassed(Instant::default()));
+            alarm.call(Instant::default());
             queue.called_at = now;
         }
         queue.wakes_at = first.min(queue.called_at + LONGEST_SLEEP);
@@ -160,7 +171,7 @@ impl Timers {
         if nap.is_zero() { Next::GoOn } else { Next::Sleep(nap) }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, Queue<A>> {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,14 +179,15 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordinator::inbox::Commands;
+    use crate::coordinator::inbox::{Commands, Inbox};
+    use crate::coordinator::task::Command;
     use crate::testing::SimClock;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     struct Rig {
         clock: Arc<SimClock>,
-        timers: Timers,
+        timers: Timers<Inbox>,
         start: Instant,
     }
 

@@ -75,6 +75,7 @@ impl LeaseService for Service {
                 let busy = answer::busy(*busy, understood, self.namespace());
                 acquire_lease_response::Outcome::Busy(busy)
             }
+            Outcome::Settled { .. } => return Err(status::settled()),
         };
         Ok(Response::new(AcquireLeaseResponse { outcome: Some(outcome) }))
     }

@@ -180,6 +180,13 @@ pub(super) fn stream_behind() -> Status {
     of_reason(ErrorReason::StreamBehind, message)
 }
 
+/// The status of a call whose own part had the lock granted to nobody: no call of this service brings one.
+pub(super) fn settled() -> Status {
+    Status::internal(
+        "the lock was granted to nobody, as the call has asked; but no call can ask for that here",
+    )
+}
+
 /// The status of a watch when the sidecar goes away.
 pub(super) fn shutting_down() -> Status {
     of_call(&CallError::StoreFailure(StoreFailure {

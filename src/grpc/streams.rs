@@ -82,6 +82,10 @@ impl HoldEvents {
                 self.hold = None;
                 Event::Busy(answer::busy(*busy, self.understood, &self.namespace))
             }
+            HoldEvent::Settled { .. } => {
+                self.hold = None;
+                return Err(status::settled());
+            }
             HoldEvent::Lost { reason, detail, break_note } => {
                 self.hold = None;
                 Event::Lost(proto::Lost {

@@ -151,6 +151,7 @@ impl Hold {
                     duration: retry.duration,
                     sent,
                     time: granted.time,
+                    heard: output.now,
                 };
                 self.lease_had(lease, granted, output);
             }

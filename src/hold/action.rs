@@ -110,6 +110,13 @@ pub enum Action {
         /// Why.
         store_failure: StoreFailure,
     },
+    /// Tell a waiting caller that its part has had the lock granted to nobody: it waits no more (T6).
+    TellSettled {
+        /// Whom.
+        caller: CallerId,
+        /// Whether its part is stored; else it wanted nothing written.
+        written: bool,
+    },
     /// Tell a caller that a repeated call, or a resume of its hold, has taken its place.
     TellSuperseded {
         /// Whom.
@@ -231,9 +238,11 @@ pub enum Action {
 pub enum SaveOutcome {
     /// The store has it, or a newer one that took its place.
     Saved {
-        /// The version that the store has.
-        version: u64,
+        /// The version of the checkpoint that the store has; none if there was none in the write.
+        version: Option<u64>,
     },
+    /// There was nothing to write: the part of the save has said so, over the record as it is (T8).
+    Nothing,
     /// The hold was over before anything was written.
     Ended,
     /// The store refused it, and the hold goes on; nothing was written.

@@ -22,9 +22,10 @@ struct Progress {
 }
 
 impl Bounds {
-    pub(super) fn new(terms: &Terms, now: Instant) -> Self {
+    /// Those of `terms`, but for `max_hold`.
+    pub(super) fn new(terms: &Terms, max_hold: Option<Duration>, now: Instant) -> Self {
         Self {
-            max_hold_ends: terms.max_hold.map(|span| now + span),
+            max_hold_ends: max_hold.map(|span| now + span),
             min_hold_ends: now + terms.min_hold,
             progress: terms
                 .progress_timeout

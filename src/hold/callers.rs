@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::action::{Action, Busy};
 use super::event::{CallerId, StoreFailure, StoreFailureKind, Terms};
+use super::held::Phase;
 use super::output::Output;
 use super::releasing::Step;
 use super::tenure::LONGEST_STAND_BACK;
@@ -40,6 +41,9 @@ impl Hold {
             self.try_once_soon(output.now);
         }
         self.waiters.push(waiter, output.now);
+        if matches!(self.state, State::Idle { .. }) {
+            self.take_seen(caller, output);
+        }
         if self.is_answer_known(output.now) {
             self.tell_untold(output);
         }
@@ -77,7 +81,9 @@ impl Hold {
     /// S12: one try is one answer of the store; where others wait or hold here, the answer is known.
     fn is_answer_known(&self, now: Instant) -> bool {
         match &self.state {
-            State::Held(_) | State::Resuming(_) => true,
+            // A lease that is kept serves who comes (T19).
+            State::Held(held) => !matches!(held.phase, Phase::Kept { .. }),
+            State::Resuming(_) => true,
             // A sidecar that stands back knows of nobody who has the lock (S10).
             State::Idle { not_before, .. } => {
                 now < *not_before && self.memory.stands_back_until != Some(*not_before)

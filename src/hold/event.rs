@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::part::{GrantPart, SavePart};
 use crate::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -14,13 +15,15 @@ pub struct CallerId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SaveId(pub u64);
 
-/// A checkpoint to be saved, and the call that asks for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is to be saved, and the call that asks for it.
+#[derive(Clone, Debug)]
 pub struct SaveAsked {
     /// The answer quotes it.
     pub id: SaveId,
-    /// The new value.
-    pub value: CheckpointValue,
+    /// The new checkpoint, if there is one (S23).
+    pub value: Option<CheckpointValue>,
+    /// What else is to be written, in the same write (T8).
+    pub part: Option<Arc<dyn SavePart>>,
 }
 
 /// The number of a request to the store; its answer quotes it (S2: an answer counts from its own request).
@@ -53,6 +56,8 @@ pub enum Event {
         caller: CallerId,
         /// The generation that it was answered with, if it said one (S16).
         generation: Option<u64>,
+        /// For how long the lease is to be kept for who comes next here, at most 30 s; else it goes back at once (T19).
+        keep: Option<Duration>,
     },
     /// A holder saves its checkpoint (S23). With a release, it is told just before.
     SaveAsked {
@@ -182,6 +187,11 @@ pub struct Terms {
     pub resumable: bool,
     /// What is stored with the lock, but for what the grant adds.
     pub record: Record,
+    /// What is written beside the token, if there is anything: then the hold is never handed on without the store (T6). Not for
+    /// callers of a pool (S28).
+    pub part: Option<Arc<dyn GrantPart>>,
+    /// The lock as the caller read it just before, so that the acquire goes by its version (T6).
+    pub seen: Option<Box<Stored>>,
 }
 
 /// A hold that a client wants to go on with (S16).

@@ -1,5 +1,7 @@
 //! What a grant makes of a lease, and of a hold that is resumed (S4, S5, S11, S16, S25).
 
+use std::time::Duration;
+
 use super::action::Action;
 use super::bounds::Bounds;
 use super::event::{CallerId, Resume};
@@ -12,8 +14,15 @@ use crate::lock::FencingToken;
 use crate::time::Instant;
 
 impl Hold {
-    /// Grants the lock under a new lease to the caller at the front, which the record was written for.
-    pub(super) fn grant_new(&mut self, lease: Leased, token: FencingToken, output: &mut Output) {
+    /// Grants the lock under a new lease to the caller at the front, which the record was written for; for `max_hold` at the
+    /// most, if its part says so, and else on its own terms (T12).
+    pub(super) fn grant_new(
+        &mut self,
+        lease: Leased,
+        token: FencingToken,
+        max_hold: Option<Duration>,
+        output: &mut Output,
+    ) {
         debug_assert!(output.now < lease.valid_until(), "S2: the lease has run out");
         debug_assert!(Some(token) >= self.memory.highest, "S5: {token} does not grow");
         let Some(waiter) = self.waiters.pop() else {
@@ -32,11 +41,11 @@ impl Hold {
             settling: None,
             caller: waiter.caller,
             // S11: `max_hold` and the rest run from the grant.
-            bounds: Bounds::new(&waiter.terms, output.now),
+            bounds: Bounds::new(&waiter.terms, max_hold.or(waiter.terms.max_hold), output.now),
             terms: waiter.terms,
             acquired_at: lease.time,
             granted_at: output.now,
-            store_clock: StoreClock { read_at: lease.sent, time: lease.time },
+            store_clock: StoreClock { heard: lease.heard, time: lease.time },
             told_until: output.now,
             believed_until: output.now,
             phase: Phase::Active,
@@ -94,7 +103,7 @@ impl Hold {
             "S15: nothing is granted while the sidecar shuts down"
         );
         self.store_failure = None;
-        if self.suspected_at.is_some_and(|at| held.renewal.good_sent() < at)
+        if self.suspected_at().is_some_and(|at| held.renewal.good_sent() < at)
             && !held.renewal.is_suspected()
             && held.is_renewed()
         {

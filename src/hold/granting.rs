@@ -6,9 +6,10 @@ use super::acquisition::{Attempt, unexpected};
 use super::action::Action;
 use super::event::{Failure, LeaseGranted, Request, StoreFailure, StoreFailureKind, Stored};
 use super::output::Output;
+use super::part::Decided;
 use super::releasing::Releasing;
 use super::validity::{cut_off, valid_until};
-use super::{Flight, Hold, Known, Rest, State};
+use super::{Flight, Hold, Known, Rest, State, Waiter};
 use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -19,7 +20,9 @@ pub(super) struct Leased {
     /// S2: when the acquire that was answered was sent.
     pub(super) sent: Instant,
     pub(super) duration: Duration,
+    /// What the store's clock showed, and when that was heard: it had surely passed by then.
     pub(super) time: UnixMillis,
+    pub(super) heard: Instant,
 }
 
 /// The longest `min_hold` there is: what a record without a span of its own is cut to.
@@ -40,6 +43,8 @@ pub(super) struct Plan {
     pub(super) token: FencingToken,
     /// The rest that is written beside it (S11).
     pub(super) min_hold: Duration,
+    /// What the part of a caller has said to it, if the write is for one that has a part (T6).
+    pub(super) decided: Option<Decided>,
 }
 
 impl Work {
@@ -60,6 +65,17 @@ impl Work {
     }
 }
 
+impl Plan {
+    /// Whether what is written serves `waiter`: one with a part only if its own part has said it.
+    fn is_for(&self, waiter: &Waiter) -> bool {
+        let part_fits = match self.decided {
+            Some(decided) => decided.caller == waiter.caller,
+            None => waiter.terms.part.is_none(),
+        };
+        part_fits && waiter.terms.min_hold == self.min_hold
+    }
+}
+
 impl Leased {
     pub(super) fn valid_until(&self) -> Instant {
         valid_until(self.sent, self.duration)
@@ -68,6 +84,11 @@ impl Leased {
     /// The store's clock now, as nearly as it is known.
     fn store_time(&self, now: Instant) -> UnixMillis {
         self.time + now.saturating_since(self.sent)
+    }
+
+    /// What the store's clock has surely reached (T7).
+    pub(super) fn store_time_at_least(&self, now: Instant) -> UnixMillis {
+        self.time + now.saturating_since(self.heard)
     }
 }
 
@@ -156,6 +177,7 @@ impl Hold {
 
     /// The store leased the lock to us.
     pub(super) fn lease_had(&mut self, lease: Leased, granted: LeaseGranted, output: &mut Output) {
+        self.note_free();
         self.memory.tenure.acquired(&granted.etag, self.settings.poll_cap, output.now);
         if granted.created {
             self.memory.known = Some(Known::new(&granted.etag, &Fields::new()));
@@ -207,6 +229,7 @@ impl Hold {
                 Action::ReportCollision { stored: record.host_type, ours: ours.host_type.clone() };
             output.push(collision);
         }
+        let Some((stored, decided)) = self.decide(&lease, token, stored, output) else { return };
         let rest = (!min_hold.is_zero()).then(|| lease.store_time(output.now) + min_hold);
         let fields = Record {
             token: Some(token),
@@ -215,7 +238,8 @@ impl Hold {
             resting_for: rest.map(|_until| min_hold),
             handed_on: ours.handed_on
                 || self.waiters.will_be_handed_on()
-                || self.memory.tenure.is_repeated(),
+                || self.memory.tenure.is_repeated()
+                || self.kept_since().is_some(),
             lease: Some(lease.lease_id.fingerprint()),
             // A new epoch under the same lease leaves the generation as it is (S5, S16).
             generation: if written_here { record.generation.max(1) } else { 1 },
@@ -223,7 +247,7 @@ impl Hold {
             ..ours
         }
         .into_fields(stored);
-        let plan = Plan { token, min_hold };
+        let plan = Plan { token, min_hold, decided };
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
@@ -258,10 +282,9 @@ impl Hold {
         }
         let front = self.waiters.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
-            Some(front) if front.terms.min_hold == plan.min_hold => {
-                self.grant_new(lease, plan.token, output);
-            }
-            // The caller that the record was written for has gone, and the next one wants another rest.
+            Some(front) if plan.is_for(front) => self.serve_front(lease, plan, output),
+            // The caller that the record was written for has gone, and the next one wants another rest, or has a part in what
+            // is written (T6).
             Some(_) => self.record_had(lease, None, output),
             None if plan.min_hold.is_zero() => self.release_unused(lease, output),
             None => self.clear_rest(lease, plan, output),

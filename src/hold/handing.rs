@@ -1,6 +1,7 @@
 //! How a hold ends, and who has the lock then: the next caller here, or the store (S4, S8, S10, S13).
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
 use super::action::{Action, LossReason};
 use super::bounds::Bounds;
@@ -10,7 +11,6 @@ use super::held::{GracePeriod, Held, Phase};
 use super::output::Output;
 use super::releasing::{Released, Releasing};
 use super::saving::end_saves;
-use super::validity::cut_off;
 use super::{Hold, Known, State};
 use crate::time::Instant;
 
@@ -20,7 +20,7 @@ impl Hold {
     pub(super) fn release_asked(
         &mut self,
         caller: CallerId,
-        generation: Option<u64>,
+        (generation, keep): (Option<u64>, Option<Duration>),
         output: &mut Output,
     ) {
         match self.take_state(output.now) {
@@ -30,8 +30,8 @@ impl Hold {
                     Some(Ordering::Greater) => self.moved_on(&held, output),
                     Some(Ordering::Less) => self.run_out(&held, output),
                     None if unsettled => self.run_out(&held, output),
-                    Some(Ordering::Equal) => self.end_hold(held, true, output),
-                    None => self.end_hold(held, false, output),
+                    Some(Ordering::Equal) => self.end_hold(held, true, keep, output),
+                    None => self.end_hold(held, false, keep, output),
                 }
             }
             // The client gave its resume up before it was answered: it believes in nothing, but it may be that a repeat of
@@ -66,7 +66,9 @@ impl Hold {
             {
                 self.run_out(&held, output);
             }
-            State::Held(held) if held.caller == caller => self.end_hold(held, false, output),
+            State::Held(held) if held.caller == caller => {
+                self.end_hold(held, false, None, output);
+            }
             other @ (State::Idle { .. }
             | State::Acquiring(_)
             | State::Held(_)
@@ -77,11 +79,19 @@ impl Hold {
 
     /// The holder believes no longer: the next one has the lock, or the store. What `released` it carried the generation;
     /// else the hold may go on elsewhere, from a resume that nobody here knows of, and the store must say (S13, S16).
-    pub(super) fn end_hold(&mut self, mut held: Box<Held>, released: bool, output: &mut Output) {
+    /// To `keep` the lease, it must be as sure as for a hand-off (T19).
+    pub(super) fn end_hold(
+        &mut self,
+        mut held: Box<Held>,
+        released: bool,
+        keep: Option<Duration>,
+        output: &mut Output,
+    ) {
         match held.phase {
             // S26: the saves first, then the release.
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) if held.is_saving() => {
                 held.phase = Phase::LastSave { released: released && held.phase == Phase::Active };
+                held.saving.get_or_insert_default().keep = keep;
                 self.state = State::Held(held);
             }
             Phase::LastSave { .. } => self.state = State::Held(held),
@@ -100,10 +110,13 @@ impl Hold {
                     held.phase = Phase::Resting { until };
                     self.keep_resting(held, until, output);
                 }
-                Some(_) | None => {
-                    let reply = Some(held.caller);
-                    self.hand_on_or_give_back(*held, reply, output);
-                }
+                Some(_) | None => match keep {
+                    Some(keep) => self.keep_lease(held, keep, output),
+                    None => {
+                        let reply = Some(held.caller);
+                        self.hand_on_or_give_back(*held, reply, output);
+                    }
+                },
             },
             // The holder knows; the lease is still ours and goes back. Who was silent may have resumed elsewhere
             // and ended there, so only the store can say whether the lease is still to be handed on.
@@ -120,6 +133,7 @@ impl Hold {
                 self.state = State::Idle { not_before: output.now, retry: None };
             }
             Phase::Resting { until } => self.keep_resting(held, until, output),
+            Phase::Kept { .. } => self.state = State::Held(held),
         }
     }
 
@@ -195,7 +209,7 @@ impl Hold {
             Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => true,
-            Phase::Resting { .. } => false,
+            Phase::Resting { .. } | Phase::Kept { .. } => false,
         };
         if may_believe && output.now < held.believed_until {
             held.phase = Phase::GracePeriod(GracePeriod::LeaseGone);
@@ -267,7 +281,7 @@ impl Hold {
         self.memory.highest = Some(token);
         held.token = token;
         held.caller = waiter.caller;
-        held.bounds = Bounds::new(&waiter.terms, output.now);
+        held.bounds = Bounds::new(&waiter.terms, waiter.terms.max_hold, output.now);
         held.terms = waiter.terms;
         held.acquired_at = held.store_time(output.now);
         held.granted_at = output.now;
@@ -280,26 +294,20 @@ impl Hold {
     }
 
     /// Whether the lock may go to the caller at the front without asking the store.
-    fn may_hand_on(&self, held: &Held, now: Instant) -> bool {
+    pub(super) fn may_hand_on(&self, held: &Held, now: Instant) -> bool {
         let Some(front) = self.waiters.front() else { return false };
-        let fits = front.terms.lease_duration == held.renewal.lease_duration()
-            && front.terms.min_hold.is_zero()
-            && front.terms.auto_renew;
-        let sound = !held.is_unsettled(now)
-            && held.settling.is_none()
-            && held.notice.is_none()
-            && !held.is_saving()
-            // A renewal must have the time of a try before it is late: else who is granted the lock is told so at once (S9).
-            && !held.renewal.is_late(now + cut_off(held.renewal.lease_duration()))
-            && !held.renewal.is_suspected()
-            && held.bounds.rests_until(now).is_none();
+        // T6: what has a part is written before it is granted, and a run's record is not another's.
+        let needs_no_write = front.terms.min_hold.is_zero()
+            && front.terms.part.is_none()
+            && held.terms.part.is_none();
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
-        fits && sound && !enough && !self.shutdown.is_under_way()
+        let fits = needs_no_write && held.suits(front);
+        fits && held.is_sound(now) && !enough && !self.shutdown.is_under_way()
     }
 
     /// Writes a new epoch for the caller at the front, under the lease that is had (S5).
-    fn next_epoch(&mut self, held: &Held, output: &mut Output) {
+    pub(super) fn next_epoch(&mut self, held: &Held, output: &mut Output) {
         let etag = self.memory.known.as_ref().map(Known::etag);
         for request in held.renewal.unanswered() {
             let duration = held.renewal.lease_duration();
@@ -313,6 +321,7 @@ impl Hold {
             sent,
             duration: held.renewal.lease_duration(),
             time: time.saturating_sub(since_sent),
+            heard: sent,
         };
         self.record_had(lease, None, output);
     }

@@ -12,8 +12,8 @@ use super::output::Output;
 pub(super) use super::phase::{GracePeriod, Phase};
 use super::renewal::Renewal;
 use super::saving::Saving;
-use super::validity::slowness;
-use super::{Flight, Hold, State};
+use super::validity::{cut_off, slowness};
+use super::{Flight, Hold, State, Waiter};
 use crate::lock::{Checkpoint, FencingToken, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
@@ -52,10 +52,10 @@ pub(super) struct Held {
     pub(super) saving: Option<Box<Saving>>,
 }
 
-/// A reading of the store's clock, and when it was taken on ours.
+/// What the store's clock showed, and when that was heard: it had surely passed by then (T7).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreClock {
-    pub(super) read_at: Instant,
+    pub(super) heard: Instant,
     pub(super) time: UnixMillis,
 }
 
@@ -127,7 +127,7 @@ impl Held {
         match self.phase {
             // S22: a broken lease cannot be renewed.
             Phase::Active => self.terms.auto_renew && self.notice.is_none(),
-            Phase::Resting { .. } => true,
+            Phase::Resting { .. } | Phase::Kept { .. } => true,
             Phase::LastSave { .. } | Phase::GracePeriod(_) => false,
         }
     }
@@ -158,21 +158,43 @@ impl Held {
         }
     }
 
-    /// The store's clock now, as nearly as it is known.
+    /// Whether `waiter` can have the lock under this lease.
+    pub(super) fn suits(&self, waiter: &Waiter) -> bool {
+        waiter.terms.lease_duration == self.renewal.lease_duration() && waiter.terms.auto_renew
+    }
+
+    /// Whether the lease is ours beyond doubt, and for long enough to serve another caller under it.
+    pub(super) fn is_sound(&self, now: Instant) -> bool {
+        !self.is_unsettled(now)
+            && self.settling.is_none()
+            && self.notice.is_none()
+            && !self.is_saving()
+            // A renewal must have the time of a try before it is late: else who is granted the lock is told so at once (S9).
+            && !self.renewal.is_late(now + cut_off(self.renewal.lease_duration()))
+            && !self.renewal.is_suspected()
+            && self.bounds.rests_until(now).is_none()
+    }
+
+    /// The store's clock now, as nearly as it is known, and never ahead of it (T7).
     pub(super) fn store_time(&self, now: Instant) -> UnixMillis {
-        self.store_clock.time + now.saturating_since(self.store_clock.read_at)
+        self.store_clock.time + now.saturating_since(self.store_clock.heard)
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
         let end = match self.phase {
             Phase::GracePeriod(period) => self.grace_period_ends(period),
             Phase::LastSave { .. } => self.renewal.valid_until(),
-            Phase::Resting { until } => self.with_renewal(until.min(self.renewal.valid_until())),
+            Phase::Resting { until } | Phase::Kept { until } => {
+                self.with_renewal(until.min(self.renewal.valid_until()))
+            }
             Phase::Active => self.with_renewal(self.valid_until()),
         };
         let look = match self.phase {
             Phase::Active => self.notice.as_ref().map(|notice| notice.poll_timeout()),
-            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => None,
+            Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::Kept { .. }
+            | Phase::GracePeriod(_) => None,
         };
         [look, self.saving_timeout()].into_iter().flatten().fold(end, Instant::min)
     }
@@ -203,7 +225,10 @@ impl Held {
             terms: Arc::clone(&self.terms),
             resting_until: match self.phase {
                 Phase::Resting { until } => Some(until),
-                Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(_) => None,
+                Phase::Active
+                | Phase::LastSave { .. }
+                | Phase::Kept { .. }
+                | Phase::GracePeriod(_) => None,
             },
             active: self.phase == Phase::Active,
             revoked: self.deadline().is_some(),
@@ -233,7 +258,8 @@ impl Held {
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
             | Phase::GracePeriod(GracePeriod::Silent) => true,
-            Phase::GracePeriod(
+            Phase::Kept { .. }
+            | Phase::GracePeriod(
                 GracePeriod::Told | GracePeriod::ToldAtShutdown | GracePeriod::LeaseGone,
             ) => false,
         }
@@ -284,6 +310,13 @@ impl Hold {
             Phase::Resting { .. } if now >= held.renewal.valid_until() => {
                 return self.give_back(*held, None, output);
             }
+            Phase::Kept { until } if now >= until.min(held.renewal.valid_until()) => {
+                return self.give_back(*held, None, output);
+            }
+            Phase::Kept { .. } => match self.serve_kept(held, output) {
+                Some(waiting) => held = waiting,
+                None => return,
+            },
             Phase::Resting { until } if now >= until => {
                 return self.hand_on_or_give_back(*held, None, output);
             }
@@ -305,6 +338,10 @@ impl Hold {
             self.renew(&mut held, output);
         }
         self.advance_saving(&mut held, output);
+        // T8: there may have been nothing to write.
+        if matches!(held.phase, Phase::LastSave { .. }) && !held.is_saving() {
+            return self.after_save(held, output);
+        }
         let held =
             if held.phase == Phase::Active { self.watch_break(held, output) } else { Some(held) };
         if let Some(held) = held {

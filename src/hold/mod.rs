@@ -34,11 +34,13 @@ mod handing;
 mod held;
 mod invariants;
 mod jitter;
+mod keeping;
 mod known;
 mod late;
 mod memory;
 mod notice;
 mod output;
+mod part;
 mod phase;
 mod polling;
 mod pooled;
@@ -48,6 +50,7 @@ mod renewing;
 mod resume;
 mod resuming;
 mod saving;
+mod showing;
 mod tenure;
 #[cfg(test)]
 #[expect(
@@ -69,6 +72,7 @@ pub use event::{
 pub use held::Holding;
 pub use known::Known;
 pub use memory::{Change, Memory, Rest};
+pub use part::{AtGrant, GrantPart, SavePart};
 pub use pooled::Readiness;
 pub use tenure::Tenure;
 pub use validity::{margin, valid_until};
@@ -87,7 +91,7 @@ use polling::Polling;
 use releasing::Releasing;
 use resuming::Resuming;
 
-use crate::lock::{FencingToken, LeaseId};
+use crate::lock::LeaseId;
 use crate::time::Instant;
 
 /// The machine of one lock path.
@@ -118,11 +122,19 @@ pub struct Hold {
     late: LateRequests,
     /// How the sidecar ends, once it does (S15).
     shutdown: Shutdown,
-    /// When a pause was suspected last: what was asked for before says nothing of it (S3).
-    suspected_at: Option<Instant>,
+    seldom: Option<Box<Seldom>>,
     requests: u64,
     /// Tries for callers of a pool since the record was read (S31).
     pool_polls: u8,
+}
+
+/// What most machines never have.
+#[derive(Clone, Debug, Default)]
+struct Seldom {
+    /// When a pause was suspected last: what was asked for before says nothing of it (S3).
+    suspected_at: Option<Instant>,
+    /// Since when a lease is kept here between holds, and used again, without having been free (T19).
+    kept_since: Option<Instant>,
 }
 
 /// What the machine is told once.
@@ -170,7 +182,7 @@ impl Hold {
             store_failure: None,
             late: LateRequests::default(),
             shutdown: Shutdown::None,
-            suspected_at: None,
+            seldom: None,
             requests: 0,
             pool_polls: 0,
         }
@@ -236,71 +248,6 @@ impl Hold {
         Memory { not_before, ..self.memory }
     }
 
-    /// The greatest token seen or granted here (S5): hand-offs are not in the record.
-    #[must_use]
-    pub const fn highest(&self) -> Option<FencingToken> {
-        self.memory.highest
-    }
-
-    /// The name of the state, for people and for those who count transitions.
-    #[must_use]
-    pub fn state(&self) -> &'static str {
-        match &self.state {
-            State::Idle { retry: None, .. } => "idle",
-            State::Idle { retry: Some(_), .. } => "polling",
-            State::Acquiring(attempt) => match **attempt {
-                Attempt::Acquire { .. } | Attempt::ReadHolder { .. } => "acquiring",
-                Attempt::Leased { .. } => "storing",
-            },
-            State::Held(held) => match held.phase {
-                held::Phase::Active if held.deadline().is_some() => "revoked",
-                held::Phase::Active if held.renewal.is_at_risk() => "at risk",
-                held::Phase::Active => "held",
-                held::Phase::LastSave { .. } => "saving",
-                held::Phase::Resting { .. } => "resting",
-                held::Phase::GracePeriod(_) => "grace period",
-            },
-            State::Releasing(_) => "releasing",
-            State::Resuming(_) => "resuming",
-        }
-    }
-
-    /// Who has the lock here.
-    #[must_use]
-    pub fn holding(&self) -> Option<Holding> {
-        match &self.state {
-            State::Held(held) => Some(held.holding()),
-            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
-                None
-            }
-        }
-    }
-
-    /// Whether a hold has ended whose last checkpoint is still on its way (S26).
-    #[must_use]
-    pub fn is_saving_last(&self) -> bool {
-        matches!(&self.state, State::Held(held) if matches!(held.phase, held::Phase::LastSave { .. }))
-    }
-
-    /// The end of the validity of `caller`'s hold, if it has one (S2).
-    #[must_use]
-    pub fn validity(&self, caller: CallerId) -> Option<Instant> {
-        let holding = self.holding()?;
-        (holding.active && holding.caller == caller).then_some(holding.valid_until)
-    }
-
-    /// How many callers wait here.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.waiters.len()
-    }
-
-    /// The record as last read or written.
-    #[must_use]
-    pub const fn known(&self) -> Option<&Known> {
-        self.memory.known.as_ref()
-    }
-
     /// Does what is due.
     fn advance(&mut self, output: &mut Output) {
         self.answer_overdue(output);
@@ -341,8 +288,8 @@ impl Hold {
                     self.disconnected(caller);
                 }
             }
-            Event::ReleaseAsked { caller, generation } => {
-                self.release_asked(caller, generation, output);
+            Event::ReleaseAsked { caller, generation, keep } => {
+                self.release_asked(caller, (generation, keep), output);
             }
             Event::SaveAsked { caller, generation, save } => {
                 if self.has_moved(caller, generation, output) {

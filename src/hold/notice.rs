@@ -85,7 +85,10 @@ impl Hold {
         // Who has ended its hold is told nothing of it: its last save and its release are for the store to take.
         let held = match held.phase {
             Phase::Active => self.watch_break(held, output),
-            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => Some(held),
+            Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::Kept { .. }
+            | Phase::GracePeriod(_) => Some(held),
         };
         if let Some(held) = held {
             self.state = State::Held(held);

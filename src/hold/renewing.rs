@@ -92,7 +92,7 @@ impl Hold {
             Ok(time) => {
                 // An answer that was long under way tells the time of long ago.
                 if output.now.saturating_since(answered.sent) <= PROMPT {
-                    held.store_clock = StoreClock { read_at: answered.sent, time };
+                    held.store_clock = StoreClock { heard: output.now, time };
                 }
                 let recovered = held.renewal.succeeded(answered.sent);
                 tell_renewed(&mut held, recovered, output);
@@ -195,7 +195,7 @@ impl Hold {
 
     /// Another clock shows a pause that ours may not have counted: the store's answer decides (S3).
     pub(super) fn suspect_pause(&mut self, output: &Output) {
-        self.suspected_at = Some(output.now);
+        self.seldom.get_or_insert_default().suspected_at = Some(output.now);
         let State::Held(held) = &mut self.state else { return };
         if held.is_renewed() {
             held.renewal.suspect(output.now, &mut self.jitter);

@@ -96,9 +96,9 @@ impl Hold {
         let flight = Flight::Waiting { at: output.now };
         let believed_until = resume.believed_until;
         // Until the store has answered.
-        let store_clock = StoreClock { read_at: output.now, time: resume.acquired_at };
+        let store_clock = StoreClock { heard: output.now, time: resume.acquired_at };
         // What is left of them is counted from when the resume was asked for, however long it takes.
-        let bounds = Bounds::new(&resume.terms, output.now);
+        let bounds = Bounds::new(&resume.terms, resume.terms.max_hold, output.now);
         let resuming =
             Resuming { caller, resume, step, flight, bounds, believed_until, store_clock };
         self.send_resume(Box::new(resuming), output);
@@ -124,7 +124,10 @@ impl Hold {
         }
         match held.phase {
             Phase::Active | Phase::GracePeriod(GracePeriod::Silent) => {}
-            Phase::LastSave { .. } | Phase::Resting { .. } | Phase::GracePeriod(_) => {
+            Phase::LastSave { .. }
+            | Phase::Resting { .. }
+            | Phase::Kept { .. }
+            | Phase::GracePeriod(_) => {
                 return Some(resume);
             }
         }
@@ -233,7 +236,7 @@ impl Hold {
         match resuming.step {
             Step::Renew { sent } if resuming.flight.is(request) => match answer {
                 Ok(time) => {
-                    resuming.store_clock = StoreClock { read_at: output.now, time };
+                    resuming.store_clock = StoreClock { heard: output.now, time };
                     resuming.step = Step::Read { renewed: sent };
                     self.send_resume(resuming, output);
                 }
@@ -265,7 +268,7 @@ impl Hold {
                 if let Some(bounds) = resuming.resume.bounds.take() {
                     resuming.bounds.cut(bounds, time, output.now);
                 }
-                resuming.store_clock = StoreClock { read_at: output.now, time };
+                resuming.store_clock = StoreClock { heard: output.now, time };
                 if let Err(detail) = resuming.resume.check(&Record::from_fields(&fields)) {
                     let detail = detail.to_owned();
                     return self.resume_lost(&resuming, LossReason::Taken, detail, output);

@@ -1,4 +1,4 @@
-//! A holder's checkpoint on its way to the store (S23 to S27).
+//! A holder's checkpoint, and what is written with it or without one, on its way to the store (S23 to S27, T8).
 
 use std::time::Duration;
 
@@ -10,10 +10,13 @@ use super::output::Output;
 use super::releasing::TAKEN;
 use super::validity::cut_off;
 use super::{Flight, Hold, Known, State};
-use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields, Record, checkpoint_version_of};
+use crate::lock::{Checkpoint, CheckpointValue, ETag, Fields};
 use crate::time::Instant;
 
+mod beginning;
 mod settling;
+
+use beginning::Asker;
 
 /// The shortest time between two saves of a lock, except with a release (S26).
 const BETWEEN_SAVES: Duration = Duration::from_secs(1);
@@ -22,25 +25,30 @@ const BETWEEN_SAVES: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Saving {
     under_way: Option<Writing>,
-    /// The newest value that waits for its turn, and everybody who is answered with its outcome (S26).
+    /// What waits for its turn, and everybody who is answered with its outcome (S26).
     next: Option<Save>,
     /// When a save was last begun.
     begun_at: Option<Instant>,
     /// The newest request when a save was last found to be stored: reads up to it may be from before.
     newest: Option<Request>,
+    /// For how long the lease is to be kept once they are settled, if the release has said so (T19).
+    pub(super) keep: Option<Duration>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Save {
-    ids: Vec<SaveId>,
-    value: CheckpointValue,
+    askers: Vec<Asker>,
+    /// The newest value.
+    value: Option<CheckpointValue>,
 }
 
 /// A write whose outcome is not settled.
 #[derive(Clone, Debug)]
 struct Writing {
     ids: Vec<SaveId>,
-    checkpoint: Checkpoint,
+    checkpoint: Option<Checkpoint>,
+    /// What the parts have changed.
+    left: Vec<(String, Option<String>)>,
     /// The name of the write, in the record if it was done (S27).
     write: String,
     if_match: ETag,
@@ -97,14 +105,7 @@ impl Saving {
     }
 
     fn queue(&mut self, save: SaveAsked, now: Instant) {
-        let SaveAsked { id, value } = save;
-        match &mut self.next {
-            Some(next) => {
-                next.ids.push(id);
-                next.value = value;
-            }
-            none => *none = Some(Save { ids: vec![id], value }),
-        }
+        self.next.get_or_insert_default().add(save);
         // The first one is due at once.
         self.begun_at.get_or_insert_with(|| now.saturating_sub(BETWEEN_SAVES));
     }
@@ -119,7 +120,7 @@ pub(super) fn end_saves(saving: Option<&Saving>, output: &mut Output) {
         tell_saved(&writing.ids, &outcome, output);
     }
     if let Some(next) = &saving.next {
-        tell_saved(&next.ids, &SaveOutcome::Ended, output);
+        tell_saved(&next.ids(), &SaveOutcome::Ended, output);
     }
 }
 
@@ -141,7 +142,7 @@ impl Held {
             Phase::Active | Phase::LastSave { .. } | Phase::GracePeriod(GracePeriod::Silent) => {
                 true
             }
-            Phase::Resting { .. } | Phase::GracePeriod(_) => false,
+            Phase::Resting { .. } | Phase::Kept { .. } | Phase::GracePeriod(_) => false,
         };
         self.caller == caller && open
     }
@@ -209,54 +210,8 @@ impl Hold {
         let due = saving.due(last).is_some_and(|due| output.now >= due);
         let may_begin = due && !renewing && !renewal_due;
         if may_begin && let Some(save) = saving.next.take() {
-            saving.begun_at = Some(output.now);
             self.begin_save(held, save, output);
         }
-    }
-
-    fn begin_save(&mut self, held: &mut Held, save: Save, output: &mut Output) {
-        let Some(known) = &self.memory.known else {
-            return tell_saved(&save.ids, &SaveOutcome::Ended, output);
-        };
-        let fields = known.fields();
-        let previous = checkpoint_version_of(|name| fields.get(name).map(String::as_str));
-        let checkpoint = Checkpoint {
-            value: save.value,
-            version: Checkpoint::next_version(previous, held.token),
-            token: held.token,
-            saved_at: held.store_time(output.now),
-        };
-        let write = self.jitter.name();
-        let stored = known.record();
-        // The record may be that of the holder from whom the lock was handed on (S10).
-        let record = Record {
-            token: Some(held.token),
-            acquired_at: Some(held.acquired_at),
-            resting_until: stored.resting_until,
-            resting_for: stored.resting_for,
-            handed_on: stored.handed_on,
-            lease: stored.lease,
-            generation: stored.generation,
-            attempt: stored.attempt,
-            write: write.clone(),
-            ..held.terms.record.clone()
-        };
-        let if_match = known.etag();
-        let fields = record.into_fields(checkpoint.clone().into_fields(fields));
-        let request = self.next_request();
-        let timeout = cut_off(held.renewal.lease_duration());
-        let writing = Writing {
-            ids: save.ids,
-            checkpoint,
-            write,
-            if_match,
-            fields,
-            step: Step::Write,
-            flight: Flight::Sent { request, until: output.now + timeout },
-            uncertain: false,
-        };
-        output.push(writing.request(request, held.lease_id, timeout));
-        held.saving.get_or_insert_default().under_way = Some(writing);
     }
 
     /// A write was answered while the lock is held: that of a save, or one of long ago.
@@ -342,7 +297,7 @@ impl Hold {
         if let Some(saving) = &mut held.saving
             && let Some(writing) = saving.under_way.take()
         {
-            let version = writing.checkpoint.version;
+            let version = writing.checkpoint.map(|checkpoint| checkpoint.version);
             tell_saved(&writing.ids, &SaveOutcome::Saved { version }, output);
         }
     }
@@ -356,16 +311,18 @@ impl Hold {
         self.after_save(held, output);
     }
 
-    /// A save is settled: a release that waited for it goes on (S26).
-    fn after_save(&mut self, mut held: Box<Held>, output: &mut Output) {
+    /// The saves are settled: a release that waited for them goes on (S26).
+    pub(super) fn after_save(&mut self, mut held: Box<Held>, output: &mut Output) {
         match held.phase {
             Phase::LastSave { released } if !held.is_saving() => {
                 held.phase = Phase::Active;
-                self.end_hold(held, released, output);
+                let keep = held.saving.as_ref().and_then(|saving| saving.keep);
+                self.end_hold(held, released, keep, output);
             }
             Phase::Active
             | Phase::LastSave { .. }
             | Phase::Resting { .. }
+            | Phase::Kept { .. }
             | Phase::GracePeriod(_) => self.state = State::Held(held),
         }
     }

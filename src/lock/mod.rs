@@ -27,3 +27,6 @@ pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
 pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, token_of};
 pub use token::FencingToken;
+
+/// The greatest size of the text of a schedule's plan, which is kept beside its lock, in bytes (T3).
+pub const MAX_PLAN_BYTES: usize = 16_384;

@@ -73,7 +73,8 @@ const PERMITS: &str = "leasehold_permits";
 const LABELS: &str = "leasehold_labels";
 const WRITE: &str = "leasehold_write";
 
-/// Every field that is about a grant: replaced as a whole at each grant. The checkpoint and the fields of others stay.
+/// Every field that is about a grant: replaced as a whole at each grant. The checkpoint, the schedule's fields and those of
+/// others stay.
 pub(crate) const RECORD_FIELDS: [&str; 16] = [
     TOKEN,
     HOLDER_FIELD,
@@ -95,8 +96,29 @@ pub(crate) const RECORD_FIELDS: [&str; 16] = [
 
 /// Encoded bytes of function and scope that are stored: Azure allows 8 KiB for all fields together.
 const MAX_STORED_NAME: usize = 1_200;
-/// The same where the record is too long otherwise.
-const MAX_CUT_NAME: usize = 300;
+/// What else is cut where a record is too long otherwise, in this order, and to how many encoded bytes.
+const CUTS: [(&str, usize); 6] = [
+    (SCOPE, 300),
+    (FUNCTION, 300),
+    (HOLDER_FIELD, 96),
+    (SCOPE, 96),
+    (FUNCTION, 96),
+    (HOST_TYPE, 96),
+];
+/// The same for the lock of a schedule, which people look up by its function and scope (T3).
+const CUTS_OF_SCHEDULE: [(&str, usize); 6] = [
+    (HOLDER_FIELD, 96),
+    (SCOPE, 300),
+    (FUNCTION, 300),
+    (SCOPE, 96),
+    (FUNCTION, 96),
+    (HOST_TYPE, 96),
+];
+/// What the fields of a schedule begin with: they are kept as they are (T3, T19).
+const SCHEDULE: &str = "leasehold_schedule_";
+
+/// Marks what was cut.
+const CUT: char = '~';
 
 /// Bytes that the names and values of all fields may have together: Azure allows 8,192, and some of its front ends count
 /// more than these.
@@ -118,6 +140,16 @@ impl Record {
     #[must_use]
     pub fn from_fields(fields: &Fields) -> Self {
         Self::from_lookup(|name| fields.get(name).map(String::as_str))
+    }
+
+    /// Whether this host type stored it; one that was cut counts by its beginning.
+    #[must_use]
+    pub fn is_of_host_type(&self, host_type: &str) -> bool {
+        // It may have been cut inside a character.
+        let begins = |beginning: &str| {
+            host_type.starts_with(beginning.trim_end_matches(char::REPLACEMENT_CHARACTER))
+        };
+        self.host_type == host_type || self.host_type.strip_suffix(CUT).is_some_and(begins)
     }
 
     /// As [`Record::from_fields`], from whatever finds a field by its name.
@@ -147,8 +179,9 @@ impl Record {
         }
     }
 
-    /// Writes this record over `fields`, keeping the checkpoint and the fields of others. Where they do not fit together,
-    /// the labels go first, and then long names are cut: a grant never fails for its size.
+    /// Writes this record over `fields`, keeping the checkpoint, the schedule's fields (T19) and those of others. Where they
+    /// do not fit together, the labels go first, and then long names are cut: a grant never fails for its size (T3). So
+    /// whoever changes a checkpoint or a schedule too does that to `fields` before.
     #[must_use]
     pub fn into_fields(self, mut fields: Fields) -> Fields {
         fields.retain(|name, _| !RECORD_FIELDS.contains(&name.as_str()));
@@ -216,11 +249,12 @@ fn fit(fields: &mut Fields) {
     if size(fields) > MAX_FIELDS {
         fields.remove(LABELS);
     }
-    for name in [SCOPE, FUNCTION] {
+    let of_schedule = fields.keys().any(|name| name.starts_with(SCHEDULE));
+    for (name, limit) in if of_schedule { CUTS_OF_SCHEDULE } else { CUTS } {
         if size(fields) > MAX_FIELDS
             && let Some(value) = fields.get_mut(name)
         {
-            *value = shortened(std::mem::take(value), MAX_CUT_NAME);
+            *value = shortened(std::mem::take(value), limit);
         }
     }
 }
@@ -234,157 +268,9 @@ fn shortened(encoded: String, limit: usize) -> String {
     if encoded.len() <= limit {
         return encoded;
     }
-    format!("{}~", cut(encoded.trim_end_matches('~'), limit))
+    format!("{}{CUT}", cut(encoded.trim_end_matches(CUT), limit))
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::checkpoint::{Checkpoint, CheckpointValue, MAX_CHECKPOINT_BYTES};
-    use super::*;
-
-    fn fullest() -> Record {
-        let labels = (0..16).map(|n| (format!("key-{n:02}"), "日".repeat(19))).collect();
-        Record {
-            token: FencingToken::from_u64((1 << 53) - 1),
-            token_is_unreadable: false,
-            holder: "日".repeat(85),
-            host_type: "日".repeat(85),
-            function: "日".repeat(341),
-            scope: "日".repeat(341),
-            mode: "LISTENER".to_owned(),
-            acquired_at: Some(UnixMillis(u64::MAX)),
-            resting_until: Some(UnixMillis(u64::MAX)),
-            resting_for: Some(Duration::from_secs(86_400)),
-            handed_on: true,
-            lease: Some("0123456789abcdef".to_owned()),
-            generation: u64::MAX,
-            attempt: "%".repeat(64),
-            permits: Some(Permits::MAX),
-            labels: Labels::new(labels).unwrap(),
-            write: "0123456789abcdef".to_owned(),
-        }
-    }
-
-    fn size(fields: &Fields) -> usize {
-        fields.iter().map(|(name, value)| name.len() + value.len()).sum()
-    }
-
-    #[test]
-    fn the_fullest_record_fits_azures_metadata() {
-        let fields = fullest().into_fields(Fields::new());
-        assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
-        assert!(fields.values().all(|value| value.is_ascii()));
-    }
-
-    #[test]
-    fn s23_the_fullest_record_fits_with_the_fullest_checkpoint() {
-        let checkpoint = Checkpoint {
-            value: CheckpointValue::new(&[0xff; MAX_CHECKPOINT_BYTES]).unwrap(),
-            version: (1 << 53) - 1,
-            token: FencingToken::from_u64((1 << 53) - 1).unwrap(),
-            saved_at: UnixMillis(u64::MAX),
-        };
-        let stored = checkpoint.clone().into_fields(Fields::new());
-        let fields = fullest().into_fields(stored);
-        assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
-        let field = |name: &str| fields.get(name).map(String::as_str);
-        assert_eq!(Checkpoint::from_lookup(field), Some(checkpoint), "a checkpoint is never cut");
-        let record = Record::from_fields(&fields);
-        assert_eq!(record.labels, Labels::default(), "labels go first");
-        assert_eq!((record.holder, record.host_type), (fullest().holder, fullest().host_type));
-    }
-
-    #[test]
-    fn names_are_cut_where_nothing_else_helps() {
-        let others = Fields::from([("FunctionInstance".to_owned(), "x".repeat(5_000))]);
-        let fields = fullest().into_fields(others);
-        assert!(size(&fields) <= MAX_FIELDS, "{} bytes", size(&fields));
-        assert_eq!(fields.get("FunctionInstance").map(String::len), Some(5_000));
-        assert!(fields.get(FUNCTION).is_some_and(|name| name.ends_with('~')));
-    }
-
-    #[test]
-    fn fields_of_others_are_kept_and_ours_replaced() {
-        let before = Fields::from([
-            ("FunctionInstance".to_owned(), "guid".to_owned()),
-            (HOLDER_FIELD.to_owned(), "old".to_owned()),
-            (RESTING.to_owned(), "5".to_owned()),
-        ]);
-        let record = Record { holder: "new".to_owned(), ..Record::default() };
-        let after = record.into_fields(before);
-        assert_eq!(after.get("FunctionInstance").map(String::as_str), Some("guid"));
-        assert_eq!(after.get(HOLDER_FIELD).map(String::as_str), Some("new"));
-        assert_eq!(after.get(RESTING), None);
-    }
-
-    #[test]
-    fn s5_a_token_that_cannot_be_read_is_not_taken_for_none() {
-        for text in ["", "0", "x", "-1", "9007199254740992", "1e3", " 4096"] {
-            let fields = Fields::from([(TOKEN.to_owned(), text.to_owned())]);
-            let record = Record::from_fields(&fields);
-            assert_eq!((record.token, record.token_is_unreadable), (None, true), "{text:?}");
-        }
-        let none = Record::from_fields(&Fields::new());
-        assert_eq!((none.token, none.token_is_unreadable), (None, false));
-    }
-
-    #[test]
-    fn s36_the_generation_of_another_lease_does_not_count() {
-        let record = Record {
-            lease: Some("aa".to_owned()),
-            generation: 7,
-            attempt: "try/1".to_owned(),
-            ..Record::default()
-        };
-        let mut fields = record.clone().into_fields(Fields::new());
-        assert_eq!(Record::from_fields(&fields), record);
-        // Somebody who does not know these fields has acquired the lock since, and kept them.
-        fields.insert(LEASE.to_owned(), "bb".to_owned());
-        let later = Record::from_fields(&fields);
-        assert_eq!((later.generation, later.attempt.as_str()), (0, ""));
-    }
-
-    #[test]
-    fn a_record_names_the_key_of_its_lock() {
-        let key = LockKey::new("Invoices", "eu", crate::lock::LockMode::Listener).unwrap();
-        let record = Record::for_key(&key);
-        let named = (record.function.as_str(), record.scope.as_str(), record.mode.as_str());
-        assert_eq!(named, ("Invoices", "eu", "LISTENER"));
-    }
-
-    #[test]
-    fn s23_a_grant_keeps_the_checkpoint() {
-        let before = Fields::from([("leasehold_checkpoint".to_owned(), "9.7.5.YQ".to_owned())]);
-        let after = Record { generation: 1, ..Record::default() }.into_fields(before.clone());
-        assert_eq!(after, before);
-    }
-
-    #[test]
-    fn what_a_record_does_not_say_is_not_written() {
-        let record = Record { lease: Some("aa".to_owned()), ..Record::default() };
-        let fields = record.into_fields(Fields::new());
-        assert_eq!(fields, Fields::from([(LEASE.to_owned(), "aa".to_owned())]));
-    }
-
-    proptest! {
-        #[test]
-        fn a_record_reads_back_as_it_was_written(
-            holder in "\\PC{0,60}", host_type in "\\PC{1,60}", function in "\\PC{0,100}", token in 1_u64..1 << 53,
-            labels in prop::collection::btree_map("[a-z./_-]{1,9}", "\\PC{0,20}", 0..5),
-            handed_on: bool,
-        ) {
-            let record = Record {
-                token: FencingToken::from_u64(token), holder, host_type, function,
-                handed_on, labels: Labels::new(labels).unwrap(), ..Record::default()
-            };
-            prop_assert_eq!(Record::from_fields(&record.clone().into_fields(Fields::new())), record);
-        }
-
-        #[test]
-        fn any_fields_can_be_read(fields in prop::collection::btree_map("leasehold_[a-z]{4,9}", ".*", 0..6)) {
-            let _ = Record::from_fields(&fields);
-        }
-    }
-}
+#[path = "record_tests.rs"]
+mod tests;

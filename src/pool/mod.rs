@@ -269,7 +269,9 @@ fn copy(event: &Event) -> Option<Event> {
     Some(match *event {
         Event::CallerLeft { caller } => Event::CallerLeft { caller },
         Event::HolderDisconnected { caller } => Event::HolderDisconnected { caller },
-        Event::ReleaseAsked { caller, generation } => Event::ReleaseAsked { caller, generation },
+        Event::ReleaseAsked { caller, generation, keep } => {
+            Event::ReleaseAsked { caller, generation, keep }
+        }
         Event::ExtendAsked { caller, generation, max_hold } => {
             Event::ExtendAsked { caller, generation, max_hold }
         }

@@ -27,7 +27,8 @@ pub use definition::{
 };
 pub use looking::{Share, after_busy, until_due};
 pub use machine::{
-    Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, start,
+    Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, resumed,
+    start,
 };
 pub use plan::{
     ByHandRequest, MAX_PLAN_BYTES, MAX_REQUEST_ID_BYTES, MAX_REQUESTS, Plan, PlanError,

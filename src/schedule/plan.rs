@@ -6,10 +6,9 @@ use super::ScheduleRecord;
 use super::codec::{instant, optional_instant, writable};
 use super::definition::{Definition, DefinitionError, Stored};
 use super::machine::waited_for;
+pub use crate::lock::MAX_PLAN_BYTES;
 use crate::timetable::{UtcSecond, zone_data_version};
 
-/// The greatest size of a plan's text, in bytes.
-pub const MAX_PLAN_BYTES: usize = 16_384;
 /// Requests for runs by hand that may wait at once (T3).
 pub const MAX_REQUESTS: usize = 8;
 /// The longest id of a request for a run by hand, in bytes.

@@ -7,8 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 
@@ -130,6 +130,23 @@ impl<S: LeaseStore> LeaseStore for CountingStore<S> {
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         self.counted(Operation::ReadBreakNote).read_break_note(path).await
+    }
+
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        self.counted(Operation::ReadPlan).read_plan(path).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        self.counted(Operation::WritePlan).write_plan(path, text, if_match).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.counted(Operation::DeletePlan).delete_plan(path, if_match).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

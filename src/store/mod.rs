@@ -1,9 +1,9 @@
 //! Where a lock is kept: the contract of every store, and the stores themselves.
 //!
 //! Rules: S5 and S6 (conditional writes, proposed lease ids), S8 (what an error means), S18 (absent stores and
-//! containers). May import: lock, time (an injected `Clock`); what is behind the feature `testing`, testing too. To add
-//! a backend: a file or folder here, an arm in `config`, one line in `tests/store_conformance`; what it cannot do is
-//! named in its `Deviations`.
+//! containers), T3 and T21 (plans of schedules). May import: lock, time (an injected `Clock`); what is behind the feature
+//! `testing`, testing too. To add a backend: a file or folder here, an arm in `config`, one line in
+//! `tests/store_conformance`; what it cannot do is named in its `Deviations`.
 
 pub mod azure;
 #[cfg(feature = "testing")]
@@ -16,6 +16,7 @@ mod faulty;
 mod lease;
 mod memory;
 mod operation;
+mod plan;
 mod secret;
 mod sqlite;
 
@@ -35,6 +36,7 @@ pub use error::{LeaseEnd, Source, StoreError};
 pub use faulty::{Fault, FaultPlan, FaultyStore};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;
+pub use plan::{PlanRead, PlanWritten, StoredPlan};
 pub use secret::Secret;
 pub use sqlite::SqliteStore;
 
@@ -63,6 +65,11 @@ pub use sqlite::SqliteStore;
 /// - Operations on the lease change neither the record nor its [`ETag`]; every write of the record changes the ETag.
 /// - Where `if_match` is given and is not the record's ETag, the operation is not done. It answers
 ///   [`StoreError::Changed`], or what it would have answered without the condition if that is no success either.
+/// - A lock may have a plan beside it, the text of its schedule (T3), also before the lock is there. Writing and deleting it
+///   needs no lease. It has an ETag of its own: no operation on the lock changes that, and none on the plan changes the
+///   lease, the record or its ETag. The text is kept byte for byte.
+/// - Only `delete` of the lock takes the plan along, and only after the lock (T21). If it is cut short between the two, the
+///   plan stays; so it does where the lock was not there.
 /// - An operation that answers `Unavailable { sent: true }` may have been done, or may be done later.
 /// - Nothing but `delete` ever deletes a lock, and nothing overwrites one that exists.
 /// - Each operation is one try: no retrying inside (S7). Dropping the future may or may not undo it.
@@ -128,13 +135,39 @@ pub trait LeaseStore: Send + Sync + fmt::Debug {
     /// The faults of the store.
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError>;
 
-    /// One page of the locks whose names in the container begin with `prefix`, in the order of their names.
+    /// The plan of the lock's schedule, if there is one, and the store's time. A container that is missing has no plans.
+    ///
+    /// # Errors
+    /// The faults of the store. `Fatal` for one that is no plan: it is too long, or no text.
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError>;
+
+    /// Writes the plan, of at most [`MAX_PLAN_BYTES`](crate::lock::MAX_PLAN_BYTES) bytes: with `if_match` in place of the one
+    /// that has this ETag, without it only if there is none yet. A missing container is made then as for a lock (S18).
+    ///
+    /// # Errors
+    /// `Changed`, also when the plan with this ETag is gone; `ContainerMissing`; `Fatal` for a text that is too long; and
+    /// the faults of the store.
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError>;
+
+    /// Deletes the plan, if it still has this ETag.
+    ///
+    /// # Errors
+    /// `Changed`, also when it is gone; and the faults of the store.
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError>;
+
+    /// One page of the locks whose names in the container begin with `prefix`, in the order of their names. Plans and notes
+    /// are none.
     ///
     /// # Errors
     /// The faults of the store. A container that is missing has no locks.
     async fn list(&self, request: List) -> Result<Listing, StoreError>;
 
-    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note.
+    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and its plan.
     ///
     /// # Errors
     /// `Contended` when it is leased, `Changed`, `NotFound`, and the faults of the store.

@@ -17,6 +17,12 @@ pub enum Operation {
     ReadRecord,
     /// [`LeaseStore::read_break_note`](super::LeaseStore::read_break_note)
     ReadBreakNote,
+    /// [`LeaseStore::read_plan`](super::LeaseStore::read_plan)
+    ReadPlan,
+    /// [`LeaseStore::write_plan`](super::LeaseStore::write_plan)
+    WritePlan,
+    /// [`LeaseStore::delete_plan`](super::LeaseStore::delete_plan)
+    DeletePlan,
     /// [`LeaseStore::list`](super::LeaseStore::list)
     List,
     /// [`LeaseStore::delete`](super::LeaseStore::delete)
@@ -27,7 +33,7 @@ pub enum Operation {
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Acquire,
         Self::Renew,
         Self::Release,
@@ -35,6 +41,9 @@ impl Operation {
         Self::WriteRecord,
         Self::ReadRecord,
         Self::ReadBreakNote,
+        Self::ReadPlan,
+        Self::WritePlan,
+        Self::DeletePlan,
         Self::List,
         Self::Delete,
         Self::Check,
@@ -51,6 +60,9 @@ impl Operation {
             Self::WriteRecord => "write_record",
             Self::ReadRecord => "read_record",
             Self::ReadBreakNote => "read_break_note",
+            Self::ReadPlan => "read_plan",
+            Self::WritePlan => "write_plan",
+            Self::DeletePlan => "delete_plan",
             Self::List => "list",
             Self::Delete => "delete",
             Self::Check => "check",

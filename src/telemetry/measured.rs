@@ -9,8 +9,8 @@ use super::Metrics;
 use super::metrics::{CUT_OFF, DONE};
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Operation,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::time::{Clock, Instant};
 
@@ -100,6 +100,23 @@ impl LeaseStore for Measured {
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         self.measured(Operation::ReadBreakNote, self.store.read_break_note(path)).await
+    }
+
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        self.measured(Operation::ReadPlan, self.store.read_plan(path)).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        self.measured(Operation::WritePlan, self.store.write_plan(path, text, if_match)).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.measured(Operation::DeletePlan, self.store.delete_plan(path, if_match)).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

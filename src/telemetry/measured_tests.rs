@@ -78,6 +78,9 @@ async fn every_request_is_counted_once_under_its_own_operation() {
         List { container: container.clone(), prefix: String::new(), continuation: None, limit: 10 };
     assert_eq!(store.list(list).await.unwrap().locks.len(), 1);
     store.check(&container).await.unwrap();
+    let plan = store.write_plan(&path, "{}".to_owned(), None).await.unwrap().etag;
+    assert!(store.read_plan(&path).await.unwrap().plan.is_some());
+    store.delete_plan(&path, plan).await.unwrap();
     store.delete(&path, etag).await.unwrap();
     assert_eq!(store.kind(), "memory");
     for (operation, counts) in measured.counts() {

@@ -351,6 +351,7 @@ impl Observer for Metrics {
             Observation::ForgottenRead => {
                 families.forgotten_locks_read.inc();
             }
+            Observation::ScheduleWentBack | Observation::ScheduleConflict => {}
             Observation::TokenNotGrowing => {
                 families.tokens_not_growing.inc();
             }

@@ -74,7 +74,7 @@ impl Rig {
     pub(crate) async fn granted(&self, request: HoldRequest) -> Box<Grant> {
         match self.coordinator.acquire(request).await.unwrap() {
             Outcome::Granted(grant) => grant,
-            Outcome::Busy(busy) => panic!("busy: {busy:?}"),
+            other @ (Outcome::Busy(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
         }
     }
 

@@ -45,6 +45,22 @@ async fn idle_locks_are_listed_and_then_deleted() {
 }
 
 #[tokio::test]
+async fn t21_the_lock_of_a_schedule_stays_and_the_reason_is_told() {
+    let home = Home::new();
+    assert_eq!(home.directly(&["run", "-f", "nightly", "--", "true"]).await.code, 0);
+    age(&home, 40).await;
+    let store = rusqlite::Connection::open(home.store()).unwrap();
+    let plan = "INSERT INTO plans SELECT container, name, 'known', '{}' FROM locks";
+    assert_eq!(store.execute(plan, []).unwrap(), 1);
+    let kept = home.directly(&["gc", "--idle", "30d"]).await;
+    assert_eq!(kept.code, 0, "{kept:?}");
+    assert!(kept.stdout.contains("kept leasehold/locks/"), "{kept:?}");
+    assert!(kept.stdout.contains("the schedule's plan cannot be read"), "{kept:?}");
+    assert_eq!(store.execute("DELETE FROM plans", []).unwrap(), 1);
+    assert!(home.directly(&["gc", "--idle", "30d"]).await.stdout.contains("deleted 1 locks"));
+}
+
+#[tokio::test]
 async fn other_hosts_locks_are_collected_only_when_asked_for() {
     let home = Home::new();
     let other = ["run", "-f", "job", "--host-id", "other", "--", "true"];

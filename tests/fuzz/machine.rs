@@ -128,7 +128,8 @@ impl Saves {
         self.last += 1;
         let id = SaveId(self.last);
         self.asked.insert(id);
-        SaveAsked { id, value: CheckpointValue::new(&self.last.to_be_bytes()).unwrap() }
+        let value = CheckpointValue::new(&self.last.to_be_bytes()).unwrap();
+        SaveAsked { id, value: Some(value), part: None }
     }
 
     /// Each is answered once.
@@ -162,6 +163,8 @@ fn terms(lease: u64, wait: u64) -> Terms {
         request_id: String::new(),
         resumable: !wait.is_multiple_of(3),
         record: Record::default(),
+        part: None,
+        seen: None,
     }
 }
 
@@ -273,7 +276,7 @@ fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
         Happens::Silent(caller) => Event::HolderDisconnected { caller: CallerId(caller) },
         Happens::Releases(caller, of) => {
-            Event::ReleaseAsked { caller: CallerId(caller), generation: known(of) }
+            Event::ReleaseAsked { caller: CallerId(caller), generation: known(of), keep: None }
         }
         Happens::Extends(caller, of, span) => {
             let (caller, generation) = (CallerId(caller), known(of));

@@ -153,9 +153,9 @@ fn s26_s30_a_permit_is_handed_on_after_the_last_save() {
     rig.grant(BOB, 2);
     rig.arrive(CAT, terms(2, secs(60)));
     let value = CheckpointValue::new(b"page 7").unwrap();
-    let save = hold::SaveAsked { id: hold::SaveId(1), value };
+    let save = hold::SaveAsked { id: hold::SaveId(1), value: Some(value), part: None };
     rig.on(Permit::FIRST, Event::SaveAsked { caller: ANN, generation: None, save });
-    rig.on(Permit::FIRST, Event::ReleaseAsked { caller: ANN, generation: Some(1) });
+    rig.on(Permit::FIRST, Event::ReleaseAsked { caller: ANN, generation: Some(1), keep: None });
     rig.told();
     let requests = rig.requests();
     rig.serve();

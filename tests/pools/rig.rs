@@ -43,6 +43,8 @@ pub(crate) fn terms(permits: u32, wait: Duration) -> Terms {
             permits: (permits > 1).then(|| Permits::new(permits).unwrap()),
             ..Record::default()
         },
+        part: None,
+        seen: None,
     }
 }
 
@@ -137,7 +139,7 @@ impl Rig {
     }
 
     pub(crate) fn release(&mut self, caller: CallerId) {
-        self.on(Permit::FIRST, Event::ReleaseAsked { caller, generation: None });
+        self.on(Permit::FIRST, Event::ReleaseAsked { caller, generation: None, keep: None });
     }
 
     /// The store does the oldest request, and its answer arrives.

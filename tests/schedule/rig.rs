@@ -30,6 +30,7 @@ pub(crate) struct Rig {
     pub(crate) record: Option<ScheduleRecord>,
     pub(crate) newest: Option<Newest>,
     pub(crate) now: UtcSecond,
+    pub(crate) queued: Duration,
     tokens: u64,
 }
 
@@ -38,7 +39,15 @@ impl Rig {
         let now = at("00:30:00");
         let definition = Definition::new(spec).unwrap();
         let plan = Plan::subscribed(None, &definition, true, None, now).write.unwrap();
-        Self { path: path(), plan, record: None, newest: None, now, tokens: 4_095 }
+        Self {
+            path: path(),
+            plan,
+            record: None,
+            newest: None,
+            now,
+            queued: Duration::ZERO,
+            tokens: 4_095,
+        }
     }
 
     pub(crate) fn hourly() -> Self {
@@ -53,7 +62,8 @@ impl Rig {
 
     pub(crate) fn view(&self, lease: Lease) -> View<'_> {
         let (path, plan, record) = (&self.path, &self.plan, self.record.as_ref());
-        View { path, plan, record, newest: self.newest, store_time: self.now, lease }
+        let (newest, store_time) = (self.newest, self.now);
+        View { path, plan, record, newest, store_time, lease, queued: self.queued }
     }
 
     pub(crate) fn look_at(&mut self, time: &str) -> Decision {

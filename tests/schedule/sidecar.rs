@@ -16,7 +16,8 @@ impl World {
     ) -> View<'a> {
         let early = if self.has(Bug::EarlyGrant) { 2 } else { 0 };
         let store_time = UtcSecond(self.store.now.0 + early);
-        View { path: &self.path, plan: &self.store.plan, record, newest, store_time, lease }
+        let queued = std::time::Duration::ZERO;
+        View { path: &self.path, plan: &self.store.plan, record, newest, store_time, lease, queued }
     }
 
     /// The record as a sidecar reads it.

@@ -2,8 +2,11 @@
 
 use proptest::prelude::*;
 
-use leasehold::lock::{FencingToken, Fields};
+use leasehold::lock::{
+    Checkpoint, CheckpointValue, FencingToken, Fields, Labels, MAX_CHECKPOINT_BYTES, Record,
+};
 use leasehold::schedule::*;
+use leasehold::time::UnixMillis;
 use leasehold::timetable::UtcSecond;
 
 use crate::rig::{Rig, at, path, scheduled};
@@ -54,6 +57,42 @@ fn t3_the_fullest_record_has_1200_bytes_and_keeps_some_of_what_ended() {
         assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{name}");
         assert!(value.bytes().all(|b| b.is_ascii_graphic()), "{value}");
     }
+}
+
+/// Azure's limit. Some of its front ends count more than names and values.
+#[test]
+fn t3_the_fullest_schedule_checkpoint_and_grant_fit_8192_bytes_and_the_first_two_are_never_cut() {
+    let checkpoint = Checkpoint {
+        value: CheckpointValue::new(&[0xff; MAX_CHECKPOINT_BYTES]).unwrap(),
+        version: token().value(),
+        token: token(),
+        saved_at: UnixMillis(u64::MAX),
+    };
+    let labels = (0..16).map(|n| (format!("key-{n:02}"), "日".repeat(19))).collect();
+    let grant = Record {
+        token: Some(token()),
+        holder: "日".repeat(85),
+        host_type: "日".repeat(85),
+        function: "日".repeat(64),
+        scope: "日".repeat(21),
+        mode: "LISTENER".to_owned(),
+        acquired_at: Some(UnixMillis(u64::MAX)),
+        resting_until: Some(UnixMillis(u64::MAX)),
+        lease: Some("0123456789abcdef".to_owned()),
+        generation: u64::MAX,
+        attempt: "%".repeat(64),
+        labels: Labels::new(labels).unwrap(),
+        write: "0123456789abcdef".to_owned(),
+        ..Record::default()
+    };
+    let schedule = fullest().into_fields(Fields::new());
+    let fields = grant.into_fields(checkpoint.clone().into_fields(schedule.clone()));
+    assert!(size(&fields) <= 8_192 - 100, "{}", size(&fields));
+    let read = ScheduleRecord::from_fields(&fields).unwrap();
+    assert_eq!(read, ScheduleRecord::from_fields(&schedule).unwrap());
+    let field = |name: &str| fields.get(name).map(String::as_str);
+    assert_eq!(Checkpoint::from_lookup(field), Some(checkpoint));
+    assert_eq!(Record::from_fields(&fields).token, Some(token()));
 }
 
 #[test]

@@ -387,6 +387,7 @@ impl World {
                 self.stray(index, &mut random, |caller, generation| Event::ReleaseAsked {
                     caller,
                     generation,
+                    keep: None,
                 });
             }
         }

@@ -171,7 +171,10 @@ impl Counters {
             return Err(format!("S26: {id:?} is answered, and was not asked for"));
         }
         let answer = match outcome {
-            SaveOutcome::Saved { version } => Answer::Stored { version: *version },
+            SaveOutcome::Saved { version: Some(version) } => Answer::Stored { version: *version },
+            SaveOutcome::Saved { version: None } | SaveOutcome::Nothing => {
+                return Err(format!("S26: {id:?} had a checkpoint, and is told of none"));
+            }
             SaveOutcome::Ended => Answer::Ended,
             SaveOutcome::NotSaved(store_failure) => Answer::Refused(store_failure.message.clone()),
             SaveOutcome::Unknown => Answer::Unknown,

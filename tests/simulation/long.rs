@@ -52,7 +52,7 @@ impl World {
                 let client = &mut self.clients[index];
                 (client.grant, client.until, client.stage) = (None, None, Stage::Gone);
                 let (caller, generation) = (client.caller, client.generation);
-                self.send_event(index, Event::ReleaseAsked { caller, generation });
+                self.send_event(index, Event::ReleaseAsked { caller, generation, keep: None });
             }
             Stage::Gone if loops.away.is_some() => self.come_again(index),
             Stage::Gone | Stage::Waiting | Stage::CutOff | Stage::Resuming => {}

@@ -105,7 +105,7 @@ impl Promises {
             Event::RenewAnswered { request, answer } => {
                 self.answered((sidecar, *request), answer.is_ok());
             }
-            Event::ReleaseAsked { caller, generation: Some(generation) } => {
+            Event::ReleaseAsked { caller, generation: Some(generation), .. } => {
                 self.called(*caller, *generation, true);
             }
             Event::ExtendAsked { caller, generation: Some(generation), .. }

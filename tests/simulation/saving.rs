@@ -19,7 +19,11 @@ impl World {
         generation: Option<u64>,
     ) -> Option<Event> {
         let (id, value) = self.checks.counters.next(&mut self.clients[index].log)?;
-        Some(Event::SaveAsked { caller, generation, save: SaveAsked { id, value } })
+        Some(Event::SaveAsked {
+            caller,
+            generation,
+            save: SaveAsked { id, value: Some(value), part: None },
+        })
     }
 
     /// A holder adds to the checkpoint: once, twice at once, or a few times.
@@ -56,7 +60,7 @@ impl World {
     fn stray_save(&mut self, index: usize, random: &mut SeededRandom) {
         let mut log = std::mem::take(&mut self.clients[index].log);
         if let Some((id, value)) = self.checks.counters.next(&mut log) {
-            let save = SaveAsked { id, value };
+            let save = SaveAsked { id, value: Some(value), part: None };
             self.stray(index, random, |caller, generation| Event::SaveAsked {
                 caller,
                 generation,
@@ -70,7 +74,7 @@ impl World {
     pub(crate) fn send_release(&mut self, index: usize, must_save: bool) {
         let client = &self.clients[index];
         let (at, caller, generation) = (client.at, client.caller, client.generation);
-        let release = Event::ReleaseAsked { caller, generation };
+        let release = Event::ReleaseAsked { caller, generation, keep: None };
         // Who has not heard of its grant has nothing to save.
         let saves = self.plan.crossing.saves
             && generation.is_some()

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::lock::{Container, Fields, LockPath};
-use leasehold::store::LeaseStore;
-use leasehold::store::Secret;
+use leasehold::lock::{Container, Fields, LockPath, MAX_PLAN_BYTES};
 use leasehold::store::azure::{AzureCredential, AzureSettings, AzureStore};
 use leasehold::store::conformance::{Bench, Deviations};
+use leasehold::store::{LeaseStore, Secret, StoreError};
 use leasehold::testing::Azurite;
 use leasehold::time::BootClock;
 use uuid::Uuid;
@@ -94,3 +93,55 @@ impl Drop for AzureBench {
 }
 
 leasehold::store_conformance!(AzureBench);
+
+/// Where the plan of the lock is, with a signature of the emulator's.
+fn plan_url(path: &LockPath) -> String {
+    let sas_url = Azurite::shared().sas_url();
+    let (endpoint, sas) = sas_url.split_once('?').unwrap();
+    format!("{endpoint}/{}/leasehold-plans/{}?{sas}", path.container(), path.name())
+}
+
+#[tokio::test]
+async fn t3_a_plan_is_a_blob_of_json_that_people_can_read() {
+    let bench = AzureBench::open("").await;
+    let path = LockPath::from_parts(&bench.container, "locks/h/job/FUNCTION");
+    let text = "{\n  \"time_zone\": \"Europe/Zürich\"\n}";
+    bench.store.write_plan(&path, text.to_owned(), None).await.unwrap();
+    if bench.real {
+        return;
+    }
+    let blob = reqwest::get(plan_url(&path)).await.unwrap();
+    assert_eq!(blob.headers()["content-type"], "application/json");
+    assert_eq!(blob.text().await.unwrap(), text);
+}
+
+#[tokio::test]
+async fn t3_a_blob_in_a_plans_place_that_is_none_is_told_and_kept_until_its_lock_is_deleted() {
+    let bench = AzureBench::open("").await;
+    if bench.real {
+        return;
+    }
+    let path = LockPath::from_parts(&bench.container, "locks/h/job/FUNCTION");
+    bench.store.write_plan(&path, "{}".to_owned(), None).await.unwrap();
+    let long = vec![b'x'; MAX_PLAN_BYTES + 1];
+    for (content, said) in [
+        (vec![b'x'; 100_000], "longer than 16384"),
+        (long, "longer than 16384"),
+        (vec![0xff], "utf-8"),
+    ] {
+        let put = reqwest::Client::new().put(plan_url(&path)).body(content);
+        let put = put.header("x-ms-blob-type", "BlockBlob").header("x-ms-version", "2025-11-05");
+        assert_eq!(put.send().await.unwrap().status().as_u16(), 201);
+        let error = bench.store.read_plan(&path).await.unwrap_err();
+        assert!(matches!(error, StoreError::Fatal { .. }), "{error:?}");
+        let chain = error.chain();
+        assert!(chain.contains(said) && chain.contains("leasehold-plans/locks/h/job"), "{chain}");
+    }
+    let id = leasehold::lock::LeaseId::from_uuid(Uuid::new_v4());
+    let duration = Duration::from_secs(15);
+    let acquire = leasehold::store::Acquire { lease_id: id, duration, if_match: None };
+    let etag = bench.store.acquire(&path, acquire).await.unwrap().etag;
+    bench.store.release(&path, id, None).await.unwrap();
+    bench.store.delete(&path, etag).await.unwrap();
+    assert_eq!(bench.store.read_plan(&path).await.unwrap().plan, None);
+}

@@ -108,11 +108,15 @@ pub(crate) fn judge(
         }
         (
             Some(Told::Held { .. }),
-            HoldEvent::Waiting { .. } | HoldEvent::Granted(_) | HoldEvent::Busy(_),
+            HoldEvent::Waiting { .. }
+            | HoldEvent::Granted(_)
+            | HoldEvent::Busy(_)
+            | HoldEvent::Settled { .. },
         )
         | (
             None,
-            HoldEvent::Renewed(_)
+            HoldEvent::Settled { .. }
+            | HoldEvent::Renewed(_)
             | HoldEvent::Extended(_)
             | HoldEvent::AtRisk { .. }
             | HoldEvent::Recovered(_)

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use leasehold::lock::{Container, ETag, Fields, LeaseId, LockPath, Record};
 use leasehold::store::{
     Acquire, Acquired, BreakNote, LeaseBroken, LeaseEnd, LeaseState, LeaseStore, List, Listing,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use leasehold::time::UnixMillis;
 
@@ -317,6 +317,23 @@ impl LeaseStore for Planted {
             }
             note => note,
         }
+    }
+
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        self.inner.read_plan(path).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        self.inner.write_plan(path, text, if_match).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.inner.delete_plan(path, if_match).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

@@ -1,71 +1,188 @@
 //! Schedules (T1 to T21): one task a schedule with subscribers, which runs the pure machine of `schedule` over the holds.
+//!
+//! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `parts` are what it writes
+//! beside the token; a run follows its hold in a task of its own (`run`). To add an event: a variant of [`ScheduleEvent`],
+//! and whoever sends it.
 
+mod changing;
+mod clock;
+mod completing;
+mod desk;
+mod enlisting;
+mod looking;
+mod parts;
+mod reading;
 mod request;
-mod stream;
+mod run;
+mod starts;
+mod subscriber;
+mod task;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::mpsc;
 
 pub use request::{
     CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,
     ScheduleInfo, SchedulePage, Standby, SubscribeRequest,
 };
-pub use stream::ScheduleStream;
+pub use subscriber::ScheduleStream;
 
 use super::Coordinator;
 use super::error::CallError;
-use super::records::Under;
-use super::request::LockSelector;
+use super::timers::Timers;
+use crate::lock::LockPath;
+use crate::schedule::{RunId, check_key};
+use crate::time::Clock;
+use clock::StoreClock;
+use desk::Desk;
+use starts::Starts;
+use subscriber::{SubscriberId, subscription};
+use task::{Bell, Message, Task};
+
+/// The schedules of this sidecar.
+#[derive(Debug)]
+pub(super) struct Schedules {
+    tasks: Mutex<HashMap<LockPath, Entry>>,
+    timers: Timers<Bell>,
+    clock: StoreClock,
+    starts: Starts,
+    /// Calls that complete a run and are not answered yet, by the text of its id.
+    completing: Mutex<HashMap<String, usize>>,
+    subscribers: AtomicUsize,
+    turns: AtomicU64,
+}
+
+/// The way to a schedule's task, and what it knows.
+#[derive(Debug)]
+struct Entry {
+    task: mpsc::UnboundedSender<Message>,
+    desk: Arc<Desk>,
+}
+
+/// While it lives, a call completes this run.
+#[derive(Debug)]
+struct Completing<'a> {
+    schedules: &'a Schedules,
+    run_id: String,
+}
+
+impl Drop for Completing<'_> {
+    fn drop(&mut self) {
+        let mut completing = self.schedules.completing_calls();
+        if let Some(calls) = completing.get_mut(&self.run_id) {
+            *calls -= 1;
+            if *calls == 0 {
+                completing.remove(&self.run_id);
+            }
+        }
+    }
+}
+
+impl Schedules {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            tasks: Mutex::default(),
+            timers: Timers::new(clock),
+            clock: StoreClock::default(),
+            starts: Starts::default(),
+            completing: Mutex::default(),
+            subscribers: AtomicUsize::new(0),
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, HashMap<LockPath, Entry>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn completing_calls(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.completing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn completing(&self, run_id: &RunId) -> Completing<'_> {
+        let run_id = run_id.to_string();
+        *self.completing_calls().entry(run_id.clone()).or_default() += 1;
+        Completing { schedules: self, run_id }
+    }
+
+    fn is_completing(&self, run_id: &RunId) -> bool {
+        self.completing_calls().contains_key(&run_id.to_string())
+    }
+
+    /// What is known of a schedule that has subscribers here.
+    fn desk(&self, path: &LockPath) -> Option<Arc<Desk>> {
+        self.tasks().get(path).map(|entry| Arc::clone(&entry.desk))
+    }
+
+    /// How many subscribe to a schedule here.
+    fn subscribers(&self, path: &LockPath) -> usize {
+        self.desk(path).map_or(0, |desk| desk.known().subscribers)
+    }
+
+    /// Tells a schedule's task, if there is one.
+    fn send(&self, path: &LockPath, message: Message) {
+        if let Some(entry) = self.tasks().get(path) {
+            // A task that failed has nobody to tell.
+            let _ = entry.task.send(message);
+        }
+    }
+
+    fn next_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn count_in(&self, limit: usize) -> Result<(), CallError> {
+        let counted =
+            self.subscribers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < limit).then_some(count + 1)
+            });
+        counted.map(|_| ()).map_err(|_| CallError::TooManyWaiters { limit })
+    }
+
+    fn count_out(&self) {
+        self.subscribers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Coordinator {
     /// Takes part in a schedule while the stream lives.
     ///
     /// # Errors
-    /// When the request cannot be taken.
+    /// When the sidecar shuts down, the key is too long or has no path, or as many callers wait as may.
     pub fn subscribe(&self, request: SubscribeRequest) -> Result<ScheduleStream, CallError> {
-        drop(request);
-        Err(CallError::shutting_down())
+        let SubscribeRequest { key, definition, is_new, holder, labels, resume } = request;
+        if *self.shared.draining.borrow() {
+            return Err(CallError::shutting_down());
+        }
+        let target = self.shared.resolve(&key)?;
+        check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
+        let schedules = &self.shared.schedules;
+        schedules.count_in(self.shared.settings.max_waiters)?;
+        let id = SubscriberId(schedules.next_turn());
+        let is_new = is_new && resume.is_none();
+        let resume = resume.map(Box::new);
+        let mut tasks = schedules.tasks();
+        let path = target.path.clone();
+        let entry = tasks.entry(path).or_insert_with(|| self.start_task(&key, &target));
+        if entry.task.is_closed() {
+            *entry = self.start_task(&key, &target);
+        }
+        let (subscriber, stream) =
+            subscription(id, definition, (holder, labels), entry.task.clone());
+        // It was just seen to be open, and retires only under this lock.
+        let _ = entry.task.send(Message::Subscribe(Box::new(subscriber), is_new, resume));
+        Ok(stream)
     }
 
-    /// Says how a run ended (T8). May be repeated, at any sidecar.
-    ///
-    /// # Errors
-    /// When the store could not be asked, or the path is not one of this sidecar's.
-    pub async fn complete_run(&self, request: CompleteRequest) -> Result<Completed, CallError> {
-        drop(request);
-        Err(CallError::shutting_down())
-    }
-
-    /// What is known of a schedule.
-    ///
-    /// # Errors
-    /// When there is none, or the store cannot be asked.
-    pub async fn schedule(&self, selector: &LockSelector) -> Result<ScheduleInfo, CallError> {
-        let _ = selector;
-        Err(CallError::shutting_down())
-    }
-
-    /// A page of those schedules that are `visible`; `page_size` is 1 to 200.
-    ///
-    /// # Errors
-    /// When the store cannot be asked, or the page token is not of this listing of this process.
-    pub async fn list_schedules(
+    fn start_task(
         &self,
-        (under, page_size, page_token): (Under, usize, Option<String>),
-        visible: impl Fn(&ScheduleInfo) -> bool + Send + Sync,
-    ) -> Result<SchedulePage, CallError> {
-        let _ = (under, page_size, page_token, &visible);
-        Err(CallError::shutting_down())
-    }
-
-    /// Pauses or resumes a schedule, or asks for a run by hand (T18). The schedule as it is then. `caller` is for the log.
-    ///
-    /// # Errors
-    /// When the operator does not allow it, there is no such schedule, or the store cannot be asked.
-    pub async fn change_schedule(
-        &self,
-        selector: &LockSelector,
-        change: ScheduleChange,
-        caller: &str,
-    ) -> Result<ScheduleInfo, CallError> {
-        let _ = (selector, change, caller);
-        Err(CallError::shutting_down())
+        key: &super::request::KeyRequest,
+        target: &super::request::Target,
+    ) -> Entry {
+        let (desk, task) = Task::start(self, key.clone(), target.clone());
+        Entry { task, desk }
     }
 }

@@ -207,3 +207,15 @@ pub enum ScheduleChange {
         request_id: String,
     },
 }
+
+impl ScheduleChange {
+    /// A stable name, for logs.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Trigger { .. } => "trigger",
+        }
+    }
+}

@@ -32,7 +32,7 @@ impl Rig {
     async fn acquire(&self) -> Grant {
         match self.ask().await {
             Outcome::Granted(grant) => *grant,
-            Outcome::Busy(busy) => panic!("busy: {busy:?}"),
+            other @ (Outcome::Busy(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::coordinator::{
 use crate::lock::{Container, ETag, LeaseId, LockPath, Permits};
 use crate::store::{
     Acquire, Acquired, BreakNote, LeaseBroken, LeaseState, LeaseStore, List, Listing, MemoryStore,
-    Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanRead, PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 
 /// Panics once at a renewal, when it was told to.
@@ -146,6 +146,23 @@ impl LeaseStore for Fragile {
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         self.store.read_break_note(path).await
+    }
+
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        self.store.read_plan(path).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        self.store.write_plan(path, text, if_match).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.store.delete_plan(path, if_match).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

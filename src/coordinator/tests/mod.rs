@@ -25,6 +25,8 @@ mod repeating;
 mod resuming;
 mod rig;
 mod saving;
+mod scheduled;
+mod schedules;
 mod size;
 mod sleeping;
 mod telling;

@@ -97,13 +97,13 @@ impl Sidecar {
     pub(super) async fn acquire(&self, request: HoldRequest) -> Grant {
         match self.ask(request).await.unwrap() {
             Outcome::Granted(grant) => *grant,
-            Outcome::Busy(busy) => panic!("busy: {busy:?}"),
+            other @ (Outcome::Busy(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
         }
     }
 
     pub(super) async fn busy(&self, request: HoldRequest) -> BusyAnswer {
         match self.ask(request).await.unwrap() {
-            Outcome::Granted(grant) => panic!("granted: {grant:?}"),
+            other @ (Outcome::Granted(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
             Outcome::Busy(busy) => *busy,
         }
     }

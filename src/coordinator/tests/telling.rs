@@ -9,8 +9,8 @@ use super::rig::{Account, SECOND, pass, request, settings};
 use crate::coordinator::{Coordinator, NoObserver, Outcome};
 use crate::lock::{Container, ETag, LeaseId, LockPath};
 use crate::store::{
-    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, MemoryStore, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, LeaseBroken, LeaseStore, List, Listing, MemoryStore, PlanRead,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 
 /// A store that tells the record, and takes its time: as the embedded one behind a slow disk.
@@ -67,6 +67,23 @@ impl LeaseStore for Slow {
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         self.store.read_break_note(path).await
+    }
+
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        self.store.read_plan(path).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        self.store.write_plan(path, text, if_match).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.store.delete_plan(path, if_match).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

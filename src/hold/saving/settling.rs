@@ -45,18 +45,19 @@ impl Hold {
         };
         let record = Record::from_fields(&stored.fields);
         let done = Self::is_done(&held, &record, &stored);
-        match held.compare(&record) {
+        let compared = held.compare(&record);
+        match compared {
             Some(Ordering::Equal) if done => {
                 self.learn(stored, output.now);
                 self.saved(held, output);
             }
             // S16: it went on elsewhere, or another has the lock: what the record has of this save was done before.
             Some(Ordering::Greater) => {
-                Self::tell_found(&mut held, done, &stored, output);
+                Self::tell_found(&mut held, (done, compared), &stored, output);
                 self.moved_on(&held, output);
             }
             Some(Ordering::Equal | Ordering::Less) | None => {
-                Self::tell_found(&mut held, done, &stored, output);
+                Self::tell_found(&mut held, (done, compared), &stored, output);
                 self.lose_lease(held, LossReason::Taken, TAKEN.to_owned(), output);
             }
         }
@@ -67,13 +68,25 @@ impl Hold {
         else {
             return false;
         };
+        // What was written together stands if any of it does.
         record.write == writing.write
-            || Checkpoint::from_fields(&stored.fields).as_ref() == Some(&writing.checkpoint)
+            || writing.checkpoint.is_some()
+                && Checkpoint::from_fields(&stored.fields) == writing.checkpoint
+            || !writing.left.is_empty()
+                && writing
+                    .left
+                    .iter()
+                    .all(|(name, value)| stored.fields.get(name) == value.as_ref())
     }
 
     /// Of a hold that is over, a save that the record shows was done. Another is known not to be, unless somebody has saved
-    /// since.
-    fn tell_found(held: &mut Held, done: bool, stored: &Stored, output: &mut Output) {
+    /// since; one without a checkpoint, unless somebody has written since.
+    fn tell_found(
+        held: &mut Held,
+        (done, compared): (bool, Option<Ordering>),
+        stored: &Stored,
+        output: &mut Output,
+    ) {
         if done {
             return Self::tell_done(held, output);
         }
@@ -81,7 +94,10 @@ impl Hold {
         let version = checkpoint_version_of(field);
         if let Some(saving) = &mut held.saving
             && let Some(writing) = &mut saving.under_way
-            && version.is_none_or(|version| version < writing.checkpoint.version)
+            && match &writing.checkpoint {
+                Some(checkpoint) => version.is_none_or(|version| version < checkpoint.version),
+                None => compared == Some(Ordering::Equal),
+            }
         {
             writing.step = Step::Write;
             writing.flight = Flight::Waiting { at: output.now };

@@ -11,7 +11,10 @@ mod leaving;
 mod machine {
     pub(super) use crate::hold::Hold;
 }
+mod keeping;
 mod noticing;
+mod parts;
+mod recording;
 mod renewing;
 mod resuming;
 mod returning;
@@ -23,4 +26,5 @@ mod suspecting;
 mod table;
 #[expect(clippy::duplicate_mod, reason = "the same tests, of another machine")]
 mod through_pool;
+mod told;
 mod waiting;

@@ -11,9 +11,12 @@ use uuid::Uuid;
 
 use super::machine::Hold;
 use super::table::{Table, failed};
+pub(super) use super::told::{
+    is_busy, is_granted, loss, released, revoked, saved, store_failure, text,
+};
 use crate::hold::{
     Action, CallerId, Event, Failure, Granted, LossReason, Memory, NoteSeen, Resume, SaveAsked,
-    SaveId, SaveOutcome, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
+    SaveId, SaveOutcome, SavePart, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
 };
 use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
 use crate::time::Instant;
@@ -42,6 +45,8 @@ pub(super) fn terms() -> Terms {
         request_id: String::new(),
         resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
+        part: None,
+        seen: None,
     }
 }
 
@@ -167,15 +172,34 @@ impl Rig {
     /// `caller` saves `value`, by the call `id`.
     pub(super) fn save(&mut self, caller: CallerId, id: u64, value: &str) {
         let value = CheckpointValue::new(value.as_bytes()).unwrap();
-        let save = SaveAsked { id: SaveId(id), value };
+        let save = SaveAsked { id: SaveId(id), value: Some(value), part: None };
         self.on(Event::SaveAsked { caller, generation: None, save });
     }
 
     /// The same by a call that carries the generation of `grant` (S16).
     pub(super) fn save_of(&mut self, caller: CallerId, id: u64, grant: &Granted) {
         let value = CheckpointValue::new(b"saved").unwrap();
-        let (save, generation) = (SaveAsked { id: SaveId(id), value }, Some(grant.generation));
+        let (save, generation) =
+            (SaveAsked { id: SaveId(id), value: Some(value), part: None }, Some(grant.generation));
         self.on(Event::SaveAsked { caller, generation, save });
+    }
+
+    /// `caller` records something, with a checkpoint or without one, by the call `id`.
+    pub(super) fn record_part(
+        &mut self,
+        caller: CallerId,
+        id: u64,
+        (value, part): (Option<&str>, impl SavePart + 'static),
+    ) {
+        let value = value.map(|value| CheckpointValue::new(value.as_bytes()).unwrap());
+        let save = SaveAsked { id: SaveId(id), value, part: Some(Arc::new(part)) };
+        self.on(Event::SaveAsked { caller, generation: None, save });
+    }
+
+    /// `caller` releases the hold of `grant`, and the lease is to be kept for the next one here (T19).
+    pub(super) fn release_keeping(&mut self, caller: CallerId, grant: &Granted, keep: Duration) {
+        let (generation, keep) = (Some(grant.generation), Some(keep));
+        self.on(Event::ReleaseAsked { caller, generation, keep });
     }
 
     /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
@@ -192,13 +216,13 @@ impl Rig {
     }
 
     pub(super) fn release(&mut self, caller: CallerId) {
-        self.on(Event::ReleaseAsked { caller, generation: None });
+        self.on(Event::ReleaseAsked { caller, generation: None, keep: None });
     }
 
     /// `caller` releases the hold of `grant`, with its generation (S16).
     pub(super) fn release_of(&mut self, caller: CallerId, grant: &Granted) {
         let generation = Some(grant.generation);
-        self.on(Event::ReleaseAsked { caller, generation });
+        self.on(Event::ReleaseAsked { caller, generation, keep: None });
     }
 
     /// `caller` goes on with the hold of `grant`, in which it may believe for `believes`.
@@ -338,62 +362,4 @@ impl Rig {
         self.serve();
         self.granted(caller)
     }
-}
-
-/// A checkpoint's value as text, and its version.
-pub(super) fn text(checkpoint: &Checkpoint) -> (String, u64) {
-    let value = String::from_utf8_lossy(checkpoint.value.as_bytes()).into_owned();
-    (value, checkpoint.version)
-}
-
-/// What the save `id` was answered.
-pub(super) fn saved(told: &[Action], id: u64) -> Option<SaveOutcome> {
-    told.iter().find_map(|action| match action {
-        Action::TellSaved { id: which, outcome } if *which == SaveId(id) => Some(outcome.clone()),
-        _ => None,
-    })
-}
-
-/// The deadline that `caller` was told when its lease was broken.
-pub(super) fn revoked(told: &[Action], caller: CallerId) -> Option<Instant> {
-    told.iter().find_map(|action| match action {
-        Action::TellRevoked { caller: whom, valid_until } if *whom == caller => Some(*valid_until),
-        _ => None,
-    })
-}
-
-/// Why `caller` was told that its hold is lost; none if it was not.
-pub(super) fn loss(told: &[Action], caller: CallerId) -> Option<LossReason> {
-    told.iter().find_map(|action| match action {
-        Action::TellLost { caller: whom, reason, .. } if *whom == caller => Some(*reason),
-        _ => None,
-    })
-}
-
-pub(super) fn is_granted(told: &[Action], caller: CallerId) -> bool {
-    told.iter()
-        .any(|action| matches!(action, Action::TellGranted { caller: whom, .. } if *whom == caller))
-}
-
-pub(super) fn is_busy(told: &[Action], caller: CallerId) -> bool {
-    told.iter()
-        .any(|action| matches!(action, Action::TellBusy { caller: whom, .. } if *whom == caller))
-}
-
-pub(super) fn store_failure(told: &[Action], caller: CallerId) -> Option<StoreFailureKind> {
-    told.iter().find_map(|action| match action {
-        Action::TellFailed { caller: whom, store_failure } if *whom == caller => {
-            Some(store_failure.kind)
-        }
-        _ => None,
-    })
-}
-
-pub(super) fn released(told: &[Action], caller: CallerId) -> Option<Option<Instant>> {
-    told.iter().find_map(|action| match action {
-        Action::TellReleased { caller: whom, resting_until } if *whom == caller => {
-            Some(*resting_until)
-        }
-        _ => None,
-    })
 }

@@ -126,7 +126,8 @@ fn first_to_run(
         CatchUp::Latest => Some(newest),
         CatchUp::None => {
             let late = view.store_time.seconds_since(due_at(view, newest));
-            let grace = i64::try_from(definition.grace().as_secs()).unwrap_or(i64::MAX);
+            let grace = definition.grace().saturating_add(view.queued);
+            let grace = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
             (late <= grace).then_some(newest)
         }
         CatchUp::All(_) if !is_current(record, view) => Some(newest),

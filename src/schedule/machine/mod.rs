@@ -4,6 +4,8 @@ mod due;
 mod ending;
 mod telling;
 
+use std::time::Duration;
+
 use super::codec::writable;
 use super::plan::{Plan, PlanVersion};
 use super::record::{Attempts, Occasion, Run, ScheduleRecord};
@@ -13,7 +15,7 @@ use crate::timetable::UtcSecond;
 use due::Step;
 
 pub use ending::{Report, Reported, report};
-pub use telling::Told;
+pub use telling::{Told, resumed};
 
 /// What a decision is made over: what was read, and the store's time of the answer.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,8 @@ pub struct View<'a> {
     pub store_time: UtcSecond,
     /// Who has the lease.
     pub lease: Lease,
+    /// How long this sidecar's own queue of starts has kept it waiting: that does not count as late (T9, T13).
+    pub queued: Duration,
 }
 
 /// Who has the lock's lease.

@@ -68,6 +68,38 @@ pub(super) fn told(
     }
 }
 
+/// What a run is told again that goes on after its stream broke (S16): as it stands in the record. None if it does not
+/// stand there: it has an outcome, or was repeated.
+#[must_use]
+pub fn resumed(view: &View<'_>, id: &RunId) -> Option<Told> {
+    let record = view.record?;
+    let run = record.run.as_ref()?;
+    if (&run.occasion, run.attempt, run.token) != (&id.occasion, id.attempt, id.token) {
+        return None;
+    }
+    let definition = view.plan.definition();
+    let (at, due) = match run.occasion {
+        Occasion::Scheduled(at) => (at, due_at(view, at)),
+        Occasion::ByHand { .. } => (run.started, run.started),
+    };
+    let span = |from: UtcSecond, to: UtcSecond| {
+        Duration::from_secs(u64::try_from(to.seconds_since(from)).unwrap_or_default())
+    };
+    Some(Told {
+        run_id: id.clone(),
+        scheduled_at: at,
+        local_time: definition.timetable().local_time(at),
+        attempt: run.attempt,
+        max_attempts: definition.max_attempts(),
+        lateness: span(due, run.started),
+        missed_count: record.missed_since,
+        deadline: run.deadline,
+        timeout: run.deadline.map(|deadline| span(run.started, deadline)),
+        next_at: definition.timetable().next(at.max(view.store_time)),
+        previous: record.ended.first().cloned(),
+    })
+}
+
 /// T12: the run's time-out, or the next due time, but not less than one whole gap after the start.
 fn deadline(view: &View<'_>, at: UtcSecond) -> Option<UtcSecond> {
     let (definition, now) = (view.plan.definition(), view.store_time);

@@ -4,21 +4,17 @@
 use std::collections::HashMap;
 
 use azure_core::http::RequestContent;
-use azure_storage_blob::models::BlockBlobClientUploadOptions;
+use azure_storage_blob::models::{BlobClientBreakLeaseOptions, BlockBlobClientUploadOptions};
 use percent_encoding::percent_decode_str;
-use sha2::{Digest as _, Sha256};
 
-use super::AzureStore;
 use super::error::{Failure, Request};
-use crate::lock::{FencingToken, Fields, LockPath, header_safe};
-use crate::store::{BreakNote, BreakPeriod, StoreError};
+use super::{AzureStore, answer, beside};
+use crate::lock::{ETag, FencingToken, Fields, LockPath, header_safe};
+use crate::store::{BreakNote, BreakPeriod, LeaseBroken, LeaseState, LeaseStore, StoreError};
 use crate::time::UnixMillis;
 
 /// Under this are the notes; no lock may be.
 pub(super) const FOLDER: &str = "leasehold-breaks/";
-/// Bytes and segments that Azure allows a blob's name.
-const MAX_NAME: usize = 1_024;
-const MAX_SEGMENTS: usize = 254;
 
 const PERIOD: &str = "period";
 const REASON: &str = "reason";
@@ -29,34 +25,13 @@ const AT: &str = "at";
 const MAX_REASON: usize = 5_000;
 const MAX_BY: usize = 2_000;
 
-/// Whether a blob's name is that of a note, or of the folder itself.
-pub(super) fn is_note(name: &str) -> bool {
-    name.starts_with(FOLDER)
-}
-
-/// Where notes are, no lock can be: it would not be listed.
-pub(super) fn check_name(path: &LockPath) -> Result<(), StoreError> {
-    if is_note(path.name()) {
-        return Err(StoreError::Fatal {
-            advice: "choose another prefix for the locks".to_owned(),
-            source: format!("names that begin with {FOLDER:?} are for notes").into(),
-        });
-    }
-    Ok(())
-}
-
-/// The name of the note of the lock `name`: the same below [`FOLDER`], or its hash where that would be too long.
+/// The name of the note of the lock `name`.
 pub(super) fn note_name(name: &str) -> String {
-    let fits = FOLDER.len() + name.len() <= MAX_NAME && name.split('/').count() < MAX_SEGMENTS;
-    if fits {
-        return format!("{FOLDER}{name}");
-    }
-    let digest = Sha256::digest(name.as_bytes());
-    digest.iter().fold(format!("{FOLDER}~"), |text, byte| format!("{text}{byte:02x}"))
+    beside::name_in(FOLDER, name)
 }
 
 /// The note as metadata.
-pub(super) fn to_metadata(note: &BreakNote) -> HashMap<String, String> {
+fn to_metadata(note: &BreakNote) -> HashMap<String, String> {
     let mut metadata = HashMap::from([
         (PERIOD.to_owned(), note.period.as_str().to_owned()),
         (REASON.to_owned(), encoded(&note.reason, MAX_REASON)),
@@ -103,11 +78,53 @@ fn encoded(text: &str, limit: usize) -> String {
 }
 
 impl AzureStore {
-    pub(super) async fn write_note(
+    /// [`LeaseStore::break_lease`].
+    pub(super) async fn break_noting(
         &self,
         path: &LockPath,
-        note: &BreakNote,
-    ) -> Result<(), StoreError> {
+        note: BreakNote,
+        if_match: Option<ETag>,
+    ) -> Result<LeaseBroken, StoreError> {
+        // The note comes first, so that a holder that learns of the break finds it; but none where nothing is broken.
+        if self.read_record(path).await?.lease == LeaseState::Available {
+            return Err(StoreError::NotHeld);
+        }
+        let period = note.period;
+        let former = self.read_break_note(path).await?;
+        let note = note.after(former.as_ref());
+        self.write_note(path, &note).await?;
+        let options = BlobClientBreakLeaseOptions {
+            // Without a period the lease runs out as it would have.
+            break_period: match period {
+                BreakPeriod::RunOut => None,
+                BreakPeriod::Now => Some(0),
+            },
+            if_match: if_match.as_ref().map(answer::condition),
+            ..BlobClientBreakLeaseOptions::default()
+        };
+        let broken = async {
+            let answer = self.blob(path).break_lease(Some(options)).await?;
+            Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
+        };
+        let watch = self.containers.watch(path.container());
+        let broken = self.answer(watch, Request::Break, broken.await);
+        // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
+        match (&broken, former) {
+            (Err(StoreError::NotFound), _) => self.delete_note(path).await,
+            // What refuses a break refuses a deletion too: a SAS without the permission for it.
+            (Err(StoreError::Denied { .. } | StoreError::Fatal { .. }), former) => {
+                self.write_back(path, &former.unwrap_or(BreakNote { token: None, ..note })).await;
+            }
+            (Err(error), Some(former)) if error.is_surely_not_done() => {
+                self.write_back(path, &former).await;
+            }
+            (Err(error), None) if error.is_surely_not_done() => self.delete_note(path).await,
+            (Ok(_) | Err(_), _) => {}
+        }
+        broken
+    }
+
+    async fn write_note(&self, path: &LockPath, note: &BreakNote) -> Result<(), StoreError> {
         let options = BlockBlobClientUploadOptions {
             metadata: Some(to_metadata(note)),
             ..BlockBlobClientUploadOptions::default()
@@ -120,7 +137,7 @@ impl AzureStore {
 
     /// Undoes the note of a break that came to nothing: writes what stood there before, or the note without its token, which
     /// is about nobody's grant. Best effort, like [`Self::delete_note`].
-    pub(super) async fn write_back(&self, path: &LockPath, before: &BreakNote) {
+    async fn write_back(&self, path: &LockPath, before: &BreakNote) {
         if let Err(error) = self.write_note(path, before).await {
             tracing::warn!(%path, error = %error.chain(), "could not undo the note of a break that came to nothing");
         }
@@ -187,19 +204,5 @@ mod tests {
             ..note("")
         };
         assert_eq!(from_metadata(&fields), empty);
-    }
-
-    #[test]
-    fn every_lock_has_a_note_name_of_its_own_that_fits() {
-        let names =
-            ["h/f".to_owned(), "x".repeat(1_024), "y".repeat(1_024), "s/".repeat(253) + "s"];
-        let notes: std::collections::BTreeSet<String> =
-            names.iter().map(|name| note_name(name)).collect();
-        assert_eq!(notes.len(), names.len());
-        for note in &notes {
-            assert!(is_note(note) && note.len() <= MAX_NAME, "{note}");
-            assert!(note.split('/').count() <= MAX_SEGMENTS, "{note}");
-        }
-        assert!(!is_note("leasehold-breaks"));
     }
 }

@@ -99,7 +99,7 @@ impl Denial<'_> {
 /// The permissions that a shared access signature needs: the sidecar's own, and what only some requests take.
 const fn sas_permissions(request: Request) -> &'static str {
     match request {
-        Request::Delete => {
+        Request::Delete | Request::DeletePlan => {
             "the shared access signature lacks the permission delete (d), which leasehold gc needs; the sidecar works \
              without it"
         }
@@ -116,6 +116,8 @@ const fn sas_permissions(request: Request) -> &'static str {
         | Request::WriteNote
         | Request::Read
         | Request::ReadNote
+        | Request::WritePlan
+        | Request::ReadPlan
         | Request::List
         | Request::Check => {
             "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"

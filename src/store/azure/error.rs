@@ -146,6 +146,9 @@ pub(super) enum Request {
     Write,
     WriteNote,
     ReadNote,
+    WritePlan,
+    ReadPlan,
+    DeletePlan,
     Read,
     List,
     Delete,
@@ -165,6 +168,9 @@ impl Request {
             Self::Write => "write the lock's record",
             Self::WriteNote => "write the note of a break",
             Self::ReadNote => "read the note of a break",
+            Self::WritePlan => "write the schedule's plan",
+            Self::ReadPlan => "read the schedule's plan",
+            Self::DeletePlan => "delete the schedule's plan",
             Self::Read => "read the lock's record",
             Self::List => "list the locks",
             Self::Delete => "delete the lock",
@@ -182,6 +188,9 @@ impl Request {
             | Self::Break
             | Self::WriteNote
             | Self::ReadNote
+            | Self::WritePlan
+            | Self::ReadPlan
+            | Self::DeletePlan
             | Self::Read
             | Self::List
             | Self::Delete
@@ -250,6 +259,11 @@ impl Failure {
 }
 
 impl Refusal {
+    /// Whether it tells that the blob or its container is not there.
+    pub(super) fn is_of_nothing(&self) -> bool {
+        matches!(self.code.as_str(), "BlobNotFound" | "ContainerNotFound" | "ResourceNotFound")
+    }
+
     /// What a definite no means, by the service's name of it: only what is about leases, the lock or its container says
     /// that a lease is lost (S8). Anything else says nothing about the lease, and is the operator's to mend.
     fn into_conflict(self, request: Request) -> StoreError {
@@ -261,6 +275,11 @@ impl Refusal {
                 StoreError::Contended
             }
             ("LeaseIdMissing", Request::Delete | Request::Create) => StoreError::Contended,
+            ("BlobAlreadyExists", Request::WritePlan) => StoreError::Changed,
+            // Nobody leases a plan but another tool.
+            ("LeaseIdMissing", Request::WritePlan | Request::DeletePlan) => {
+                self.into_fatal(request)
+            }
             ("ConditionNotMet" | "TargetConditionNotMet", _) => StoreError::Changed,
             ("LeaseNotPresentWithLeaseOperation" | "LeaseAlreadyBroken", Request::Break) => {
                 StoreError::NotHeld
@@ -318,6 +337,9 @@ impl Refusal {
             }
             "MetadataTooLarge" | "RequestHeaderTooLarge" | "HeadersTooLarge" => {
                 "shorten the holder's description and labels: a lock's record has 8 KiB".to_owned()
+            }
+            "LeaseIdMissing" => {
+                "another tool has leased the blob of the schedule's plan: break that lease".to_owned()
             }
             "ContainerDisabled" => "enable the container, or name another".to_owned(),
             "SnapshotsPresent" => "delete the snapshots of the lock's blob first".to_owned(),

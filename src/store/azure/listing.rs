@@ -8,13 +8,13 @@ use azure_storage_blob::models::{
 use futures_util::StreamExt as _;
 
 use super::answer;
-use super::break_note;
+use super::beside;
 use super::error::Failure;
 use crate::lock::{Container, ETag, LockPath};
 use crate::store::{LeaseState, List, Listing, StoreTime, StoredLock};
 use crate::time::UnixMillis;
 
-/// The page of `request`. A page on which there are notes only is passed over.
+/// The page of `request`. A page without a lock, of notes and plans only, is passed over.
 pub(super) async fn list(client: &BlobContainerClient, request: &List) -> Result<Listing, Failure> {
     let mut continuation = request.continuation.clone();
     loop {
@@ -46,7 +46,7 @@ async fn page(
     let locks = page
         .blob_items
         .into_iter()
-        .filter(|item| !item.name.as_deref().is_some_and(break_note::is_note))
+        .filter(|item| !item.name.as_deref().is_some_and(beside::is_beside))
         .map(|item| lock(&request.container, item, time))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Listing { locks, continuation })

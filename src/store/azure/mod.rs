@@ -6,6 +6,7 @@
 //! `token_source.rs`.
 
 mod answer;
+mod beside;
 mod break_note;
 mod certificate;
 mod client;
@@ -16,6 +17,7 @@ mod denial;
 mod error;
 mod history;
 mod listing;
+mod plan;
 mod sas;
 mod second_try;
 mod settings;
@@ -30,9 +32,8 @@ use async_trait::async_trait;
 use azure_core::http::RequestContent;
 use azure_storage_blob::BlobClient;
 use azure_storage_blob::models::{
-    BlobClientAcquireLeaseOptions, BlobClientBreakLeaseOptions, BlobClientDeleteOptions,
-    BlobClientReleaseLeaseOptions, BlobClientRenewLeaseOptions, BlobClientSetMetadataOptions,
-    BlockBlobClientUploadOptions,
+    BlobClientAcquireLeaseOptions, BlobClientDeleteOptions, BlobClientReleaseLeaseOptions,
+    BlobClientRenewLeaseOptions, BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
 };
 
 use self::client::Clients;
@@ -42,8 +43,8 @@ use self::settings::Access;
 use self::transport::Network;
 use super::lease::check_duration;
 use super::{
-    Acquire, Acquired, BreakNote, BreakPeriod, ETag, LeaseBroken, LeaseState, LeaseStore, List,
-    Listing, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -178,7 +179,7 @@ impl AzureStore {
 impl LeaseStore for AzureStore {
     async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
         check_duration(request.duration)?;
-        break_note::check_name(path)?;
+        beside::check_name(path)?;
         if self.containers.is_gone(path.container()) {
             self.make_missed(self.containers.watch(path.container())).await?;
         }
@@ -246,43 +247,7 @@ impl LeaseStore for AzureStore {
         note: BreakNote,
         if_match: Option<ETag>,
     ) -> Result<LeaseBroken, StoreError> {
-        // The note comes first, so that a holder that learns of the break finds it; but none where nothing is broken.
-        if self.read_record(path).await?.lease == LeaseState::Available {
-            return Err(StoreError::NotHeld);
-        }
-        let period = note.period;
-        let former = self.read_break_note(path).await?;
-        let note = note.after(former.as_ref());
-        self.write_note(path, &note).await?;
-        let options = BlobClientBreakLeaseOptions {
-            // Without a period the lease runs out as it would have.
-            break_period: match period {
-                BreakPeriod::RunOut => None,
-                BreakPeriod::Now => Some(0),
-            },
-            if_match: if_match.as_ref().map(answer::condition),
-            ..BlobClientBreakLeaseOptions::default()
-        };
-        let broken = async {
-            let answer = self.blob(path).break_lease(Some(options)).await?;
-            Ok(LeaseBroken { remaining: answer::remaining(answer.headers())? })
-        };
-        let watch = self.containers.watch(path.container());
-        let broken = self.answer(watch, Request::Break, broken.await);
-        // A note of a break that was not done would speak for a later one by somebody else. That of an earlier break stays.
-        match (&broken, former) {
-            (Err(StoreError::NotFound), _) => self.delete_note(path).await,
-            // What refuses a break refuses a deletion too: a SAS without the permission for it.
-            (Err(StoreError::Denied { .. } | StoreError::Fatal { .. }), former) => {
-                self.write_back(path, &former.unwrap_or(BreakNote { token: None, ..note })).await;
-            }
-            (Err(error), Some(former)) if error.is_surely_not_done() => {
-                self.write_back(path, &former).await;
-            }
-            (Err(error), None) if error.is_surely_not_done() => self.delete_note(path).await,
-            (Ok(_) | Err(_), _) => {}
-        }
-        broken
+        self.break_noting(path, note, if_match).await
     }
 
     async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
@@ -327,6 +292,23 @@ impl LeaseStore for AzureStore {
         }
     }
 
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        self.get_plan(path).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        self.put_plan(path, text, if_match).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.remove_plan(path, &if_match).await
+    }
+
     async fn list(&self, request: List) -> Result<Listing, StoreError> {
         let container = self.clients.admin.blob_container_client(request.container.as_str());
         match listing::list(&container, &request).await {
@@ -339,6 +321,7 @@ impl LeaseStore for AzureStore {
     }
 
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        let plan = self.find_plan(path).await?;
         let options = BlobClientDeleteOptions {
             if_match: Some(answer::condition(&if_match)),
             ..BlobClientDeleteOptions::default()
@@ -354,6 +337,10 @@ impl LeaseStore for AzureStore {
         // When the lock is gone already, an earlier delete may have been cut short.
         if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
             self.delete_note(path).await;
+        }
+        // T21: never before its lock, and only the one that was there then. Without the lock it may be about to be made.
+        if let (Ok(()), Some(etag)) = (&deleted, plan) {
+            self.drop_plan(path, &etag).await;
         }
         deleted
     }

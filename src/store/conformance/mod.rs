@@ -19,6 +19,7 @@ mod deletion;
 mod duration;
 mod listing;
 mod names;
+mod plans;
 mod records;
 mod table;
 
@@ -109,6 +110,21 @@ cases! {
         s22_a_lease_that_was_ended_at_once_is_not_noted_as_running_out
         s22_a_breaking_lease_can_be_written_under_and_released
         s33_a_break_may_be_for_one_version_of_the_record_only
+    }
+    plans {
+        t3_a_plan_reads_back_byte_for_byte
+        t3_a_plan_that_is_too_long_is_refused
+        t3_a_plan_is_replaced_only_by_who_knows_it
+        t3_a_plan_that_is_gone_has_changed
+        t3_a_plan_may_be_there_before_its_lock
+        t3_a_plan_is_written_and_deleted_without_the_lease
+        t3_no_operation_on_the_lock_changes_the_plan
+        t3_every_lock_has_a_plan_of_its_own
+        t3_of_eight_writes_of_one_plan_one_is_done
+        t3_of_eight_first_plans_one_is_written
+        s18_the_first_plan_makes_its_container
+        t21_a_lock_that_is_deleted_takes_its_plan_along
+        t21_a_lock_that_is_not_deleted_keeps_its_plan
     }
     concurrency {
         s1_of_sixteen_acquires_of_a_new_lock_one_is_granted

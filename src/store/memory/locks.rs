@@ -7,7 +7,7 @@ use crate::lock::{Container, Fields, LeaseId, LockPath};
 use crate::store::lease::Lease;
 use crate::store::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, List, Listing, Renewed, StoreError, StoreTime,
-    StoredLock, Write, Written,
+    StoredLock, StoredPlan, Write, Written,
 };
 use crate::time::Instant;
 
@@ -17,6 +17,8 @@ use crate::time::Instant;
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLocks {
     pub(super) locks: BTreeMap<LockPath, MemoryLock>,
+    /// The plans beside them, also of locks that are not there.
+    pub(super) plans: BTreeMap<LockPath, StoredPlan>,
     /// Counts ETags: none is ever given twice, not even after a lock was deleted.
     versions: u64,
     /// The containers there are; `None` when every container is there.
@@ -207,7 +209,7 @@ impl MemoryLocks {
         Listing { locks, continuation }
     }
 
-    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note.
+    /// Deletes a lock that nobody has leased and whose record still has this ETag, with its break note and its plan.
     ///
     /// # Errors
     /// `Contended`, `Changed`, `NotFound`.
@@ -223,6 +225,7 @@ impl MemoryLocks {
         }
         check_etag(Some(if_match), &lock.record.etag)?;
         self.locks.remove(path);
+        self.plans.remove(path);
         Ok(())
     }
 
@@ -242,8 +245,12 @@ impl MemoryLocks {
     }
 
     fn next_record(&mut self, fields: Fields, written_at: StoreTime) -> RecordCopy {
+        RecordCopy { etag: self.next_etag(), fields, written_at }
+    }
+
+    pub(super) fn next_etag(&mut self) -> ETag {
         self.versions += 1;
-        RecordCopy { etag: ETag(format!("\"{}\"", self.versions)), fields, written_at }
+        ETag(format!("\"{}\"", self.versions))
     }
 
     pub(super) fn replace_record(
@@ -262,7 +269,7 @@ impl MemoryLocks {
         Written { etag }
     }
 
-    fn check_container(&self, container: &str) -> Result<(), StoreError> {
+    pub(super) fn check_container(&self, container: &str) -> Result<(), StoreError> {
         match &self.containers {
             Some(there) if !there.contains(container) => Err(StoreError::ContainerMissing {
                 container: container.to_owned(),

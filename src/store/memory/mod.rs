@@ -5,14 +5,15 @@
 
 mod locks;
 mod outside;
+mod plans;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -91,6 +92,25 @@ impl LeaseStore for MemoryStore {
 
     async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
         Ok(self.locks().read_break_note(path))
+    }
+
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        let locks = self.locks();
+        Ok(locks.read_plan(path, self.clock.wall()))
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        let mut locks = self.locks();
+        locks.write_plan(path, text, if_match.as_ref(), self.clock.wall())
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        self.locks().delete_plan(path, &if_match)
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {

@@ -23,15 +23,16 @@ impl MemoryLocks {
         }
     }
 
-    /// Deletes a container with all its locks, leased or not, as Azure does.
+    /// Deletes a container with all its locks, leased or not, and their plans, as Azure does.
     pub fn delete_container(&mut self, container: &Container) {
         self.locks.retain(|path, _| path.container() != container.as_str());
+        self.plans.retain(|path, _| path.container() != container.as_str());
         if let Some(containers) = &mut self.containers {
             containers.remove(container.as_str());
         }
     }
 
-    /// Deletes a lock with its break note, leased or not.
+    /// Deletes a lock with its break note, leased or not. Its plan stays, as after a lifecycle rule that took the lock.
     pub fn delete_lock(&mut self, path: &LockPath) {
         self.locks.remove(path);
     }

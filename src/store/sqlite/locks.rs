@@ -122,7 +122,7 @@ impl<'a> Locks<'a> {
         self.moment.time
     }
 
-    fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, SqliteError> {
+    pub(super) fn prepare(&self, sql: &str) -> Result<CachedStatement<'_>, SqliteError> {
         Ok(self.connection.prepare_cached(sql)?)
     }
 
@@ -251,7 +251,7 @@ impl<'a> Locks<'a> {
 
     /// An ETag that never was before: a number of the latest one could go back with a power failure, since making a lock
     /// does not wait for the disk.
-    fn new_etag(&self) -> Result<ETag, SqliteError> {
+    pub(super) fn new_etag(&self) -> Result<ETag, SqliteError> {
         let sql = "SELECT lower(hex(randomblob(8)))";
         Ok(ETag(self.prepare(sql)?.query_row([], |row| row.get(0))?))
     }

@@ -14,6 +14,7 @@ mod batch;
 mod error;
 mod file;
 mod locks;
+mod plans;
 mod schema;
 mod session;
 
@@ -24,9 +25,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 
+use super::plan::check_plan;
 use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
+    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
 };
 use crate::lock::{Container, LeaseId, LockPath};
 use crate::time::Clock;
@@ -245,6 +247,28 @@ impl LeaseStore for SqliteStore {
         self.perform(Access::Read, move |locks| locks.note(&path)).await
     }
 
+    async fn read_plan(&self, path: &LockPath) -> Result<PlanRead, StoreError> {
+        let path = path.clone();
+        self.perform(Access::Read, move |locks| locks.read_plan(&path)).await
+    }
+
+    async fn write_plan(
+        &self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<PlanWritten, StoreError> {
+        check_plan(&text)?;
+        let path = path.clone();
+        let write = move |locks: &Locks<'_>| locks.write_plan(&path, &text, if_match.as_ref());
+        self.perform(RECORD, write).await
+    }
+
+    async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
+        let path = path.clone();
+        self.perform(RECORD, move |locks| locks.delete_plan(&path, &if_match)).await
+    }
+
     async fn list(&self, request: List) -> Result<Listing, StoreError> {
         self.perform(Access::Read, move |locks| locks.list(&request)).await
     }
@@ -257,7 +281,8 @@ impl LeaseStore for SqliteStore {
                 return Err(StoreError::Contended.into());
             }
             etag.check(Some(&if_match))?;
-            locks.delete(&path)
+            locks.delete(&path)?;
+            locks.drop_plan(&path)
         };
         self.perform(RECORD, delete).await
     }

@@ -6,7 +6,8 @@ use super::error::SqliteError;
 
 /// Marks a database as one of Leasehold's: "LHLD".
 const APPLICATION_ID: i64 = 0x4c48_4c44;
-/// The version of the tables below. A change raises it and adds the step from the version before.
+/// The version of the tables below. A change that a program of the version before could not live with raises it, and adds
+/// the step from that version. A table more is none: a program that does not know it can be started again on this file.
 const VERSION: i64 = 1;
 
 /// `store` has one row: the database's own random id.
@@ -31,22 +32,42 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// The plans of schedules (T3). A database of before there were any gets this table when it is opened.
+const PLANS: &str = "
+    CREATE TABLE IF NOT EXISTS plans (
+        container TEXT NOT NULL,
+        name TEXT NOT NULL,          -- of the lock, which need not be there
+        etag TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (container, name)
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// Makes the tables of a new database, and refuses those of others. Answers whether it has a write-ahead log.
 pub(super) fn prepare(connection: &mut Connection) -> Result<bool, SqliteError> {
     // In one transaction, or another process could make the tables between one question and the next.
-    let known = whose(&*connection.transaction()?)?;
+    let is_complete = {
+        let transaction = connection.transaction()?;
+        whose(&transaction)? == Whose::Ours && has_plans(&transaction)?
+    };
     let write_ahead = write_ahead(connection)?;
-    if known == Whose::Nobodys {
+    if !is_complete {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         // Another process may have been first.
         if whose(&transaction)? == Whose::Nobodys {
             transaction.execute_batch(TABLES)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
             transaction.pragma_update(None, "user_version", VERSION)?;
-            transaction.commit()?;
         }
+        transaction.execute_batch(PLANS)?;
+        transaction.commit()?;
     }
     Ok(write_ahead)
+}
+
+fn has_plans(connection: &Connection) -> Result<bool, SqliteError> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'plans'";
+    Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))? > 0)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

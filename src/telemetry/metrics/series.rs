@@ -43,6 +43,7 @@ pub(super) const fn is_grant(result: AcquireResult) -> bool {
         AcquireResult::Granted | AcquireResult::Resumed => true,
         AcquireResult::Busy
         | AcquireResult::ResumeLost
+        | AcquireResult::Settled
         | AcquireResult::Left
         | AcquireResult::OverLimit
         | AcquireResult::Failed(_) => false,

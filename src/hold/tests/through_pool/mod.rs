@@ -16,11 +16,17 @@ mod ending;
 mod fairness;
 #[path = "../hand_over.rs"]
 mod hand_over;
+#[path = "../keeping.rs"]
+mod keeping;
 #[path = "../leaving.rs"]
 mod leaving;
 mod machine;
 #[path = "../noticing.rs"]
 mod noticing;
+#[path = "../parts.rs"]
+mod parts;
+#[path = "../recording.rs"]
+mod recording;
 #[path = "../renewing.rs"]
 mod renewing;
 #[path = "../resuming.rs"]
@@ -35,5 +41,7 @@ mod saving;
 mod suspecting;
 #[path = "../table.rs"]
 mod table;
+#[path = "../told.rs"]
+mod told;
 #[path = "../waiting.rs"]
 mod waiting;

@@ -6,15 +6,15 @@ use crate::store::{Acquire, MemoryStore, Write};
 use crate::testing::SimClock;
 use crate::time::Clock;
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
-struct Bench {
-    clock: Arc<SimClock>,
-    store: MemoryStore,
+pub(super) struct Bench {
+    pub(super) clock: Arc<SimClock>,
+    pub(super) store: MemoryStore,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let clock = Arc::new(SimClock::new());
         let store = MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>);
         Self { clock, store }
@@ -26,7 +26,7 @@ impl Bench {
     }
 
     /// Takes the lock `name` and writes `record`.
-    async fn take(&self, name: &str, record: Record) -> (LockPath, LeaseId) {
+    pub(super) async fn take(&self, name: &str, record: Record) -> (LockPath, LeaseId) {
         let path = LockPath::from_parts(&Self::list().container, name);
         let lease_id = LeaseId::from_uuid(uuid::Uuid::new_v4());
         let duration = Duration::from_secs(15);
@@ -43,13 +43,13 @@ impl Bench {
         listing.locks.iter().map(|(path, _)| path.name().to_owned()).collect()
     }
 
-    async fn collect(&self, idle: Duration, dry_run: bool) -> Collected {
+    pub(super) async fn collect(&self, idle: Duration, dry_run: bool) -> Collected {
         let which = Which { idle, with_checkpoints: false };
         collect(&self.store, Self::list(), which, dry_run).await.unwrap()
     }
 }
 
-fn ours() -> Record {
+pub(super) fn ours() -> Record {
     Record { token: FencingToken::from_u64(65_537), ..Record::default() }
 }
 
@@ -126,6 +126,7 @@ async fn s23_a_lock_with_a_checkpoint_stays_unless_it_is_asked_for() {
     bench.clock.advance(DAY * 31);
     let spared = bench.collect(DAY * 30, false).await;
     assert_eq!((spared.deleted.len(), spared.kept), (0, 1));
+    assert!(spared.spared[0].reason.contains("--with-checkpoints"), "{:?}", spared.spared);
     let which = Which { idle: DAY * 30, with_checkpoints: true };
     let asked = collect(&bench.store, Bench::list(), which, false).await.unwrap();
     assert_eq!((asked.deleted.len(), asked.kept), (1, 0));

@@ -1,28 +1,31 @@
 //! `leasehold gc`: delete locks that nobody has held for long.
 
+mod schedule;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::connection::{ConfigArgs, init_quiet_logs};
-use super::engine;
-use super::exit::{Exit, UsageError};
-use super::output::{self, OutputArgs};
-use super::spec::duration;
+use crate::cli::connection::{ConfigArgs, init_quiet_logs};
+use crate::cli::engine;
+use crate::cli::exit::{Exit, UsageError};
+use crate::cli::output::{self, OutputArgs};
+use crate::cli::spec::duration;
 use crate::config::Config;
 use crate::lock::{FencingToken, HostId, LockPath, Record, has_checkpoint};
 use crate::store::{LeaseStore, List, StoreError, StoredLock};
 
 /// Deletes locks that nobody holds and whose record has not been written for a long time: for names that are not used
 /// again, such as one lock for each order. Works on the store itself. Fencing tokens continue to grow when such a lock
-/// is created again (S5).
+/// is created again (S5). The lock of a schedule is deleted, with the schedule's plan, when the schedule has not run for
+/// two of its periods more (T21).
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(in crate::cli) struct Args {
     /// How long a lock must have been idle, such as 30d: at least 1h.
     #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
     idle: Duration,
-    /// Only list what would be deleted.
+    /// Only list what would be deleted, and what is idle but would be kept.
     #[arg(long)]
     dry_run: bool,
     /// The locks under this host id. Default: that of the configuration.
@@ -37,7 +40,7 @@ pub(super) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
     #[command(flatten)]
-    pub(super) output: OutputArgs,
+    pub(in crate::cli) output: OutputArgs,
 }
 
 /// A lock that was used more recently is not collected.
@@ -56,12 +59,31 @@ const PAGE: usize = 1_000;
 struct Collected {
     dry_run: bool,
     deleted: Vec<String>,
-    /// Locks that were in use, or whose record was too new.
+    /// All other locks: those in use, those whose record was too new, and those that were spared.
     kept: usize,
+    /// Locks that are idle, and stay nevertheless.
+    spared: Vec<Spared>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Spared {
+    lock_path: String,
+    reason: String,
+}
+
+/// What becomes of a lock.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is deleted.
+    Delete,
+    /// It is not idle.
+    InUse,
+    /// It is idle, but for this reason it stays.
+    Spare(String),
 }
 
 /// Runs the command.
-pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+pub(in crate::cli) async fn run(args: Args) -> anyhow::Result<Exit> {
     if args.idle < SHORTEST_IDLE {
         let problem = "--idle must be at least 1h: a lock that was used recently may be used again";
         return Err(UsageError(problem.to_owned()).into());
@@ -77,7 +99,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         let (verb, kept) =
             if collected.dry_run { ("would delete", "keep") } else { ("deleted", "kept") };
         let total = format!("{verb} {} locks, {kept} {}", collected.deleted.len(), collected.kept);
-        collected.deleted.iter().cloned().chain([total]).collect::<Vec<_>>().join("\n")
+        let spared = collected.spared.iter();
+        let spared =
+            spared.map(|Spared { lock_path, reason }| format!("{kept} {lock_path}: {reason}"));
+        let lines = collected.deleted.iter().cloned().chain(spared).chain([total]);
+        lines.collect::<Vec<_>>().join("\n")
     };
     output::result(args.output.output, text, &collected)?;
     Ok(Exit::Success)
@@ -106,11 +132,19 @@ async fn collect(
     which: Which,
     dry_run: bool,
 ) -> anyhow::Result<Collected> {
-    let mut collected = Collected { dry_run, deleted: Vec::new(), kept: 0 };
+    let mut collected = Collected { dry_run, deleted: Vec::new(), kept: 0, spared: Vec::new() };
     loop {
         let page = store.list(list.clone()).await.context("cannot list the locks")?;
         for (path, lock) in page.locks {
-            if which.takes(&lock) && (dry_run || delete(store, &path, lock).await?) {
+            let is_deleted = match which.judge(store, &path, &lock).await? {
+                Verdict::Delete => dry_run || delete(store, &path, lock).await?,
+                Verdict::InUse => false,
+                Verdict::Spare(reason) => {
+                    collected.spared.push(Spared { lock_path: path.to_string(), reason });
+                    false
+                }
+            };
+            if is_deleted {
                 collected.deleted.push(path.to_string());
             } else {
                 collected.kept += 1;
@@ -135,11 +169,24 @@ fn is_idle(lock: &StoredLock, idle: Duration) -> bool {
 }
 
 impl Which {
-    /// Where somebody goes on from is not deleted unless that is asked for (S23).
-    fn takes(self, lock: &StoredLock) -> bool {
-        let field = |name: &str| lock.fields.get(name).map(String::as_str);
-        let spared = !self.with_checkpoints && has_checkpoint(field);
-        is_idle(lock, self.idle) && !spared
+    /// Where somebody goes on from is not deleted unless that is asked for (S23), nor what a schedule still needs (T21).
+    async fn judge(
+        self,
+        store: &dyn LeaseStore,
+        path: &LockPath,
+        lock: &StoredLock,
+    ) -> anyhow::Result<Verdict> {
+        if !is_idle(lock, self.idle) {
+            return Ok(Verdict::InUse);
+        }
+        if !self.with_checkpoints
+            && has_checkpoint(|name| lock.fields.get(name).map(String::as_str))
+        {
+            let reason = "it has a checkpoint; --with-checkpoints deletes it too";
+            return Ok(Verdict::Spare(reason.to_owned()));
+        }
+        let needed = schedule::needs(store, path, lock, self.idle).await?;
+        Ok(needed.map_or(Verdict::Delete, Verdict::Spare))
     }
 }
 
@@ -152,5 +199,4 @@ async fn delete(store: &dyn LeaseStore, path: &LockPath, lock: StoredLock) -> an
 }
 
 #[cfg(test)]
-#[path = "gc_tests.rs"]
 mod tests;

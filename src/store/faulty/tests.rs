@@ -3,7 +3,8 @@
 use uuid::Uuid;
 
 use super::*;
-use crate::store::{CountingStore, LeaseState, MemoryStore, Operation};
+use crate::lock::{Container, LeaseId, LockPath};
+use crate::store::{Acquire, CountingStore, LeaseState, MemoryStore, Operation};
 use crate::testing::SimClock;
 
 const ALWAYS: u16 = 1_000;

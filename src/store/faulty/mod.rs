@@ -1,17 +1,14 @@
 //! A wrapper that loses, delays, repeats and refuses, by a seed.
 
+mod requests;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 
-use super::{
-    Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, Renewed,
-    StoreError, StoreTime, StoredLock, Write, Written,
-};
-use crate::lock::{Container, LeaseId, LockPath};
+use super::{LeaseStore, StoreError};
 use crate::testing::SeededRandom;
 use crate::time::{Clock, Instant};
 
@@ -280,121 +277,5 @@ impl<S: LeaseStore + 'static> FaultyStore<S> {
     }
 }
 
-#[async_trait]
-impl<S: LeaseStore + 'static> LeaseStore for FaultyStore<S> {
-    async fn acquire(&self, path: &LockPath, request: Acquire) -> Result<Acquired, StoreError> {
-        let path = path.clone();
-        self.send("acquire a lease", move |store| {
-            let (path, request) = (path.clone(), request.clone());
-            Box::pin(async move { store.acquire(&path, request).await })
-        })
-        .await
-    }
-
-    async fn renew(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<Renewed, StoreError> {
-        let path = path.clone();
-        self.send("renew a lease", move |store| {
-            let (path, if_match) = (path.clone(), if_match.clone());
-            Box::pin(async move { store.renew(&path, lease_id, if_match).await })
-        })
-        .await
-    }
-
-    async fn release(
-        &self,
-        path: &LockPath,
-        lease_id: LeaseId,
-        if_match: Option<ETag>,
-    ) -> Result<(), StoreError> {
-        let path = path.clone();
-        self.send("release a lease", move |store| {
-            let (path, if_match) = (path.clone(), if_match.clone());
-            Box::pin(async move { store.release(&path, lease_id, if_match).await })
-        })
-        .await
-    }
-
-    async fn break_lease(
-        &self,
-        path: &LockPath,
-        note: BreakNote,
-        if_match: Option<ETag>,
-    ) -> Result<LeaseBroken, StoreError> {
-        let path = path.clone();
-        self.send("break a lease", move |store| {
-            let (path, note, if_match) = (path.clone(), note.clone(), if_match.clone());
-            Box::pin(async move { store.break_lease(&path, note, if_match).await })
-        })
-        .await
-    }
-
-    async fn write_record(&self, path: &LockPath, write: Write) -> Result<Written, StoreError> {
-        let path = path.clone();
-        self.send("write a record", move |store| {
-            let (path, write) = (path.clone(), write.clone());
-            Box::pin(async move { store.write_record(&path, write).await })
-        })
-        .await
-    }
-
-    async fn read_record(&self, path: &LockPath) -> Result<StoredLock, StoreError> {
-        let path = path.clone();
-        self.send("read a record", move |store| {
-            let path = path.clone();
-            Box::pin(async move { store.read_record(&path).await })
-        })
-        .await
-    }
-
-    async fn read_break_note(&self, path: &LockPath) -> Result<Option<BreakNote>, StoreError> {
-        let path = path.clone();
-        self.send("read a break's note", move |store| {
-            let path = path.clone();
-            Box::pin(async move { store.read_break_note(&path).await })
-        })
-        .await
-    }
-
-    async fn list(&self, request: List) -> Result<Listing, StoreError> {
-        self.send("list locks", move |store| {
-            let request = request.clone();
-            Box::pin(async move { store.list(request).await })
-        })
-        .await
-    }
-
-    async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        let path = path.clone();
-        self.send("delete a lock", move |store| {
-            let (path, if_match) = (path.clone(), if_match.clone());
-            Box::pin(async move { store.delete(&path, if_match).await })
-        })
-        .await
-    }
-
-    async fn check(&self, container: &Container) -> Result<StoreTime, StoreError> {
-        let container = container.clone();
-        self.send("read the container", move |store| {
-            let container = container.clone();
-            Box::pin(async move { store.check(&container).await })
-        })
-        .await
-    }
-
-    fn tells_record(&self) -> bool {
-        self.store.tells_record()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.store.kind()
-    }
-}
-
 #[cfg(test)]
-#[path = "faulty_tests.rs"]
 mod tests;

@@ -1,0 +1,124 @@
+//! How a caller comes to its lock's task: with what it asks for, and what it brings (T6).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Coordinator;
+use super::caller::{Caller, HoldStream, Presence, STREAM_BUFFER, Sink};
+use super::error::CallError;
+use super::request::HoldRequest;
+use super::task::Command;
+use crate::hold::{GrantPart, Stored, Terms};
+use crate::lock::{HostId, LockPath, Permit, Permits, Record};
+
+/// What a caller brings, beside what it asks for.
+#[derive(Debug, Default)]
+pub(super) struct Brought {
+    /// What it writes beside its token (T6).
+    pub(super) part: Option<Arc<dyn GrantPart>>,
+    /// What it has just read of the lock.
+    pub(super) seen: Option<Box<Stored>>,
+}
+
+impl Coordinator {
+    /// As [`Coordinator::hold`], for a run of a schedule.
+    pub(super) fn hold_with(
+        &self,
+        request: &HoldRequest,
+        brought: Brought,
+    ) -> Result<HoldStream, CallError> {
+        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let presence = self.arrive(request, Sink::Stream(sender), brought)?;
+        Ok(HoldStream { events, presence })
+    }
+
+    /// One try for the lock at this path, as `record` says who asks, for something that is written and nobody's to hold.
+    pub(super) fn settle_at(
+        &self,
+        path: &LockPath,
+        record: Record,
+        lease_duration: Duration,
+        brought: Brought,
+    ) -> Result<HoldStream, CallError> {
+        let (sender, events) = mpsc::channel(STREAM_BUFFER);
+        let terms = Terms {
+            lease_duration,
+            wait: Duration::ZERO,
+            max_hold: None,
+            min_hold: Duration::ZERO,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            resumable: true,
+            record,
+            part: brought.part,
+            seen: brought.seen,
+        };
+        let host_id = self.shared.settings.host.host_id.clone();
+        let presence = self.come(path, host_id, terms, Sink::Stream(sender))?;
+        Ok(HoldStream { events, presence })
+    }
+
+    pub(super) fn arrive(
+        &self,
+        request: &HoldRequest,
+        sink: Sink,
+        brought: Brought,
+    ) -> Result<Presence, CallError> {
+        let settings = &self.shared.settings;
+        let target = self.shared.resolve(&request.key)?;
+        let permits = Some(request.permits).filter(|permits| *permits > Permits::ONE);
+        if permits.is_some() {
+            self.shared.check_permits("spec.permits")?;
+        }
+        let record = Record {
+            holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
+            host_type: target.host_type.to_string(),
+            labels: request.labels.clone(),
+            permits,
+            ..Record::for_key(&target.key)
+        };
+        let terms = Terms {
+            lease_duration: request.lease_duration.unwrap_or(settings.lease_duration),
+            wait: request.wait,
+            max_hold: request.max_hold,
+            min_hold: request.min_hold,
+            progress_timeout: request.progress_timeout,
+            auto_renew: request.auto_renew,
+            request_id: request.request_id.clone(),
+            resumable: sink.is_stream(),
+            record,
+            part: brought.part,
+            seen: brought.seen,
+        };
+        self.come(&target.path, target.host_id, terms, sink)
+    }
+
+    fn come(
+        &self,
+        path: &LockPath,
+        host_id: HostId,
+        terms: Terms,
+        sink: Sink,
+    ) -> Result<Presence, CallError> {
+        let caller = Caller {
+            id: self.shared.next_caller(),
+            lease_id: self.shared.entropy.lease_id(),
+            host_id,
+            terms: Arc::new(terms),
+            permit: Permit::FIRST,
+            sink,
+            arrived: self.shared.clock.now(),
+            granted: None,
+            max_hold_ends: None,
+            told: None,
+            token: None,
+            waits: true,
+        };
+        let id = caller.id;
+        self.admit(path, Command::Arrive(Box::new(caller)))?;
+        Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
+    }
+}

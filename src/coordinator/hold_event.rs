@@ -1,0 +1,92 @@
+//! What a stream of a hold tells its caller.
+
+use std::time::Duration;
+
+use super::error::CallError;
+use super::request::{BusyAnswer, Extended, Grant, LockRecord, Released, Validity};
+use crate::hold::{LossReason, StoreFailureKind};
+use crate::store::BreakNote;
+
+/// What happens to a hold by stream, in order.
+#[derive(Clone, Debug)]
+pub enum HoldEvent {
+    /// The caller is in the queue.
+    Waiting {
+        /// One for the next to be served here.
+        place: usize,
+        /// Who holds the lock, as far as is known.
+        record: Box<LockRecord>,
+    },
+    /// The caller holds the lock.
+    Granted(Box<Grant>),
+    /// The wait is over and somebody else holds the lock: the last event.
+    Busy(Box<BusyAnswer>),
+    /// Nobody is granted the lock: what the caller brought has said so under the lease, which has gone back (T6). The last
+    /// event.
+    Settled {
+        /// Whether something was written; else there was nothing to write.
+        written: bool,
+    },
+    /// The validity has a new end.
+    Renewed(Validity),
+    /// The bounds of the hold have changed (S11).
+    Extended(Extended),
+    /// Renewals fail (S9).
+    AtRisk {
+        /// When the hold will be lost.
+        validity: Validity,
+        /// What kind of failure renewals meet.
+        kind: StoreFailureKind,
+        /// The same for people.
+        detail: String,
+    },
+    /// Renewals work again (S9).
+    Recovered(Validity),
+    /// The lease was broken and runs out: the holder has until then to finish (S22).
+    Revoked {
+        /// The validity that it has; its end is the deadline.
+        validity: Validity,
+        /// Who broke the lock and why.
+        break_note: Option<BreakNote>,
+    },
+    /// The sidecar shuts down; the hold ends after this time at the latest (S15).
+    Draining {
+        /// The time left.
+        time_left: Duration,
+    },
+    /// The hold is over though the holder did not end it: the last event (S4).
+    Lost {
+        /// Why.
+        reason: LossReason,
+        /// More for people.
+        detail: String,
+        /// Who broke the lock and why, where that is known; with [`LossReason::Broken`] only (S17).
+        break_note: Option<BreakNote>,
+    },
+    /// The hold was released by a call: the last event.
+    Released(Released),
+    /// The caller could not be served: the last event.
+    Failed(CallError),
+}
+
+impl HoldEvent {
+    /// Whether nothing comes after it.
+    #[must_use]
+    pub const fn is_last(&self) -> bool {
+        match self {
+            Self::Busy(_)
+            | Self::Settled { .. }
+            | Self::Lost { .. }
+            | Self::Released(_)
+            | Self::Failed(_) => true,
+            Self::Waiting { .. }
+            | Self::Granted(_)
+            | Self::Renewed(_)
+            | Self::Extended(_)
+            | Self::AtRisk { .. }
+            | Self::Recovered(_)
+            | Self::Revoked { .. }
+            | Self::Draining { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! How a run's outcome is recorded: under its own lease, or under another one later (T8, T12, T20).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::desk::Desk;
+use super::parts::{Ground, ReportPart};
+use super::reading::unreadable_record;
+use super::request::{CompleteRequest, Completed, Completion};
+use super::task::Message;
+use crate::coordinator::arriving::Brought;
+use crate::coordinator::error::CallError;
+use crate::coordinator::hold_event::HoldEvent;
+use crate::coordinator::request::Grant;
+use crate::coordinator::saves::{CheckpointOutcome, Saving};
+use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
+use crate::hold::{SaveOutcome, Stored};
+use crate::lock::{LeaseId, Record};
+use crate::schedule::{Report, Reported, RunId};
+use crate::timetable::UtcSecond;
+
+/// The longest that a lease is kept for the next run (T19).
+const KEPT: Duration = Duration::from_secs(30);
+/// Between two reads of a lock that is held while a late completion waits for its end.
+const BETWEEN_READS: Duration = Duration::from_secs(5);
+
+impl Coordinator {
+    /// Says how a run ended (T8). May be repeated, at any sidecar.
+    ///
+    /// # Errors
+    /// When the store could not be asked, the lock is held on, or the path is not one of this sidecar's.
+    pub async fn complete_run(&self, request: CompleteRequest) -> Result<Completed, CallError> {
+        self.shared.own(request.run_id.path.clone())?;
+        if request.checkpoint.is_some() {
+            self.check_checkpoints("checkpoint")?;
+        }
+        let coordinator = self.clone();
+        // It goes on if its caller does not wait for it: a release is under way.
+        let completing = tokio::spawn(async move { coordinator.complete(request).await });
+        completing.await.unwrap_or(Err(CallError::UnknownLease))
+    }
+
+    async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
+        let (run_id, report) = (request.run_id.clone(), request.report);
+        let _completing = self.shared.schedules.completing(&run_id);
+        let completed = self.complete_now(request).await;
+        let path = &run_id.path;
+        match &completed {
+            Ok(Completed { completion, retry_at, .. }) => tracing::info!(
+                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = ?report,
+                recorded = ?completion, retry_at = retry_at.map(tracing::field::display), "run ended"
+            ),
+            Err(error) => tracing::warn!(
+                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = ?report, %error,
+                "the outcome of a run could not be recorded"
+            ),
+        }
+        let completion = completed.as_ref().ok().map(|completed| completed.completion);
+        let message = Message::Completed(Box::new((run_id.clone(), report)), completion);
+        drop(_completing);
+        self.shared.schedules.send(path, message);
+        completed
+    }
+
+    async fn complete_now(&self, request: CompleteRequest) -> Result<Completed, CallError> {
+        let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
+        if !detail.is_empty() {
+            tracing::info!(lock = %run_id.path, occasion = %run_id.occasion, %detail, "run ended");
+        }
+        let desk = self.shared.schedules.desk(&run_id.path).unwrap_or_default();
+        let part = self.report_part(&desk, &run_id, report).await?;
+        let has_checkpoint = checkpoint.is_some();
+        if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
+            let keep = self.keeps_lease(&desk);
+            let saving = Saving { value: checkpoint, part: Some(Arc::clone(&part) as _) };
+            let (_, saved) = self.release_with(lease_id, generation, saving, keep).await?;
+            let version = match saved.flatten() {
+                Some(SaveOutcome::Saved { version }) => Some(version),
+                Some(SaveOutcome::Nothing) => Some(None),
+                // Not known, or not done: what the record says counts.
+                Some(SaveOutcome::NotSaved(_) | SaveOutcome::Unknown | SaveOutcome::Ended)
+                | None => None,
+            };
+            match (version, part.reported()) {
+                (Some(version), Some(Ok(reported))) => {
+                    let saved = version.map(|version| CheckpointOutcome::Saved { version });
+                    if let Some(completed) = done(&desk, reported, Completion::Recorded, saved) {
+                        return Ok(completed);
+                    }
+                }
+                (_, Some(Err(error))) => return Err(unreadable_record(&run_id.path, &error)),
+                (Some(_) | None, Some(Ok(_)) | None) => {}
+            }
+        }
+        let checkpoint = has_checkpoint
+            .then(|| CheckpointOutcome::NotSaved { detail: "the run's hold was over".to_owned() });
+        let completed = self.complete_late(&desk, &run_id, &part).await?;
+        Ok(Completed { checkpoint, ..completed })
+    }
+
+    /// Whether the hold with this lease id is here and may be the run's.
+    fn has_run(&self, lease_id: LeaseId, run_id: &RunId) -> bool {
+        let registry = self.shared.registry();
+        registry.hold(lease_id).is_some_and(|entry| entry.path == run_id.path)
+    }
+
+    async fn report_part(
+        &self,
+        desk: &Desk,
+        run_id: &RunId,
+        report: Report,
+    ) -> Result<Arc<ReportPart>, CallError> {
+        let path = run_id.path.clone();
+        let plan = match desk.plan() {
+            Some(plan) => plan,
+            None => match self.shared.read_plan(&path).await? {
+                (Some((plan, _)), _) => plan,
+                (None, _) => return Err(CallError::NoSuchSchedule { path }),
+            },
+        };
+        let ground = Ground { path, plan, newest: desk.newest(), queued: Duration::ZERO };
+        Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
+    }
+
+    /// Whether the lease is kept for the next run, which is due soon (T19).
+    fn keeps_lease(&self, desk: &Desk) -> Option<Duration> {
+        let plan = desk.plan()?;
+        let now = UtcSecond::from(self.shared.store_time());
+        let next = plan.definition().timetable().next(now)?;
+        let is_soon = next.seconds_since(now) <= KEPT.as_secs().cast_signed();
+        (is_soon && !*self.shared.draining.borrow()).then_some(KEPT)
+    }
+
+    /// T8: the run's own lease is over, or unknown here. Success under another one proves that nobody was granted since.
+    async fn complete_late(
+        &self,
+        desk: &Desk,
+        run_id: &RunId,
+        part: &Arc<ReportPart>,
+    ) -> Result<Completed, CallError> {
+        let path = &run_id.path;
+        let mut waited = Duration::ZERO;
+        loop {
+            let seen = self.shared.read_scheduled(path).await?;
+            let now = self.shared.store_time().into();
+            let reported = part.over(seen.record.as_ref(), now, seen.lease());
+            match reported {
+                Reported::AcquireFirst => {
+                    if let Some(completed) =
+                        self.acquire_and_report(desk, run_id, part, seen.stored).await?
+                    {
+                        return Ok(completed);
+                    }
+                }
+                Reported::HeldElsewhere => {}
+                Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
+                    let completed = done(desk, reported, Completion::Recorded, None);
+                    return completed.ok_or(CallError::UnknownLease);
+                }
+            }
+            if waited >= part.plan().definition().lease_duration() {
+                return Err(held_on(run_id));
+            }
+            tokio::time::sleep(BETWEEN_READS).await;
+            waited += BETWEEN_READS;
+        }
+    }
+
+    /// None: somebody else was faster, or has the lock; look again.
+    async fn acquire_and_report(
+        &self,
+        desk: &Desk,
+        run_id: &RunId,
+        part: &Arc<ReportPart>,
+        seen: Option<Box<Stored>>,
+    ) -> Result<Option<Completed>, CallError> {
+        let Some(stored) = seen else { return Ok(None) };
+        let found = Record::from_fields(&stored.fields);
+        // The name of who ran stays: nobody is granted anything.
+        let record = Record {
+            holder: found.holder,
+            host_type: found.host_type,
+            function: found.function,
+            scope: found.scope,
+            mode: found.mode,
+            labels: found.labels,
+            ..Record::default()
+        };
+        let lease_duration = part.plan().definition().lease_duration();
+        let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(stored) };
+        let mut hold = self.settle_at(&run_id.path, record, lease_duration, brought)?;
+        while let Some(event) = hold.next().await {
+            match event {
+                HoldEvent::Settled { written: true } => {
+                    let Some(Ok(reported)) = part.reported() else { return Ok(None) };
+                    return Ok(done(desk, reported, Completion::RecordedLate, None));
+                }
+                HoldEvent::Settled { written: false } | HoldEvent::Busy(_) => return Ok(None),
+                HoldEvent::Failed(error) => return Err(error),
+                HoldEvent::Waiting { .. }
+                | HoldEvent::Granted(_)
+                | HoldEvent::Renewed(_)
+                | HoldEvent::Extended(_)
+                | HoldEvent::AtRisk { .. }
+                | HoldEvent::Recovered(_)
+                | HoldEvent::Revoked { .. }
+                | HoldEvent::Draining { .. }
+                | HoldEvent::Lost { .. }
+                | HoldEvent::Released(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// T12: a run's deadline has come without an outcome: that is its outcome.
+    pub(super) fn time_out(&self, run_id: RunId) {
+        let coordinator = self.clone();
+        tokio::spawn(async move {
+            let request = CompleteRequest {
+                lease_id: None,
+                run_id,
+                report: Report::TimedOut,
+                detail: String::new(),
+                generation: None,
+                checkpoint: None,
+            };
+            // What cannot be recorded is said in the log, and the run counts as abandoned.
+            let _ = coordinator.complete(request).await;
+        });
+    }
+
+    /// T20: records the outcome of a run that goes on, and leaves its hold as it is.
+    pub(super) async fn note_outcome(&self, grant: &Grant, run_id: &RunId, report: Report) {
+        let Some(desk) = self.shared.schedules.desk(&run_id.path) else { return };
+        let Ok(part) = self.report_part(&desk, run_id, report).await else { return };
+        let saved =
+            self.save_part(grant.lease_id, Some(grant.generation), Arc::clone(&part) as _).await;
+        if saved.is_ok()
+            && let Some(Ok(reported)) = part.reported()
+        {
+            let _ = done(&desk, reported, Completion::Recorded, None);
+        }
+    }
+}
+
+/// What a report that was written, or needed no writing, comes to; none if it was not.
+fn done(
+    desk: &Desk,
+    reported: Reported,
+    completion: Completion,
+    checkpoint: Option<CheckpointOutcome>,
+) -> Option<Completed> {
+    let next = |desk: &Desk| desk.known().record.as_ref().and_then(|record| record.next);
+    let (completion, retry_at) = match reported {
+        Reported::Write { record, retry_at } => {
+            desk.learn(Some(*record));
+            (completion, retry_at)
+        }
+        Reported::Recorded => (Completion::Recorded, None),
+        Reported::Superseded => (Completion::Superseded, None),
+        Reported::AcquireFirst | Reported::HeldElsewhere => return None,
+    };
+    Some(Completed { completion, retry_at, next_at: next(desk), checkpoint })
+}
+
+fn held_on(run_id: &RunId) -> CallError {
+    let message = format!(
+        "the lock {} is held, by the run itself or by somebody else, so its outcome cannot be recorded through this sidecar \
+         now: repeat the call at the sidecar that has the run, or here when the lock is released",
+        run_id.path
+    );
+    CallError::StoreFailure(StoreFailure {
+        kind: StoreFailureKind::Unavailable,
+        message,
+        retry_after: Some(BETWEEN_READS),
+    })
+}

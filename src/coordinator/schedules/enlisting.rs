@@ -1,0 +1,124 @@
+//! How a subscriber comes in: the definition in force, and the run that it goes on with (T5, T16, S16).
+
+use std::sync::Arc;
+
+use super::reading::VersionedPlan;
+use super::request::{ResumeRun, ScheduleEvent};
+use super::run::{Begin, Run};
+use super::subscriber::Subscriber;
+use super::task::Task;
+use crate::coordinator::error::CallError;
+use crate::coordinator::observe::Observation;
+use crate::schedule::{Lease, Plan, resumed};
+
+/// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.
+const TRIES: usize = 10;
+
+impl Task {
+    /// Takes in a subscriber. One that cannot be served is told, and let go.
+    pub(super) async fn enlist(
+        &mut self,
+        subscriber: Subscriber,
+        is_new: bool,
+        resume: Option<Box<ResumeRun>>,
+    ) {
+        if let Err(error) = self.subscribe(&subscriber, is_new).await {
+            subscriber.tell(ScheduleEvent::Failed(error));
+            self.shared.schedules.count_out();
+            return;
+        }
+        let id = subscriber.id;
+        self.subscribers.push(subscriber);
+        if let Some(resume) = resume
+            && let Err(error) = self.resume(*resume).await
+        {
+            self.tell(id, ScheduleEvent::Failed(error));
+            self.leave(id);
+        }
+        if self.running.is_none() {
+            self.looking.again(self.shared.clock.now());
+        }
+    }
+
+    /// Writes the subscriber's definition, if it is to be in force (T16).
+    async fn subscribe(&mut self, subscriber: &Subscriber, is_new: bool) -> Result<(), CallError> {
+        let path = self.target.path.clone();
+        let definition = &subscriber.definition;
+        let is_known = |plan: &VersionedPlan| {
+            let (known, given) = (plan.0.definition(), definition);
+            known.hash() == given.hash() && known.revision() >= given.revision()
+        };
+        if self.desk.known().plan.as_ref().is_some_and(is_known) {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let reads =
+                tokio::join!(self.shared.read_plan(&path), self.shared.read_scheduled(&path));
+            let ((plan, store_time), seen) = (reads.0?, reads.1?);
+            let current = plan.as_ref().map(|(plan, _)| plan.as_ref());
+            let record = seen.record.as_ref();
+            let subscribed = Plan::subscribed(current, definition, is_new, record, store_time);
+            if subscribed.conflict {
+                self.shared.observer.observe(&Observation::ScheduleConflict);
+                tracing::warn!(
+                    lock = %path,
+                    revision = definition.revision(),
+                    "two definitions of the schedule have the same revision: the later one is in force; give the newer \
+                     deployment a higher revision (T16)"
+                );
+            }
+            let in_force = match (subscribed.write, plan) {
+                (None, Some(plan)) => Some(plan),
+                (Some(write), plan) => {
+                    let if_match = plan.map(|(_, etag)| etag);
+                    self.shared.write_plan(&path, write, if_match).await?
+                }
+                (None, None) => None,
+            };
+            if let Some(in_force) = in_force {
+                self.desk.known().plan = Some(in_force);
+                self.learn(seen);
+                return Ok(());
+            }
+        }
+        Err(CallError::ScheduleUnreadable {
+            path,
+            problem: format!(
+                "others have changed its plan {TRIES} times just now; subscribe again"
+            ),
+        })
+    }
+
+    /// Goes on with a run whose stream broke: it is told again what it runs (S16).
+    async fn resume(&mut self, resume: ResumeRun) -> Result<(), CallError> {
+        let ResumeRun { hold, run_id } = resume;
+        let Some(subscriber) = self.subscribers.last() else { return Ok(()) };
+        let (id, events, life) =
+            (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
+        let path = self.coordinator.resumed_path(&hold)?;
+        if path != self.target.path || run_id.path != path {
+            return Err(CallError::ResumeToken);
+        }
+        let seen = self.shared.read_scheduled(&path).await?;
+        let (Some(plan), store_time) = (self.desk.plan(), self.shared.store_time()) else {
+            return Ok(());
+        };
+        let ground = self.ground(&plan);
+        let view = ground.view(seen.record.as_ref(), store_time.into(), Lease::Elsewhere);
+        // Completed since, or repeated: its client has nothing to go on with.
+        let told = resumed(&view, &run_id).ok_or(CallError::Superseded);
+        self.learn(seen);
+        let hold = self.coordinator.resume(&hold)?;
+        let run = Run {
+            coordinator: self.coordinator.clone(),
+            path,
+            desk: Arc::clone(&self.desk),
+            hold,
+            begin: Begin::Resume(Box::new(told?)),
+            events,
+            life,
+        };
+        self.spawn(id, run);
+        Ok(())
+    }
+}

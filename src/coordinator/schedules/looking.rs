@@ -1,0 +1,344 @@
+//! When a schedule is looked at, and what comes of it: the requests between occurrences and at them (T7, T9, T17).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::parts::{Ground, StartPart};
+use super::reading::Seen;
+use super::run::{Begin, Run, RunEnd};
+use super::subscriber::SubscriberId;
+use super::task::{Message, Running, Task};
+use crate::coordinator::arriving::Brought;
+use crate::coordinator::error::CallError;
+use crate::coordinator::observe::Observation;
+use crate::coordinator::request::HoldRequest;
+use crate::hold::Stored;
+use crate::lock::Permits;
+use crate::schedule::{Decision, Lease, Occasion, Plan, Share, after_busy, look, until_due};
+use crate::time::{Instant, UnixMillis};
+use crate::timetable::UtcSecond;
+
+/// The waits after a store failure: the first, and the longest.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// Why the next look comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Something is due by then, or a run elsewhere may be over.
+    Due,
+    /// Nothing is due: for what changed elsewhere (T17).
+    Idle,
+    /// What is known has changed here: nothing is read before it is decided over.
+    Changed,
+    /// A start has waited for its place in the queue since then (T13).
+    Queued(Instant),
+}
+
+/// When the next look comes, and what the last one has shown.
+#[derive(Debug)]
+pub(super) struct Looking {
+    pub(super) at: Instant,
+    pub(super) why: Why,
+    /// The occurrence that is waited for.
+    pub(super) next: Option<UtcSecond>,
+    /// Somebody else was seen to run.
+    pub(super) is_busy: bool,
+    /// Looks in a row that saw the same run elsewhere.
+    busy_looks: u32,
+    /// Looks in a row that the store did not answer.
+    failures: u32,
+    /// Idle looks so far: they read the plan and the record in turns.
+    idle_looks: u32,
+    /// What was read of the lock just before a start.
+    seen: Option<Box<Stored>>,
+    /// Who has given this occasion back here: it is for others (T11).
+    returned: Option<(Occasion, Vec<SubscriberId>)>,
+    /// It was said that the record has gone back (T21).
+    went_back: bool,
+}
+
+impl Looking {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            at: now,
+            why: Why::Changed,
+            next: None,
+            is_busy: false,
+            busy_looks: 0,
+            failures: 0,
+            idle_looks: 0,
+            seen: None,
+            returned: None,
+            went_back: false,
+        }
+    }
+
+    /// A look now, over what is known.
+    pub(super) fn again(&mut self, now: Instant) {
+        (self.at, self.why) = (now, Why::Changed);
+        (self.is_busy, self.busy_looks) = (false, 0);
+    }
+
+    /// A subscriber has given this occasion back.
+    pub(super) fn returned_by(&mut self, occasion: &Occasion, subscriber: SubscriberId) {
+        match &mut self.returned {
+            Some((known, by)) if known == occasion => by.push(subscriber),
+            other => *other = Some((occasion.clone(), vec![subscriber])),
+        }
+    }
+}
+
+impl Task {
+    /// Reads what this look is for, decides, and starts what is to run.
+    pub(super) async fn look(&mut self) {
+        if let Err(error) = self.try_look().await {
+            let now = self.shared.clock.now();
+            self.look_failed(&error, now);
+        }
+    }
+
+    async fn try_look(&mut self) -> Result<(), CallError> {
+        let why = self.looking.why;
+        let mut lease = Lease::Free;
+        let last_runner = self.desk.known().is_last_runner;
+        match why {
+            Why::Changed => {}
+            Why::Queued(_) => self.read_plan().await?,
+            Why::Idle => {
+                self.looking.idle_looks += 1;
+                if self.looking.idle_looks % 2 == 1 {
+                    self.read_plan().await?;
+                } else {
+                    lease = self.read_record().await?;
+                }
+            }
+            Why::Due if last_runner => self.read_plan().await?,
+            Why::Due => lease = self.read_record().await?,
+        }
+        let Some(plan) = self.desk.plan() else {
+            return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
+        };
+        let mut decision = self.decide(&plan, lease);
+        // The plan is read before each start: a pause is noticed, and a definition folded in (T17, T18).
+        let is_start = matches!(decision, Decision::Run(_) | Decision::Settle);
+        let is_read = matches!(why, Why::Queued(_)) || why == Why::Due && last_runner;
+        if is_start && !is_read {
+            self.read_plan().await?;
+            if let Some(plan) = self.desk.plan() {
+                decision = self.decide(&plan, lease);
+            }
+        }
+        self.looking.failures = 0;
+        self.follow(decision, why)
+    }
+
+    async fn read_plan(&mut self) -> Result<(), CallError> {
+        let (plan, _) = self.shared.read_plan(&self.target.path).await?;
+        match plan {
+            Some(plan) => self.desk.known().plan = Some(plan),
+            // It was deleted; it is written again as it is known here.
+            None => self.restore_plan().await?,
+        }
+        Ok(())
+    }
+
+    async fn restore_plan(&mut self) -> Result<(), CallError> {
+        let Some(plan) = self.desk.plan() else { return Ok(()) };
+        tracing::warn!(lock = %self.target.path, "the schedule's plan was deleted: it is written again");
+        let written = self.shared.write_plan(&self.target.path, Plan::clone(&plan), None).await?;
+        if let Some(written) = written {
+            self.desk.known().plan = Some(written);
+        }
+        Ok(())
+    }
+
+    async fn read_record(&mut self) -> Result<Lease, CallError> {
+        let seen = self.shared.read_scheduled(&self.target.path).await?;
+        let lease = seen.lease();
+        self.learn(seen);
+        Ok(lease)
+    }
+
+    /// What was read is known now; who else ran last is the last runner.
+    pub(super) fn learn(&mut self, Seen { stored, record }: Seen) {
+        let newest = |record: &crate::schedule::ScheduleRecord| {
+            let run = record.run.as_ref().map(|run| run.token);
+            run.max(record.ended.iter().filter_map(|ended| ended.token).max())
+        };
+        let before = self.desk.known().record.as_ref().and_then(newest);
+        if record.as_ref().and_then(newest) > before {
+            self.desk.known().is_last_runner = false;
+        }
+        self.looking.seen = stored;
+        self.desk.learn(record);
+    }
+
+    pub(super) fn ground(&self, plan: &Arc<Plan>) -> Ground {
+        let queued = match self.looking.why {
+            Why::Queued(since) => self.shared.clock.now().saturating_since(since),
+            Why::Due | Why::Idle | Why::Changed => Duration::ZERO,
+        };
+        Ground {
+            path: self.target.path.clone(),
+            plan: Arc::clone(plan),
+            newest: self.desk.newest(),
+            queued,
+        }
+    }
+
+    fn decide(&mut self, plan: &Arc<Plan>, lease: Lease) -> Decision {
+        let record = self.desk.known().record.clone();
+        let ground = self.ground(plan);
+        let store_time = UtcSecond::from(self.shared.store_time());
+        let look = look(&ground.view(record.as_ref(), store_time, lease));
+        if look.went_back && !self.looking.went_back {
+            tracing::error!(
+                lock = %self.target.path,
+                "the schedule's record has gone back to an older one: what was final before stays final, and is written \
+                 again; look for a store that was restored from a copy (T21)"
+            );
+            self.shared.observer.observe(&Observation::ScheduleWentBack);
+        }
+        self.looking.went_back = look.went_back;
+        if look.is_ahead {
+            tracing::warn!(
+                lock = %self.target.path,
+                "the schedule's newest occurrence lies ahead of the store's time: nothing runs before that is past; was the \
+                 clock set back? (T7)"
+            );
+        }
+        self.looking.next = look.next;
+        look.decision
+    }
+
+    fn follow(&mut self, decision: Decision, why: Why) -> Result<(), CallError> {
+        let now = self.shared.clock.now();
+        match decision {
+            Decision::Wait(at) => {
+                let wait = at.map(|at| self.until(at));
+                let last_runner = self.desk.known().is_last_runner;
+                let delay = until_due(wait, last_runner, self.share());
+                self.look_at(
+                    now + delay,
+                    if wait.is_some_and(|wait| wait <= delay) { Why::Due } else { Why::Idle },
+                );
+                (self.looking.is_busy, self.looking.busy_looks) = (false, 0);
+            }
+            Decision::RetryLater(at) if self.desk.known().is_last_runner => {
+                let wait = self.until(at);
+                self.look_at(now + wait, Why::Due);
+            }
+            Decision::Busy | Decision::RetryLater(_) => self.look_after_busy(now),
+            Decision::Run(_) | Decision::Settle if !matches!(why, Why::Queued(_)) => {
+                let place = self.shared.schedules.starts.place(now);
+                if place > now {
+                    self.look_at(place, Why::Queued(now));
+                } else {
+                    return self.begin(decision);
+                }
+            }
+            Decision::Run(_) | Decision::Settle => return self.begin(decision),
+        }
+        Ok(())
+    }
+
+    const fn look_at(&mut self, at: Instant, why: Why) {
+        (self.looking.at, self.looking.why) = (at, why);
+    }
+
+    /// How long it is until the store's time is `at`, as nearly as it is known.
+    fn until(&self, at: UtcSecond) -> Duration {
+        let millis = u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
+        UnixMillis(millis).saturating_since(self.shared.store_time())
+    }
+
+    pub(super) fn share(&self) -> Share {
+        Share(u16::try_from(self.shared.entropy.seed() % 1_001).unwrap_or_default())
+    }
+
+    /// Somebody has the lock, or a retry is for others first: it is looked at after D, 2 D and so on (T17).
+    pub(super) fn look_after_busy(&mut self, now: Instant) {
+        let Some(plan) = self.desk.plan() else { return };
+        let definition = plan.definition();
+        let (lease, check) = (definition.lease_duration(), definition.takeover_check());
+        let delay = after_busy(self.looking.busy_looks, lease, check, self.share());
+        self.looking.busy_looks = self.looking.busy_looks.saturating_add(1);
+        self.looking.is_busy = true;
+        self.look_at(now + delay, Why::Due);
+    }
+
+    /// The store did not answer, or its answer cannot be used: later again.
+    pub(super) fn look_failed(&mut self, error: &CallError, now: Instant) {
+        let (first, most) = AFTER_FAILURE;
+        let delay = first.saturating_mul(1 << self.looking.failures.min(6)).min(most);
+        self.looking.failures = self.looking.failures.saturating_add(1);
+        tracing::warn!(lock = %self.target.path, %error, "the schedule could not be looked at; it is tried again");
+        self.desk.known().is_last_runner = false;
+        self.look_at(now + delay, Why::Due);
+    }
+
+    /// Asks for the lease, for whoever here has waited longest since its last run.
+    fn begin(&mut self, decision: Decision) -> Result<(), CallError> {
+        let now = self.shared.clock.now();
+        let Some(plan) = self.desk.plan() else { return Ok(()) };
+        let is_for_others = |id: SubscriberId| match (&self.looking.returned, &decision) {
+            (Some((returned, by)), Decision::Run(occasion)) => {
+                returned == occasion && by.contains(&id)
+            }
+            _ => false,
+        };
+        let free = self.subscribers.iter_mut().filter(|it| !is_for_others(it.id));
+        let Some(subscriber) = free.min_by_key(|it| it.served) else {
+            // Whoever is here has given it back: other sidecars come first, and then it is tried here again.
+            self.looking.returned = None;
+            self.desk.known().is_last_runner = false;
+            self.look_after_busy(now);
+            return Ok(());
+        };
+        subscriber.served = self.shared.schedules.next_turn();
+        subscriber.standby = None;
+        let request = HoldRequest {
+            key: self.key.clone(),
+            lease_duration: Some(plan.definition().lease_duration()),
+            wait: Duration::ZERO,
+            permits: Permits::ONE,
+            max_hold: None,
+            min_hold: Duration::ZERO,
+            progress_timeout: None,
+            auto_renew: true,
+            request_id: String::new(),
+            holder: subscriber.holder.clone(),
+            labels: subscriber.labels.clone(),
+        };
+        let (id, events, life) =
+            (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
+        let part = Arc::new(StartPart::new(self.ground(&plan)));
+        let seen = self.looking.seen.take();
+        let brought = Brought { part: Some(Arc::clone(&part) as _), seen };
+        let hold = self.coordinator.hold_with(&request, brought)?;
+        let run = Run {
+            coordinator: self.coordinator.clone(),
+            path: self.target.path.clone(),
+            desk: Arc::clone(&self.desk),
+            hold,
+            begin: Begin::Start(part),
+            events,
+            life,
+        };
+        self.spawn(id, run);
+        Ok(())
+    }
+
+    /// Lets a run go on beside this task.
+    pub(super) fn spawn(&mut self, subscriber: SubscriberId, run: Run) {
+        self.running = Some(Running { subscriber, released: None });
+        let sender = self.sender.clone();
+        tokio::spawn(async move {
+            // A run that fails in here is over as well; its hold goes with it.
+            let failed = |_| RunEnd::Failed(CallError::UnknownLease);
+            let end = tokio::spawn(run.run()).await.unwrap_or_else(failed);
+            // The task lives while it has a run.
+            let _ = sender.send(Message::RunEnded(subscriber, end));
+        });
+    }
+}

@@ -1,0 +1,183 @@
+//! What a schedule writes in the records of its holds: the start of a run, and its end (T6, T8).
+
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::hold::{AtGrant, GrantPart, SavePart};
+use crate::lock::{FencingToken, Fields, LockPath};
+use crate::schedule::{
+    Lease, Newest, Plan, RecordError, Report, Reported, RunId, ScheduleRecord, Started, Told, View,
+    report, start,
+};
+use crate::time::UnixMillis;
+use crate::timetable::UtcSecond;
+
+/// What both parts are decided over, beside the record.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    pub(super) path: LockPath,
+    pub(super) plan: Arc<Plan>,
+    pub(super) newest: Option<Newest>,
+    /// See [`View::queued`].
+    pub(super) queued: Duration,
+}
+
+impl Ground {
+    pub(super) fn view<'a>(
+        &'a self,
+        record: Option<&'a ScheduleRecord>,
+        store_time: UtcSecond,
+        lease: Lease,
+    ) -> View<'a> {
+        let Self { path, plan, newest, queued } = self;
+        View { path, plan, record, newest: *newest, store_time, lease, queued: *queued }
+    }
+}
+
+/// What came of a part, as it was decided last.
+#[derive(Debug)]
+struct Decided<T>(Mutex<Option<T>>);
+
+impl<T> Default for Decided<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Decided<T> {
+    fn cell(&self) -> MutexGuard<'_, Option<T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The start of a run (T6).
+#[derive(Debug)]
+pub(super) struct StartPart {
+    ground: Ground,
+    started: Decided<StartDecision>,
+}
+
+/// What a start has come to.
+#[derive(Clone, Debug)]
+pub(super) enum StartDecision {
+    /// This record was written, and this run granted, with this token.
+    Run { token: FencingToken, record: Box<ScheduleRecord>, told: Box<Told> },
+    /// This record was written.
+    Settled { record: Box<ScheduleRecord> },
+    /// There was nothing to do under this record.
+    Nothing { record: Option<Box<ScheduleRecord>> },
+    /// The record cannot be read.
+    Unreadable(RecordError),
+}
+
+impl StartPart {
+    pub(super) fn new(ground: Ground) -> Self {
+        Self { ground, started: Decided::default() }
+    }
+
+    /// What was decided last; none if no lease was had.
+    pub(super) fn decision(&self) -> Option<StartDecision> {
+        self.started.cell().clone()
+    }
+}
+
+impl GrantPart for StartPart {
+    fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant {
+        let (decision, at_grant) = match ScheduleRecord::from_fields(fields) {
+            Err(error) => (StartDecision::Unreadable(error), AtGrant::TurnAway),
+            Ok(record) => {
+                let lease = Lease::Here { running: false };
+                let view = self.ground.view(record.as_ref(), store_time.into(), lease);
+                match start(&view, token) {
+                    Started::Run { record, told } => {
+                        let fields = record.clone().into_fields(fields.clone());
+                        let max_hold = told.timeout;
+                        let decision = StartDecision::Run { token, record, told };
+                        (decision, AtGrant::Grant { fields, max_hold })
+                    }
+                    Started::Settle(record) => {
+                        let fields = record.clone().into_fields(fields.clone());
+                        (StartDecision::Settled { record }, AtGrant::Settle { fields })
+                    }
+                    Started::Nothing => {
+                        let record = record.map(Box::new);
+                        (StartDecision::Nothing { record }, AtGrant::TurnAway)
+                    }
+                }
+            }
+        };
+        *self.started.cell() = Some(decision);
+        at_grant
+    }
+}
+
+/// The end of a run, as somebody reports it: under its own lease, or under another one later (T8).
+#[derive(Debug)]
+pub(super) struct ReportPart {
+    ground: Ground,
+    run_id: RunId,
+    report: Report,
+    reported: Decided<Result<Reported, RecordError>>,
+}
+
+impl ReportPart {
+    pub(super) fn new(ground: Ground, run_id: RunId, report: Report) -> Self {
+        Self { ground, run_id, report, reported: Decided::default() }
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        &self.ground.plan
+    }
+
+    /// What was decided last; none if nothing was asked yet.
+    pub(super) fn reported(&self) -> Option<Result<Reported, RecordError>> {
+        self.reported.cell().clone()
+    }
+
+    /// What it comes to over this record, which somebody has the lease of, or nobody.
+    pub(super) fn over(
+        &self,
+        record: Option<&ScheduleRecord>,
+        store_time: UtcSecond,
+        lease: Lease,
+    ) -> Reported {
+        report(&self.ground.view(record, store_time, lease), &self.run_id, self.report)
+    }
+
+    /// The fields to write under a lease that is ours; none if there is nothing to write.
+    fn written(&self, fields: &Fields, store_time: UnixMillis, running: bool) -> Option<Fields> {
+        let reported = ScheduleRecord::from_fields(fields)
+            .map(|record| self.over(record.as_ref(), store_time.into(), Lease::Here { running }));
+        let written = match &reported {
+            Ok(Reported::Write { record, .. }) => Some(record.clone().into_fields(fields.clone())),
+            Ok(
+                Reported::Recorded
+                | Reported::AcquireFirst
+                | Reported::HeldElsewhere
+                | Reported::Superseded,
+            )
+            | Err(_) => None,
+        };
+        *self.reported.cell() = Some(reported);
+        written
+    }
+}
+
+impl SavePart for ReportPart {
+    fn at_save(
+        &self,
+        fields: &Fields,
+        _token: FencingToken,
+        store_time: UnixMillis,
+    ) -> Option<Fields> {
+        self.written(fields, store_time, true)
+    }
+}
+
+impl GrantPart for ReportPart {
+    fn at_grant(&self, fields: &Fields, _token: FencingToken, store_time: UnixMillis) -> AtGrant {
+        let written = self.written(fields, store_time, false);
+        written.map_or(AtGrant::TurnAway, |fields| AtGrant::Settle { fields })
+    }
+}

@@ -1,0 +1,110 @@
+//! What the store says of a schedule: its record, its plan, and the time.
+
+use std::sync::Arc;
+
+use crate::coordinator::Shared;
+use crate::coordinator::error::CallError;
+use crate::coordinator::records::{PATIENCE, store_error};
+use crate::hold::Stored;
+use crate::lock::{ETag, LockPath};
+use crate::schedule::{Lease, Plan, RecordError, ScheduleRecord};
+use crate::store::{PlanRead, StoreError};
+use crate::time::UnixMillis;
+use crate::timetable::UtcSecond;
+
+/// A plan and its version in the store.
+pub(super) type VersionedPlan = (Arc<Plan>, ETag);
+
+/// A lock's record as it was read for its schedule.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// The lock; none if it does not exist.
+    pub(super) stored: Option<Box<Stored>>,
+    /// The schedule's part; none if it has none.
+    pub(super) record: Option<ScheduleRecord>,
+}
+
+impl Seen {
+    pub(super) fn lease(&self) -> Lease {
+        match &self.stored {
+            Some(stored) if !stored.free => Lease::Elsewhere,
+            Some(_) | None => Lease::Free,
+        }
+    }
+}
+
+impl Shared {
+    /// Reads the record of a schedule's lock.
+    pub(super) async fn read_scheduled(&self, path: &LockPath) -> Result<Seen, CallError> {
+        let stored = match self.asked(PATIENCE, self.store.read_record(path)).await {
+            Ok(lock) => {
+                self.note_time(lock.time);
+                let free = !lock.lease.is_held();
+                Stored { etag: lock.etag, fields: lock.fields, free, time: lock.time }
+            }
+            Err(StoreError::NotFound | StoreError::ContainerMissing { .. }) => {
+                return Ok(Seen { stored: None, record: None });
+            }
+            Err(error) => return Err(store_error(&error)),
+        };
+        let record = ScheduleRecord::from_fields(&stored.fields);
+        let record = record.map_err(|error| unreadable_record(path, &error))?;
+        Ok(Seen { stored: Some(Box::new(stored)), record })
+    }
+
+    /// Reads the plan of a schedule; and the store's time.
+    pub(super) async fn read_plan(
+        &self,
+        path: &LockPath,
+    ) -> Result<(Option<VersionedPlan>, UtcSecond), CallError> {
+        let read = self.asked(PATIENCE, self.store.read_plan(path)).await;
+        let PlanRead { plan, time } = read.map_err(|error| store_error(&error))?;
+        self.note_time(time);
+        let plan = plan.map(|stored| match Plan::from_text(&stored.text) {
+            Ok(plan) => Ok((Arc::new(plan), stored.etag)),
+            Err(error) => Err(unreadable(path, with_source(&error))),
+        });
+        Ok((plan.transpose()?, time.into()))
+    }
+
+    /// Writes a plan over the version that was read, or where there was none; none if it has changed since.
+    pub(super) async fn write_plan(
+        &self,
+        path: &LockPath,
+        plan: Plan,
+        if_match: Option<ETag>,
+    ) -> Result<Option<VersionedPlan>, CallError> {
+        let writing = self.store.write_plan(path, plan.to_text(), if_match);
+        match self.asked(PATIENCE, writing).await {
+            Ok(written) => {
+                self.note_time(written.time);
+                Ok(Some((Arc::new(plan), written.etag)))
+            }
+            Err(StoreError::Changed) => Ok(None),
+            Err(error) => Err(store_error(&error)),
+        }
+    }
+
+    fn note_time(&self, time: UnixMillis) {
+        self.schedules.clock.note(time, self.clock.now());
+    }
+
+    /// The store's time, as nearly as it is known, and never ahead of it (T7); the machine's own before the first answer.
+    pub(super) fn store_time(&self) -> UnixMillis {
+        let known = self.schedules.clock.now(self.clock.now());
+        known.unwrap_or_else(|| self.clock.wall())
+    }
+}
+
+pub(super) fn unreadable_record(path: &LockPath, error: &RecordError) -> CallError {
+    unreadable(path, error.to_string())
+}
+
+pub(super) fn unreadable(path: &LockPath, problem: String) -> CallError {
+    CallError::ScheduleUnreadable { path: path.clone(), problem }
+}
+
+/// An error and what it comes from, in one line.
+pub(super) fn with_source(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error} ({source})"))
+}

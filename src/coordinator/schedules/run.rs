@@ -1,0 +1,242 @@
+//! One run, from the try for its lease to its end: what happens to its hold is told to its subscriber.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+
+use super::desk::Desk;
+use super::parts::{StartDecision, StartPart};
+use super::reading::unreadable_record;
+use super::request::{RunGrant, ScheduleEvent};
+use super::subscriber::Life;
+use crate::coordinator::Coordinator;
+use crate::coordinator::caller::HoldStream;
+use crate::coordinator::error::CallError;
+use crate::coordinator::hold_event::HoldEvent;
+use crate::coordinator::request::Grant;
+use crate::hold::LossReason;
+use crate::lock::LockPath;
+use crate::schedule::{Report, RunId, Told};
+
+/// Before a drain ends, an unfinished run is recorded as returned (T20); a store needs about so long to write it.
+const BEFORE_THE_END: Duration = Duration::from_secs(2);
+
+/// How a try for a run, or the run, has ended.
+#[derive(Debug)]
+pub(super) enum RunEnd {
+    /// There was nothing to run; what is so is known now.
+    Settled,
+    /// Somebody has the lock.
+    Busy,
+    /// The lock could not be had.
+    Failed(CallError),
+    /// The run is over. `released`: by a call.
+    Over { run_id: RunId, released: bool },
+    /// Its deadline came, and no outcome has (T12).
+    TimedOut(RunId),
+}
+
+/// What a run is started for.
+#[derive(Debug)]
+pub(super) enum Begin {
+    /// A lease was asked for; the part says what to run.
+    Start(Arc<StartPart>),
+    /// It goes on (S16): this is what it is told again.
+    Resume(Box<Told>),
+}
+
+/// A run, or the try for one.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) coordinator: Coordinator,
+    pub(super) path: LockPath,
+    pub(super) desk: Arc<Desk>,
+    pub(super) hold: HoldStream,
+    pub(super) begin: Begin,
+    pub(super) events: mpsc::Sender<ScheduleEvent>,
+    pub(super) life: watch::Receiver<Life>,
+}
+
+/// What goes on beside the hold.
+enum Next {
+    Event(Option<HoldEvent>),
+    Life(Life),
+    /// The drain is about to end.
+    Return,
+}
+
+impl Run {
+    /// Until its end.
+    pub(super) async fn run(mut self) -> RunEnd {
+        loop {
+            match self.hold.next().await {
+                Some(HoldEvent::Waiting { .. }) => {}
+                Some(HoldEvent::Granted(grant)) => return self.granted(*grant).await,
+                Some(HoldEvent::Busy(_)) => return RunEnd::Busy,
+                Some(HoldEvent::Settled { written }) => return self.settled(written),
+                Some(HoldEvent::Failed(error)) => return RunEnd::Failed(error),
+                Some(HoldEvent::Lost { reason, .. }) => {
+                    return RunEnd::Failed(CallError::HoldLost { reason });
+                }
+                Some(
+                    HoldEvent::Renewed(_)
+                    | HoldEvent::Extended(_)
+                    | HoldEvent::AtRisk { .. }
+                    | HoldEvent::Recovered(_)
+                    | HoldEvent::Revoked { .. }
+                    | HoldEvent::Draining { .. },
+                ) => {}
+                Some(HoldEvent::Released(_)) | None => {
+                    return RunEnd::Failed(CallError::HoldReleased);
+                }
+            }
+        }
+    }
+
+    fn settled(&self, written: bool) -> RunEnd {
+        let Begin::Start(part) = &self.begin else { return RunEnd::Settled };
+        match part.decision() {
+            Some(StartDecision::Settled { record }) if written => self.desk.learn(Some(*record)),
+            Some(StartDecision::Nothing { record }) => self.desk.learn(record.map(|it| *it)),
+            Some(StartDecision::Unreadable(error)) => {
+                return RunEnd::Failed(unreadable_record(&self.path, &error));
+            }
+            Some(StartDecision::Settled { .. } | StartDecision::Run { .. }) | None => {
+                return RunEnd::Busy;
+            }
+        }
+        RunEnd::Settled
+    }
+
+    async fn granted(self, grant: Grant) -> RunEnd {
+        let told = match &self.begin {
+            Begin::Resume(told) => told.clone(),
+            Begin::Start(part) => match part.decision() {
+                Some(StartDecision::Run { token, record, told }) if token == grant.token => {
+                    self.desk.learn(Some(*record));
+                    told
+                }
+                // A grant without its start written would be a run that nobody knows of: it is not told (T6).
+                Some(
+                    StartDecision::Run { .. }
+                    | StartDecision::Settled { .. }
+                    | StartDecision::Nothing { .. }
+                    | StartDecision::Unreadable(_),
+                )
+                | None => return RunEnd::Busy,
+            },
+        };
+        self.desk.known().is_last_runner = true;
+        let run_id = told.run_id.clone();
+        tracing::info!(
+            lock = %self.path,
+            occasion = %run_id.occasion,
+            attempt = run_id.attempt,
+            token = run_id.token.value(),
+            lateness = told.lateness.as_secs(),
+            missed = told.missed_count,
+            "run started"
+        );
+        let run = ScheduleEvent::Run(Box::new(RunGrant { grant: grant.clone(), told: *told }));
+        if self.events.capacity() <= 1 || self.events.try_send(run).is_err() {
+            // Nobody was told: the hold ends, and the run counts as an attempt (T6).
+            return RunEnd::Over { run_id, released: false };
+        }
+        self.follow(grant, run_id).await
+    }
+
+    /// Tells the subscriber what happens to its hold, until that is over.
+    async fn follow(mut self, grant: Grant, run_id: RunId) -> RunEnd {
+        let mut returns_in = None;
+        loop {
+            let next = tokio::select! {
+                event = self.hold.next() => Next::Event(event),
+                life = ended(&mut self.life) => Next::Life(life),
+                () = sleep(returns_in) => Next::Return,
+            };
+            let event = match next {
+                Next::Event(Some(event)) => event,
+                Next::Event(None) => {
+                    // The hold's stream was too far behind: its client may believe in it (S14).
+                    self.hold.disconnected();
+                    return RunEnd::Over { run_id, released: false };
+                }
+                Next::Life(Life::Closed | Life::Open) => {
+                    self.hold.closed_by_client();
+                    return RunEnd::Over { run_id, released: false };
+                }
+                Next::Life(Life::Disconnected) => {
+                    self.hold.disconnected();
+                    return RunEnd::Over { run_id, released: false };
+                }
+                Next::Return => {
+                    returns_in = None;
+                    self.coordinator.note_outcome(&grant, &run_id, Report::Returned).await;
+                    continue;
+                }
+            };
+            let told = match event {
+                HoldEvent::Renewed(validity) => ScheduleEvent::Renewed(validity),
+                HoldEvent::Extended(extended) => ScheduleEvent::Renewed(extended.validity),
+                HoldEvent::AtRisk { validity, kind, detail } => {
+                    ScheduleEvent::AtRisk { validity, kind, detail }
+                }
+                HoldEvent::Recovered(validity) => ScheduleEvent::Recovered(validity),
+                HoldEvent::Revoked { validity, break_note } => {
+                    ScheduleEvent::Revoked { validity, break_note }
+                }
+                HoldEvent::Draining { time_left } => {
+                    returns_in = time_left.checked_sub(BEFORE_THE_END);
+                    ScheduleEvent::Draining { time_left }
+                }
+                HoldEvent::Lost { reason, detail, break_note } => {
+                    self.tell(ScheduleEvent::Lost { reason, detail, break_note });
+                    return if reason == LossReason::MaxHoldReached {
+                        RunEnd::TimedOut(run_id)
+                    } else {
+                        RunEnd::Over { run_id, released: false }
+                    };
+                }
+                HoldEvent::Released(_) => return RunEnd::Over { run_id, released: true },
+                HoldEvent::Failed(error) => {
+                    self.tell(ScheduleEvent::Failed(error));
+                    return RunEnd::Over { run_id, released: false };
+                }
+                HoldEvent::Waiting { .. }
+                | HoldEvent::Granted(_)
+                | HoldEvent::Settled { .. }
+                | HoldEvent::Busy(_) => continue,
+            };
+            if !self.tell(told) {
+                self.hold.disconnected();
+                return RunEnd::Over { run_id, released: false };
+            }
+        }
+    }
+
+    /// False if the stream is too far behind to be told, or gone. The last place is for the last event.
+    fn tell(&self, event: ScheduleEvent) -> bool {
+        if self.events.capacity() <= 1 && !event.is_last() {
+            return matches!(event, ScheduleEvent::Renewed(_));
+        }
+        // Whoever is gone says so by its life.
+        let _ = self.events.try_send(event);
+        true
+    }
+}
+
+async fn ended(life: &mut watch::Receiver<Life>) -> Life {
+    match life.wait_for(|life| *life != Life::Open).await {
+        Ok(life) => *life,
+        Err(_) => Life::Closed,
+    }
+}
+
+/// Never ends without a time.
+async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
+    }
+}

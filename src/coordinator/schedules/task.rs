@@ -1,0 +1,344 @@
+//! One task a schedule with subscribers: when to look, who runs, and what subscribers are told (T4, T5, T17).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::Schedules;
+use super::desk::Desk;
+use super::looking::{Looking, Why};
+use super::reading::VersionedPlan;
+use super::request::{Completion, ResumeRun, ScheduleEvent, Standby};
+use super::run::RunEnd;
+use super::subscriber::{Subscriber, SubscriberId};
+use crate::coordinator::error::CallError;
+use crate::coordinator::request::{KeyRequest, Target};
+use crate::coordinator::timers::{Alarm, Timer};
+use crate::coordinator::{Coordinator, Shared};
+use crate::schedule::{Report, RunId};
+use crate::time::Instant;
+
+/// A subscriber that waits is told so again after this: a little under the 30 s that it is promised.
+const REPEAT: Duration = Duration::from_secs(25);
+
+/// What a schedule's task is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Somebody takes part; true: for the first time (T16).
+    Subscribe(Box<Subscriber>, bool, Option<Box<ResumeRun>>),
+    /// A stream has ended.
+    Left(SubscriberId),
+    /// The run of a subscriber here, or the try for one, is over.
+    RunEnded(SubscriberId, RunEnd),
+    /// A call that completes a run of this schedule has ended. What became of it, if it was answered.
+    Completed(Box<(RunId, Report)>, Option<Completion>),
+    /// The plan was changed through this sidecar.
+    PlanWritten(VersionedPlan),
+}
+
+/// Wakes a schedule's task when its time has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bell(Arc<Rung>);
+
+#[derive(Debug, Default)]
+struct Rung {
+    deadline: Mutex<Option<Instant>>,
+    notify: Notify,
+}
+
+impl Bell {
+    /// The deadline that it was rung for last, once.
+    fn take(&self) -> Option<Instant> {
+        self.0.deadline.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Alarm for Bell {
+    fn call(&self, deadline: Instant) {
+        // A schedule has no hold, so it looks for no pause.
+        if deadline != Instant::default() {
+            *self.0.deadline.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
+            self.0.notify.notify_one();
+        }
+    }
+}
+
+/// The run that goes on here, or is tried for.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) subscriber: SubscriberId,
+    /// It is over by a call that has yet to say what became of its outcome.
+    pub(super) released: Option<RunId>,
+}
+
+/// The state around one schedule.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) shared: Arc<Shared>,
+    pub(super) coordinator: Coordinator,
+    pub(super) key: KeyRequest,
+    pub(super) target: Target,
+    pub(super) desk: Arc<Desk>,
+    pub(super) messages: mpsc::UnboundedReceiver<Message>,
+    pub(super) sender: mpsc::UnboundedSender<Message>,
+    pub(super) subscribers: Vec<Subscriber>,
+    pub(super) running: Option<Running>,
+    /// A call ended before the run that it completed was seen to be over.
+    pub(super) completed: Option<(RunId, Report, Completion)>,
+    pub(super) looking: Looking,
+    bell: Bell,
+    timer: Timer,
+    draining: watch::Receiver<bool>,
+    told_at: Instant,
+}
+
+impl Task {
+    pub(super) fn start(
+        coordinator: &Coordinator,
+        key: KeyRequest,
+        target: Target,
+    ) -> (Arc<Desk>, mpsc::UnboundedSender<Message>) {
+        let shared = Arc::clone(&coordinator.shared);
+        let (sender, messages) = mpsc::unbounded_channel();
+        let desk = Arc::<Desk>::default();
+        let now = shared.clock.now();
+        let task = Self {
+            key,
+            target,
+            desk: Arc::clone(&desk),
+            messages,
+            sender: sender.clone(),
+            subscribers: Vec::new(),
+            running: None,
+            completed: None,
+            looking: Looking::new(now),
+            bell: Bell::default(),
+            timer: shared.schedules.timers.timer(),
+            draining: shared.draining.subscribe(),
+            told_at: now,
+            coordinator: coordinator.clone(),
+            shared,
+        };
+        tokio::spawn(task.run());
+        (desk, sender)
+    }
+
+    async fn run(mut self) {
+        loop {
+            self.set_timer();
+            let is_draining = *self.draining.borrow();
+            tokio::select! {
+                // The task keeps a sender itself, so there is always another message.
+                Some(message) = self.messages.recv() => self.take(message).await,
+                () = self.bell.0.notify.notified() => {}
+                _ = self.draining.changed(), if !is_draining => {}
+            }
+            if *self.draining.borrow() {
+                self.drain();
+            } else if self.is_free() && self.shared.clock.now() >= self.looking.at {
+                self.look().await;
+            }
+            self.tell_waiting();
+            self.desk.known().subscribers = self.subscribers.len();
+            if self.subscribers.is_empty() && self.running.is_none() && self.retire() {
+                return;
+            }
+        }
+    }
+
+    /// Whether a run can be started here.
+    fn is_free(&self) -> bool {
+        self.running.is_none() && !self.subscribers.is_empty()
+    }
+
+    fn set_timer(&mut self) {
+        let look = self.is_free().then_some(self.looking.at);
+        let repeat = (!self.subscribers.is_empty()).then(|| self.told_at + REPEAT);
+        let first = look.into_iter().chain(repeat).min();
+        if let Some(deadline) = self.bell.take() {
+            self.timer.called(deadline);
+        }
+        self.shared.schedules.timers.set(&mut self.timer, first, &self.bell);
+    }
+
+    fn retire(&mut self) -> bool {
+        let retires = self.shared.schedules.retire(&self.target.path, &self.messages);
+        if retires {
+            self.shared.schedules.timers.set(&mut self.timer, None, &self.bell);
+        }
+        retires
+    }
+
+    async fn take(&mut self, message: Message) {
+        match message {
+            Message::Subscribe(subscriber, is_new, resume) => {
+                self.enlist(*subscriber, is_new, resume).await;
+            }
+            Message::Left(id) => self.leave(id),
+            Message::RunEnded(id, end) => self.run_ended(id, end),
+            Message::Completed(run, completion) => {
+                let (run_id, report) = *run;
+                if let Some(completion) = completion {
+                    self.completed = Some((run_id, report, completion));
+                }
+                self.finish_released();
+            }
+            Message::PlanWritten(plan) => {
+                self.desk.known().plan = Some(plan);
+                self.looking.at = self.shared.clock.now();
+                self.looking.why = Why::Changed;
+            }
+        }
+    }
+
+    pub(super) fn leave(&mut self, id: SubscriberId) {
+        let before = self.subscribers.len();
+        self.subscribers.retain(|subscriber| subscriber.id != id);
+        if self.subscribers.len() < before {
+            self.shared.schedules.count_out();
+        }
+    }
+
+    fn run_ended(&mut self, id: SubscriberId, end: RunEnd) {
+        let now = self.shared.clock.now();
+        match end {
+            RunEnd::Settled => {
+                self.running = None;
+                self.looking.again(now);
+            }
+            RunEnd::Busy => {
+                self.running = None;
+                self.desk.known().is_last_runner = false;
+                self.look_after_busy(now);
+            }
+            RunEnd::Failed(error) => {
+                self.running = None;
+                self.look_failed(&error, now);
+            }
+            RunEnd::Over { run_id, released: true } => {
+                self.running = Some(Running { subscriber: id, released: Some(run_id) });
+                self.finish_released();
+            }
+            RunEnd::Over { run_id, released: false } => {
+                tracing::warn!(
+                    lock = %self.target.path, occasion = %run_id.occasion, attempt = run_id.attempt,
+                    "run ended without an outcome"
+                );
+                self.running = None;
+                self.completed = None;
+                // What became of its lease is not known here: others may be faster.
+                self.desk.known().is_last_runner = false;
+                self.looking.again(now);
+            }
+            RunEnd::TimedOut(run_id) => {
+                self.running = None;
+                self.coordinator.time_out(run_id);
+                self.look_after_busy(now);
+            }
+        }
+    }
+
+    /// A run is over by a call: once that has said what became of the outcome, its subscriber is told and the next look
+    /// comes. A release that says nothing of an outcome is waited for as well: it has no call that completes it.
+    fn finish_released(&mut self) {
+        let Some(Running { subscriber, released: Some(run_id) }) = &self.running else { return };
+        let (subscriber, run_id) = (*subscriber, run_id.clone());
+        let completing = self.shared.schedules.is_completing(&run_id);
+        let completed = self.completed.take_if(|(completed, ..)| *completed == run_id);
+        if completed.is_none() && completing {
+            return;
+        }
+        let (report, completion) = match completed {
+            Some((_, report, completion)) => (Some(report), completion),
+            None => (None, Completion::Superseded),
+        };
+        self.running = None;
+        if report == Some(Report::Returned) {
+            self.looking.returned_by(&run_id.occasion, subscriber);
+        }
+        if report.is_none() {
+            self.desk.known().is_last_runner = false;
+        }
+        self.tell(subscriber, ScheduleEvent::Recorded { run_id, report, completion });
+        self.looking.again(self.shared.clock.now());
+    }
+
+    /// Nothing new starts here (T20). Whoever has a run is told by its hold.
+    fn drain(&mut self) {
+        let running = self.running.as_ref().map(|running| running.subscriber);
+        for subscriber in self.subscribers.extract_if(.., |it| Some(it.id) != running) {
+            subscriber.tell(ScheduleEvent::Draining { time_left: Duration::ZERO });
+            subscriber.tell(ScheduleEvent::Failed(CallError::shutting_down()));
+            self.shared.schedules.count_out();
+        }
+    }
+
+    /// Sends an event to one subscriber. One that cannot be told is let go.
+    pub(super) fn tell(&mut self, id: SubscriberId, event: ScheduleEvent) {
+        let told = self.subscribers.iter().find(|it| it.id == id).map(|it| it.tell(event));
+        if told == Some(false) {
+            self.leave(id);
+        }
+    }
+
+    /// Tells those who wait what they wait for, where that has changed or was told long ago.
+    fn tell_waiting(&mut self) {
+        let Some(plan) = self.desk.plan() else { return };
+        let now = self.shared.clock.now();
+        let repeat = now >= self.told_at + REPEAT;
+        if repeat {
+            self.told_at = now;
+        }
+        let (hash, definition) = (plan.version().hash, plan.definition());
+        let standby = self.standby(plan.is_paused());
+        let running = self.running.as_ref().map(|running| running.subscriber);
+        let mut gone = Vec::new();
+        for subscriber in &mut self.subscribers {
+            let mut told = true;
+            if subscriber.told_definition != hash {
+                subscriber.told_definition.clone_from(&hash);
+                let conflict = definition.revision() == subscriber.definition.revision();
+                let definition = Box::new(definition.clone());
+                told = subscriber.tell(ScheduleEvent::DefinitionInForce { definition, conflict });
+            }
+            if Some(subscriber.id) != running
+                && (repeat || subscriber.standby.as_ref() != Some(&standby))
+            {
+                subscriber.standby = Some(standby.clone());
+                told &= subscriber.tell(ScheduleEvent::Standby(Box::new(standby.clone())));
+            }
+            if !told {
+                gone.push(subscriber.id);
+            }
+        }
+        for id in gone {
+            self.leave(id);
+        }
+    }
+
+    fn standby(&self, paused: bool) -> Standby {
+        let known = self.desk.known();
+        let record = known.record.as_ref();
+        let last = record.and_then(|record| record.ended.first().cloned());
+        let here = self.running.is_some();
+        let running_elsewhere = !here && self.looking.is_busy;
+        Standby { next_at: self.looking.next, last, running_elsewhere, paused }
+    }
+}
+
+impl Schedules {
+    /// Takes a schedule's task out, unless something has come for it: messages are sent under this lock.
+    fn retire(
+        &self,
+        path: &crate::lock::LockPath,
+        messages: &mpsc::UnboundedReceiver<Message>,
+    ) -> bool {
+        let mut tasks = self.tasks();
+        let retires = messages.is_empty();
+        if retires {
+            tasks.remove(path);
+        }
+        retires
+    }
+}

@@ -1,0 +1,86 @@
+//! The request budget of schedules.md, row by row.
+
+use super::rig::{complete, minutely, news, run, spec, standby, subscribe};
+use crate::coordinator::tests::rig::{Account, MINUTE, SECOND, counts, pass, settle};
+use crate::schedule::Report;
+use crate::store::Operation;
+
+#[tokio::test(start_paused = true)]
+async fn t17_between_occurrences_there_is_one_read_in_ten_minutes() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let _stream = subscribe(&sidecar, spec("0 0 1 1 *"));
+    settle().await;
+    sidecar.counts();
+    pass(60 * MINUTE).await;
+    let asked = sidecar.counts();
+    assert!((6..=7).contains(&asked.total()), "{asked}");
+    let (plans, records) = (asked.of(Operation::ReadPlan), asked.of(Operation::ReadRecord));
+    assert_eq!(plans + records, asked.total(), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t17_a_subscription_takes_three_requests_and_two_for_a_known_definition() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut first = minutely(&sidecar);
+    standby(&mut first).await;
+    let new = [(Operation::ReadPlan, 1), (Operation::ReadRecord, 1), (Operation::WritePlan, 1)];
+    assert_eq!(sidecar.counts(), counts(new));
+    let other = account.sidecar();
+    let mut second = minutely(&other);
+    standby(&mut second).await;
+    assert_eq!(other.counts(), counts([(Operation::ReadPlan, 1), (Operation::ReadRecord, 1)]));
+    let mut third = minutely(&other);
+    standby(&mut third).await;
+    assert_eq!(other.counts(), counts([]), "it is known here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t17_the_runner_takes_five_requests_and_who_looks_one() {
+    let account = Account::new();
+    let (runner, idle) = (account.sidecar(), account.sidecar());
+    let mut stream = minutely(&runner);
+    standby(&mut stream).await;
+    let first = run(&mut stream).await;
+    complete(&runner, &first, Report::Succeeded).await;
+    news(&mut stream).await;
+    let mut other = minutely(&idle);
+    standby(&mut other).await;
+    (runner.counts(), idle.counts());
+    let second = run(&mut stream).await;
+    complete(&runner, &second, Report::Succeeded).await;
+    news(&mut stream).await;
+    settle().await;
+    let expected = [
+        (Operation::ReadPlan, 1),
+        (Operation::Acquire, 1),
+        (Operation::WriteRecord, 2),
+        (Operation::Release, 1),
+    ];
+    assert_eq!(runner.counts(), counts(expected));
+    pass(2 * SECOND).await;
+    assert_eq!(idle.counts(), counts([(Operation::ReadRecord, 1)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t19_a_lease_is_kept_for_what_is_due_within_half_a_minute() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 20s"));
+    for _ in 0..2 {
+        let granted = run(&mut stream).await;
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        news(&mut stream).await;
+    }
+    // The third run is under the lease of the second or the first.
+    sidecar.counts();
+    let mut released = 0;
+    for _ in 0..6 {
+        let granted = run(&mut stream).await;
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        news(&mut stream).await;
+        released += sidecar.counts().of(Operation::Release);
+    }
+    assert!((1..=3).contains(&released), "kept, but not for ever: {released}");
+}

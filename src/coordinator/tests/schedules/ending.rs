@@ -1,0 +1,148 @@
+//! How runs end otherwise: abandoned, timed out, returned, resumed.
+
+use std::time::Duration;
+
+use super::rig::{at, complete, minutely, news, resume, run, run_within, spec, standby, subscribe};
+use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
+use crate::coordinator::{LossReason, ScheduleEvent};
+use crate::schedule::{Outcome, Report, RunTimeout, Spec};
+
+#[tokio::test(start_paused = true)]
+async fn t4_a_run_whose_client_has_gone_is_run_again_elsewhere() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let hourly = || spec("@every 600s");
+    let mut stream = subscribe(&first, hourly());
+    standby(&mut stream).await;
+    let granted = run(&mut stream).await;
+    let mut other = subscribe(&second, hourly());
+    standby(&mut other).await;
+    drop(stream);
+    let again = run_within(&mut other, 2 * LEASE).await.expect("within D of the look before");
+    assert_eq!(again.told.scheduled_at, granted.told.scheduled_at);
+    assert_eq!(again.told.attempt, 2);
+    assert!(again.grant.token > granted.grant.token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t11_a_run_that_failed_is_tried_again_after_its_backoff_and_at_most_so_often() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let mut waits = Vec::new();
+    for attempt in 1..=3 {
+        let before = account.now();
+        let granted = run(&mut stream).await;
+        assert_eq!((granted.told.scheduled_at, granted.told.attempt), (at(600), attempt));
+        waits.push((account.now() - before).as_secs());
+        let completed = complete(&sidecar, &granted, Report::Failed).await;
+        assert_eq!(completed.retry_at.is_some(), attempt < 3);
+        news(&mut stream).await;
+    }
+    assert!(waits.get(1).is_some_and(|wait| (9..=11).contains(wait)), "{waits:?}");
+    assert!(waits.get(2).is_some_and(|wait| (19..=21).contains(wait)), "{waits:?}");
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(1_200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t11_a_run_that_is_returned_goes_to_another_replica() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&first, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    let mut other = subscribe(&second, spec("@every 600s"));
+    standby(&mut other).await;
+    complete(&first, &granted, Report::Returned).await;
+    let again = run_within(&mut other, 2 * LEASE).await.expect("the other one runs it");
+    assert_eq!((again.told.scheduled_at, again.told.attempt), (at(600), 1), "it does not count");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let timeout = RunTimeout::Duration(90 * SECOND);
+    let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 600s") });
+    let granted = run(&mut stream).await;
+    assert_eq!(granted.told.deadline, Some(at(690)));
+    let ends = granted.grant.max_hold_ends.as_ref().unwrap().after;
+    assert!(ends <= 90 * SECOND && ends > 85 * SECOND, "{ends:?}");
+    let lost = news(&mut stream).await;
+    assert!(
+        matches!(lost, ScheduleEvent::Lost { reason: LossReason::MaxHoldReached, .. }),
+        "{lost:?}"
+    );
+    pass(3 * MINUTE).await;
+    let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
+    let state = info.state.unwrap();
+    assert_eq!((state.watermark, state.outcome), (at(600), Some(Outcome::TimedOut)));
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(1_200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t20_a_sidecar_that_drains_starts_nothing_and_returns_what_is_unfinished() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&first, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    let mut idle = minutely(&second);
+    standby(&mut idle).await;
+    drop(idle);
+    let mut other = subscribe(&second, spec("@every 600s"));
+    standby(&mut other).await;
+    let draining = first.coordinator.clone();
+    tokio::spawn(async move { draining.drain(30 * SECOND).await });
+    assert!(matches!(news(&mut stream).await, ScheduleEvent::Draining { .. }));
+    let lost = news(&mut stream).await;
+    assert!(matches!(lost, ScheduleEvent::Lost { reason: LossReason::Shutdown, .. }), "{lost:?}");
+    drop(stream);
+    let again = run_within(&mut other, 3 * LEASE).await.expect("the other one runs it");
+    assert_eq!(again.told.scheduled_at, granted.told.scheduled_at);
+    assert_eq!(again.told.attempt, 1, "a run that was returned does not count");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t20_a_subscriber_without_a_run_is_sent_away_by_a_drain() {
+    let sidecar = Account::new().sidecar();
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    sidecar.coordinator.drain(Duration::ZERO).await;
+    assert!(matches!(news(&mut stream).await, ScheduleEvent::Draining { .. }));
+    assert!(matches!(news(&mut stream).await, ScheduleEvent::Failed(_)));
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s16_a_run_whose_stream_broke_goes_on_at_another_sidecar() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    let mut stream = subscribe(&first, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    stream.disconnected();
+    settle().await;
+    let request = resume(spec("@every 600s"), &granted);
+    let mut stream = second.coordinator.subscribe(request).unwrap();
+    let resumed = run(&mut stream).await;
+    assert_eq!(resumed.told.run_id, granted.told.run_id);
+    assert_eq!(resumed.told.scheduled_at, at(600));
+    assert_eq!(resumed.grant.token, granted.grant.token);
+    assert!(resumed.grant.generation > granted.grant.generation);
+    complete(&second, &resumed, Report::Succeeded).await;
+    let recorded = news(&mut stream).await;
+    assert!(matches!(recorded, ScheduleEvent::Recorded { .. }), "{recorded:?}");
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(1_200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t4_a_run_that_is_released_without_an_outcome_is_abandoned() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    let lease = (granted.grant.lease_id, Some(granted.grant.generation));
+    sidecar.coordinator.release(lease.0, lease.1).await.unwrap();
+    let recorded = news(&mut stream).await;
+    assert!(matches!(recorded, ScheduleEvent::Recorded { report: None, .. }), "{recorded:?}");
+    let again = run_within(&mut stream, 2 * LEASE).await.unwrap();
+    assert_eq!((again.told.scheduled_at, again.told.attempt), (at(600), 2));
+}

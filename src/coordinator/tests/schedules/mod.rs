@@ -1,0 +1,8 @@
+//! Schedules over sidecars that share a store, on tokio's paused clock (T1 to T21).
+
+mod budget;
+mod completing;
+mod ending;
+mod operators;
+mod rig;
+mod running;

@@ -1,0 +1,119 @@
+//! Pauses, runs by hand, and what operators see (T3, T18, T21).
+
+use super::rig::{at, complete, minutely, news, next, run, run_within, spec, standby, subscribe};
+use crate::coordinator::tests::rig::{Account, MINUTE, SECOND, by_key, pass, settle};
+use crate::coordinator::{CallError, NoObserver, ScheduleChange, ScheduleEvent, Under};
+use crate::schedule::{Occasion, Report};
+
+async fn change(sidecar: &crate::coordinator::tests::rig::Sidecar, change: ScheduleChange) {
+    sidecar.coordinator.change_schedule(&by_key("nightly"), change, "a test").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_what_falls_due_during_a_pause_is_skipped() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    // Through a sidecar that has no subscriber: it is noticed before the next start all the same.
+    change(&other, ScheduleChange::Pause).await;
+    assert!(run_within(&mut stream, 5 * MINUTE).await.is_none());
+    change(&sidecar, ScheduleChange::Resume).await;
+    let granted = run(&mut stream).await;
+    assert_eq!((granted.told.scheduled_at, granted.told.missed_count), (at(360), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_a_run_by_hand_comes_at_once_and_a_repeated_request_is_the_same_run() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    standby(&mut stream).await;
+    let trigger = || ScheduleChange::Trigger { request_id: "ticket-7".to_owned() };
+    change(&sidecar, trigger()).await;
+    let granted = run_within(&mut stream, SECOND).await.expect("at once");
+    let by_hand = Occasion::ByHand { number: 1, request_id: "ticket-7".to_owned() };
+    assert_eq!(granted.told.run_id.occasion, by_hand);
+    complete(&sidecar, &granted, Report::Succeeded).await;
+    news(&mut stream).await;
+    change(&sidecar, trigger()).await;
+    let scheduled = run(&mut stream).await;
+    assert_eq!(scheduled.told.scheduled_at, at(600), "the watermark was not moved");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t3_eight_runs_by_hand_may_wait() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    drop(subscribe(&sidecar, spec("@every 600s")));
+    settle().await;
+    let trigger = |n: usize| ScheduleChange::Trigger { request_id: format!("request-{n}") };
+    for n in 0..8 {
+        change(&sidecar, trigger(n)).await;
+    }
+    let ninth = sidecar.coordinator.change_schedule(&by_key("nightly"), trigger(8), "").await;
+    assert!(matches!(ninth, Err(CallError::TooManyTriggers)), "{ninth:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_changes_need_the_operators_leave() {
+    let account = Account::new();
+    let sidecar = account.sidecar_with(std::sync::Arc::new(NoObserver), 1, |settings| {
+        settings.allow_schedule_changes = false;
+    });
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    let refused =
+        sidecar.coordinator.change_schedule(&by_key("nightly"), ScheduleChange::Pause, "").await;
+    assert!(matches!(refused, Err(CallError::ScheduleChangesNotEnabled)), "{refused:?}");
+    run(&mut stream).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t3_a_schedule_can_be_seen() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let none = sidecar.coordinator.schedule(&by_key("nightly")).await;
+    assert!(matches!(none, Err(CallError::NoSuchSchedule { .. })), "{none:?}");
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    let granted = run(&mut stream).await;
+    complete(&sidecar, &granted, Report::Succeeded).await;
+    let info = sidecar.coordinator.schedule(&by_key("nightly")).await.unwrap();
+    assert_eq!(info.subscribers_here, 1);
+    let plan = info.plan.unwrap().unwrap();
+    assert_eq!(plan.definition().timetable().canonical(), "@every 1m");
+    assert_eq!(info.state.unwrap().next, Some(at(120)));
+    let page = sidecar.coordinator.list_schedules((Under::OwnHostId, 10, None), |_| true).await;
+    let page = page.unwrap();
+    assert_eq!(page.schedules.len(), 1);
+    assert!(page.next_page_token.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn t21_a_store_that_goes_back_repeats_nothing() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    let first = run(&mut stream).await;
+    complete(&sidecar, &first, Report::Succeeded).await;
+    news(&mut stream).await;
+    let path = crate::coordinator::tests::rig::path("nightly");
+    let copy = account.store.locks().copy_record(&path).unwrap();
+    let second = run(&mut stream).await;
+    complete(&sidecar, &second, Report::Succeeded).await;
+    news(&mut stream).await;
+    account.store.locks().rewind_record(&path, copy);
+    pass(SECOND).await;
+    loop {
+        match next(&mut stream).await {
+            ScheduleEvent::Run(run) => {
+                assert_eq!(run.told.scheduled_at, at(180));
+                break;
+            }
+            ScheduleEvent::Standby(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What the machine shows of itself.
+
+use super::event::CallerId;
+use super::held::{Holding, Phase};
+use super::{Attempt, Hold, Known, State};
+use crate::lock::FencingToken;
+use crate::time::Instant;
+
+impl Hold {
+    /// The greatest token seen or granted here (S5): hand-offs are not in the record.
+    #[must_use]
+    pub const fn highest(&self) -> Option<FencingToken> {
+        self.memory.highest
+    }
+
+    /// The name of the state, for people and for those who count transitions.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match &self.state {
+            State::Idle { retry: None, .. } => "idle",
+            State::Idle { retry: Some(_), .. } => "polling",
+            State::Acquiring(attempt) => match **attempt {
+                Attempt::Acquire { .. } | Attempt::ReadHolder { .. } => "acquiring",
+                Attempt::Leased { .. } => "storing",
+            },
+            State::Held(held) => match held.phase {
+                Phase::Active if held.deadline().is_some() => "revoked",
+                Phase::Active if held.renewal.is_at_risk() => "at risk",
+                Phase::Active => "held",
+                Phase::LastSave { .. } => "saving",
+                Phase::Resting { .. } => "resting",
+                Phase::Kept { .. } => "kept",
+                Phase::GracePeriod(_) => "grace period",
+            },
+            State::Releasing(_) => "releasing",
+            State::Resuming(_) => "resuming",
+        }
+    }
+
+    /// Who has the lock here.
+    #[must_use]
+    pub fn holding(&self) -> Option<Holding> {
+        match &self.state {
+            // T19: a lease that is kept is nobody's hold.
+            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => None,
+            State::Held(held) => Some(held.holding()),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                None
+            }
+        }
+    }
+
+    /// Whether a hold has ended whose last checkpoint is still on its way (S26).
+    #[must_use]
+    pub fn is_saving_last(&self) -> bool {
+        matches!(&self.state, State::Held(held) if matches!(held.phase, Phase::LastSave { .. }))
+    }
+
+    /// The end of the validity of `caller`'s hold, if it has one (S2).
+    #[must_use]
+    pub fn validity(&self, caller: CallerId) -> Option<Instant> {
+        let holding = self.holding()?;
+        (holding.active && holding.caller == caller).then_some(holding.valid_until)
+    }
+
+    /// How many callers wait here.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiters.len()
+    }
+
+    /// The record as last read or written.
+    #[must_use]
+    pub const fn known(&self) -> Option<&Known> {
+        self.memory.known.as_ref()
+    }
+
+    /// When a pause was suspected last (S3).
+    pub(super) fn suspected_at(&self) -> Option<Instant> {
+        self.seldom.as_ref()?.suspected_at
+    }
+}

@@ -1,0 +1,363 @@
+//! What a caller writes beside its token (T6).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rig::{
+    ANN, BOB, CAT, Rig, is_granted, loss, millis, one_try, outage, secs, store_failure, terms,
+};
+use super::table::Table;
+use crate::hold::{
+    Action, AtGrant, CallerId, Event, Failure, GrantPart, LossReason, StoreFailure,
+    StoreFailureKind, Stored, Terms,
+};
+use crate::lock::{ETag, FencingToken, Fields};
+use crate::time::UnixMillis;
+
+/// A run, as these tests know it: the field says how often one was begun, and by which token the last.
+pub(super) const RUN: &str = "run";
+
+/// What a caller brings in these tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Brings {
+    /// A run: it is counted.
+    Run,
+    /// As a run that is to last so long at the most.
+    Short(Duration),
+    /// Something to settle.
+    Settle,
+    /// Nothing is due.
+    Nothing,
+    /// A run, if the store's time is this or later.
+    RunFrom(UnixMillis),
+}
+
+impl GrantPart for Brings {
+    fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant {
+        let begun = begun(fields).map_or(0, |(begun, _)| begun);
+        let mut fields = fields.clone();
+        let run = |mut fields: Fields, begun: u64| {
+            fields.insert(RUN.to_owned(), format!("{} {token}", begun + 1));
+            fields
+        };
+        match self {
+            Self::Run => AtGrant::Grant { fields: run(fields, begun), max_hold: None },
+            Self::Short(span) => {
+                AtGrant::Grant { fields: run(fields, begun), max_hold: Some(*span) }
+            }
+            Self::Settle => {
+                fields.insert("settled".to_owned(), token.to_string());
+                AtGrant::Settle { fields }
+            }
+            Self::RunFrom(at) if store_time >= *at => {
+                AtGrant::Grant { fields: run(fields, begun), max_hold: None }
+            }
+            Self::Nothing | Self::RunFrom(_) => AtGrant::TurnAway,
+        }
+    }
+}
+
+pub(super) fn brings(part: Brings) -> Terms {
+    Terms { part: Some(Arc::new(part)), ..terms() }
+}
+
+/// How many runs the record says were begun, and the token of the last.
+fn begun(fields: &Fields) -> Option<(u64, u64)> {
+    let (begun, token) = fields.get(RUN)?.split_once(' ')?;
+    Some((begun.parse().ok()?, token.parse().ok()?))
+}
+
+pub(super) fn runs(rig: &Rig) -> Option<(u64, u64)> {
+    begun(rig.table().fields())
+}
+
+/// Whether `caller` was told that nobody is granted the lock, and whether something was written for it.
+pub(super) fn settled(told: &[Action], caller: CallerId) -> Option<bool> {
+    told.iter().find_map(|action| match action {
+        Action::TellSettled { caller: whom, written } if *whom == caller => Some(*written),
+        _ => None,
+    })
+}
+
+fn refusal() -> Failure {
+    Failure::Refused(StoreFailure {
+        kind: StoreFailureKind::Denied,
+        message: "no".to_owned(),
+        retry_after: None,
+    })
+}
+
+#[test]
+fn t6_the_part_and_the_token_are_one_write_and_then_it_is_granted() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Run));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    assert_eq!(runs(&rig), None);
+    let write = rig.request();
+    let stored = rig.do_in_store(&write);
+    assert!(!is_granted(&rig.told(), ANN), "not before the store has said so");
+    rig.on(stored);
+    let grant = rig.granted(ANN);
+    assert_eq!(runs(&rig), Some((1, grant.token.value())));
+    assert_eq!(rig.record().token, Some(grant.token));
+    assert_eq!(rig.sent.len(), 0, "two requests and no more");
+}
+
+#[test]
+fn t6_what_is_not_written_is_not_granted_and_the_lease_goes_back() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Run));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.fail(refusal());
+    rig.serve();
+    assert_eq!(store_failure(&rig.told(), ANN), Some(StoreFailureKind::Denied));
+    assert!(!rig.is_leased() && runs(&rig).is_none());
+}
+
+#[test]
+fn t6_a_write_whose_answer_was_lost_counts_once() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Short(secs(4))));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    rig.do_in_store(&write);
+    rig.on(super::table::failed(&write, outage()).unwrap());
+    rig.pass_served(secs(2));
+    let grant = rig.granted(ANN);
+    assert_eq!(runs(&rig), Some((1, grant.token.value())), "it is not asked again");
+    let left = grant.max_hold_ends.unwrap() - rig.at();
+    assert!(left > secs(2) && left <= secs(4), "what was decided then counts: {left:?}");
+}
+
+#[test]
+fn t6_a_settlement_whose_answer_was_lost_is_told_as_written() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Settle));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    rig.do_in_store(&write);
+    rig.on(super::table::failed(&write, outage()).unwrap());
+    rig.pass_served(secs(2));
+    assert_eq!(settled(&rig.told(), ANN), Some(true));
+    assert!(!rig.is_leased() && rig.hold.is_idle());
+}
+
+#[test]
+fn t6_a_caller_that_has_gone_leaves_an_attempt_that_no_job_saw() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Run));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.arrive(BOB, brings(Brings::Run));
+    rig.leave(ANN);
+    rig.serve();
+    let grant = rig.granted(BOB);
+    assert_eq!(runs(&rig), Some((2, grant.token.value())), "its own part was asked anew");
+    rig.release_of(BOB, &grant);
+    rig.serve();
+    rig.arrive(CAT, brings(Brings::Run));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.leave(CAT);
+    rig.serve();
+    assert_eq!(runs(&rig).map(|(begun, _)| begun), Some(3));
+    assert!(!rig.is_leased(), "nobody wants it");
+}
+
+#[test]
+fn t6_a_caller_is_not_settled_by_what_another_one_brought() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Settle));
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.arrive(BOB, terms());
+    rig.leave(ANN);
+    rig.serve();
+    let told = rig.told();
+    assert!(is_granted(&told, BOB) && settled(&told, BOB).is_none(), "{told:?}");
+}
+
+#[test]
+fn t6_what_was_written_for_a_plain_caller_is_no_run() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, terms());
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.arrive(BOB, brings(Brings::Run));
+    rig.leave(ANN);
+    rig.serve();
+    let grant = rig.granted(BOB);
+    assert_eq!(runs(&rig), Some((1, grant.token.value())));
+}
+
+#[test]
+fn t6_what_is_settled_is_written_and_granted_to_nobody() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Settle));
+    rig.arrive(BOB, terms());
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    let write = rig.request();
+    rig.serve_one(&write);
+    let told = rig.told();
+    assert!(settled(&told, ANN) == Some(true) && !is_granted(&told, ANN), "{told:?}");
+    let settled_by = rig.table().fields().get("settled").cloned();
+    assert_eq!(settled_by, rig.record().token.map(|token| token.to_string()));
+    rig.serve();
+    let grant = rig.granted(BOB);
+    assert!(Some(grant.token.to_string()) > settled_by, "who waits behind it is served");
+}
+
+#[test]
+fn t6_who_is_turned_away_writes_nothing_and_the_lease_goes_back() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, brings(Brings::Nothing));
+    rig.arrive(BOB, one_try());
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    assert_eq!(settled(&rig.told(), ANN), Some(false));
+    assert_eq!(rig.record().token, None);
+    let release = rig.request();
+    assert!(matches!(release, Action::SendRelease { .. }), "{release:?}");
+    rig.serve_one(&release);
+    rig.serve();
+    assert!(is_granted(&rig.told(), BOB), "one try waits for the lease that goes back");
+}
+
+#[test]
+fn t6_a_run_is_neither_handed_on_nor_handed_the_lock() {
+    let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
+    rig.arrive(BOB, terms());
+    rig.arrive(CAT, brings(Brings::Run));
+    rig.release_of(ANN, &grant);
+    assert!(!is_granted(&rig.told(), BOB), "not without the store");
+    rig.serve();
+    let plain = rig.granted(BOB);
+    assert_eq!(runs(&rig), Some((1, grant.token.value())), "a plain grant keeps it");
+    rig.release_of(BOB, &plain);
+    assert!(!is_granted(&rig.told(), CAT), "not before its own part is written");
+    rig.serve();
+    let next = rig.granted(CAT);
+    assert_eq!(runs(&rig), Some((2, next.token.value())));
+}
+
+#[test]
+fn t6_the_part_says_how_long_the_hold_lasts() {
+    let (mut rig, grant) = Rig::with_holder(
+        ANN,
+        Terms { max_hold: Some(secs(600)), ..brings(Brings::Short(secs(4))) },
+    );
+    assert_eq!(grant.max_hold_ends, Some(rig.at() + secs(4)));
+    rig.pass_served(secs(4));
+    assert_eq!(loss(&rig.told(), ANN), Some(LossReason::MaxHoldReached));
+    let own = Terms { max_hold: Some(secs(9)), ..brings(Brings::Run) };
+    let (rig, grant) = Rig::with_holder(ANN, own);
+    assert_eq!(grant.max_hold_ends, Some(rig.at() + secs(9)), "that of the terms, if it says none");
+}
+
+#[test]
+fn t7_nothing_starts_before_the_store_has_surely_reached_its_time() {
+    let mut rig = Rig::new();
+    let due = Table::time(rig.now + secs(1));
+    rig.arrive(ANN, brings(Brings::RunFrom(due)));
+    // The answer is under way for a second and a half: the store may have answered at once, or just now.
+    let acquire = rig.request();
+    let answer = rig.do_in_store(&acquire);
+    rig.pass(millis(1_500));
+    rig.on(answer);
+    assert_eq!(settled(&rig.told(), ANN), Some(false));
+}
+
+#[test]
+fn t6_parts_are_kept_by_a_resume_a_plain_grant_and_a_checkpoint() {
+    let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
+    rig.save(ANN, 1, "page 7");
+    rig.serve();
+    rig.silent(ANN);
+    rig.resume(BOB, &grant, terms(), secs(10));
+    rig.serve();
+    let resumed = rig.granted(BOB);
+    assert_eq!(rig.record().generation, 2);
+    rig.pass_served(secs(16));
+    rig.release_of(BOB, &resumed);
+    rig.serve();
+    rig.told();
+    rig.grant(CAT, terms());
+    assert_eq!(runs(&rig), Some((1, grant.token.value())));
+}
+
+/// What a caller reads of the lock now.
+fn look(rig: &Rig) -> Box<Stored> {
+    let read = Action::SendRead { request: crate::hold::Request(0), timeout: secs(1) };
+    match rig.do_in_store(&read) {
+        Event::ReadAnswered { answer: Ok(stored), .. } => Box::new(stored),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn read_of(acquire: &Action) -> (bool, Option<&ETag>) {
+    match acquire {
+        Action::SendAcquire { read, if_match, .. } => (*read, if_match.as_ref()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn t6_what_the_caller_has_just_read_needs_no_second_read() {
+    let (mut rig, mut other) = Rig::pair();
+    let grant = other.grant(ANN, terms());
+    other.release_of(ANN, &grant);
+    other.serve();
+    let seen = look(&rig);
+    rig.arrive(BOB, Terms { seen: Some(seen.clone()), ..brings(Brings::Run) });
+    assert_eq!(read_of(&rig.sent[0]), (false, Some(&seen.etag)));
+    rig.serve();
+    rig.granted(BOB);
+}
+
+#[test]
+fn s5_an_older_record_that_a_caller_has_read_is_not_believed() {
+    let mut rig = Rig::new();
+    let first = rig.grant(ANN, terms());
+    let seen = look(&rig);
+    rig.release_of(ANN, &first);
+    rig.serve();
+    let second = rig.grant(BOB, terms());
+    rig.release_of(BOB, &second);
+    rig.serve();
+    rig.told();
+    let newest = look(&rig).etag;
+    rig.arrive(CAT, Terms { seen: Some(seen.clone()), ..terms() });
+    assert_eq!(read_of(&rig.sent[0]), (false, Some(&newest)));
+    rig.serve();
+    assert!(rig.granted(CAT).token > second.token);
+    // Where the store itself went back, the greatest token that was granted here still counts.
+    let mut rig = Rig::new();
+    rig.grant(ANN, terms());
+    rig.release(ANN);
+    rig.serve();
+    let highest = rig.hold.highest();
+    rig.table_mut().set("leasehold_token", "4096");
+    let back = look(&rig);
+    rig.arrive(BOB, Terms { seen: Some(back), ..one_try() });
+    rig.serve();
+    assert_eq!(store_failure(&rig.told(), BOB), Some(StoreFailureKind::TokenNotGrowing));
+    assert_eq!(rig.hold.highest(), highest);
+}
+
+#[test]
+fn t6_a_record_of_the_same_grant_is_taken_as_the_newer_one() {
+    let mut rig = Rig::new();
+    let grant = rig.grant(ANN, brings(Brings::Run));
+    rig.release_of(ANN, &grant);
+    rig.serve();
+    // Another sidecar has completed the run late.
+    rig.table_mut().set("outcome", "done");
+    let seen = look(&rig);
+    rig.arrive(BOB, Terms { seen: Some(seen.clone()), ..terms() });
+    assert_eq!(read_of(&rig.sent[0]), (false, Some(&seen.etag)));
+}

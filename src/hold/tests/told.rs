@@ -1,0 +1,63 @@
+//! What was told, looked through.
+
+use crate::hold::{Action, CallerId, LossReason, SaveId, SaveOutcome, StoreFailureKind};
+use crate::lock::Checkpoint;
+use crate::time::Instant;
+
+/// A checkpoint's value as text, and its version.
+pub(super) fn text(checkpoint: &Checkpoint) -> (String, u64) {
+    let value = String::from_utf8_lossy(checkpoint.value.as_bytes()).into_owned();
+    (value, checkpoint.version)
+}
+
+/// What the save `id` was answered.
+pub(super) fn saved(told: &[Action], id: u64) -> Option<SaveOutcome> {
+    told.iter().find_map(|action| match action {
+        Action::TellSaved { id: which, outcome } if *which == SaveId(id) => Some(outcome.clone()),
+        _ => None,
+    })
+}
+
+/// The deadline that `caller` was told when its lease was broken.
+pub(super) fn revoked(told: &[Action], caller: CallerId) -> Option<Instant> {
+    told.iter().find_map(|action| match action {
+        Action::TellRevoked { caller: whom, valid_until } if *whom == caller => Some(*valid_until),
+        _ => None,
+    })
+}
+
+/// Why `caller` was told that its hold is lost; none if it was not.
+pub(super) fn loss(told: &[Action], caller: CallerId) -> Option<LossReason> {
+    told.iter().find_map(|action| match action {
+        Action::TellLost { caller: whom, reason, .. } if *whom == caller => Some(*reason),
+        _ => None,
+    })
+}
+
+pub(super) fn is_granted(told: &[Action], caller: CallerId) -> bool {
+    told.iter()
+        .any(|action| matches!(action, Action::TellGranted { caller: whom, .. } if *whom == caller))
+}
+
+pub(super) fn is_busy(told: &[Action], caller: CallerId) -> bool {
+    told.iter()
+        .any(|action| matches!(action, Action::TellBusy { caller: whom, .. } if *whom == caller))
+}
+
+pub(super) fn store_failure(told: &[Action], caller: CallerId) -> Option<StoreFailureKind> {
+    told.iter().find_map(|action| match action {
+        Action::TellFailed { caller: whom, store_failure } if *whom == caller => {
+            Some(store_failure.kind)
+        }
+        _ => None,
+    })
+}
+
+pub(super) fn released(told: &[Action], caller: CallerId) -> Option<Option<Instant>> {
+    told.iter().find_map(|action| match action {
+        Action::TellReleased { caller: whom, resting_until } if *whom == caller => {
+            Some(*resting_until)
+        }
+        _ => None,
+    })
+}

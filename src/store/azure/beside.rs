@@ -1,0 +1,72 @@
+//! Names of the blobs that are kept beside the locks, and are none.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{break_note, plan};
+use crate::lock::LockPath;
+use crate::store::StoreError;
+
+/// The folders of a container in which no lock may be.
+const FOLDERS: [&str; 2] = [break_note::FOLDER, plan::FOLDER];
+/// Bytes and segments that Azure allows a blob's name.
+const MAX_NAME: usize = 1_024;
+const MAX_SEGMENTS: usize = 254;
+
+/// Whether a blob is in one of the folders, so that it is no lock.
+pub(super) fn is_beside(name: &str) -> bool {
+    FOLDERS.iter().any(|folder| name.starts_with(folder))
+}
+
+/// In these folders no lock can be: it would not be listed.
+pub(super) fn check_name(path: &LockPath) -> Result<(), StoreError> {
+    if is_beside(path.name()) {
+        return Err(StoreError::Fatal {
+            advice: "choose another prefix for the locks".to_owned(),
+            source: format!("names that begin with {} are not for locks", FOLDERS.join(" or "))
+                .into(),
+        });
+    }
+    Ok(())
+}
+
+/// The name of what is kept in `folder` for the lock `name`: the same below the folder, or its hash where that would be too
+/// long.
+pub(super) fn name_in(folder: &str, name: &str) -> String {
+    let fits = folder.len() + name.len() <= MAX_NAME && name.split('/').count() < MAX_SEGMENTS;
+    if fits {
+        return format!("{folder}{name}");
+    }
+    let digest = Sha256::digest(name.as_bytes());
+    digest.iter().fold(format!("{folder}~"), |text, byte| format!("{text}{byte:02x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::lock::Container;
+
+    #[test]
+    fn every_lock_has_names_of_its_own_in_each_folder_that_fit() {
+        let names =
+            ["h/f".to_owned(), "x".repeat(1_024), "y".repeat(1_024), "s/".repeat(253) + "s"];
+        let beside: BTreeSet<String> =
+            names.iter().flat_map(|name| FOLDERS.map(|folder| name_in(folder, name))).collect();
+        assert_eq!(beside.len(), names.len() * FOLDERS.len());
+        for name in &beside {
+            assert!(is_beside(name) && name.len() <= MAX_NAME, "{name}");
+            assert!(name.split('/').count() <= MAX_SEGMENTS, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_lock_is_in_these_folders() {
+        let container = Container::parse("locks").unwrap();
+        for folder in FOLDERS {
+            let path = LockPath::from_parts(&container, &format!("{folder}h/f"));
+            assert!(matches!(check_name(&path), Err(StoreError::Fatal { .. })), "{path}");
+            assert!(!is_beside(folder.trim_end_matches('/')));
+        }
+    }
+}

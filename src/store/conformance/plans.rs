@@ -1,0 +1,253 @@
+//! Plans of schedules: texts beside the locks, with ETags of their own, that need no lease (T3, T21).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::bench::{
+    Bench, acquire, fields, is_refused, lock, longest, new_id, note, read, state, write,
+    written_lock,
+};
+use crate::lock::{LockPath, MAX_PLAN_BYTES};
+use crate::store::{BreakPeriod, ETag, LeaseState, List, PlanWritten, StoreError};
+
+const PLAN: &str = r#"{"number": 1}"#;
+const ROUNDS: usize = 8;
+
+async fn put<B: Bench>(
+    bench: &B,
+    path: &LockPath,
+    text: &str,
+    if_match: Option<ETag>,
+) -> PlanWritten {
+    bench.store().write_plan(path, text.to_owned(), if_match).await.expect("the plan is as known")
+}
+
+/// The text and the ETag of the plan that is there.
+async fn plan<B: Bench>(bench: &B, path: &LockPath) -> Option<(String, ETag)> {
+    let read = bench.store().read_plan(path).await.expect("the store can be read");
+    read.plan.map(|plan| (plan.text, plan.etag))
+}
+
+async fn text<B: Bench>(bench: &B, path: &LockPath) -> Option<String> {
+    plan(bench, path).await.map(|(text, _)| text)
+}
+
+pub(super) async fn t3_a_plan_reads_back_byte_for_byte<B: Bench>(bench: &B) {
+    let path = lock(bench, "host/text/~/FUNCTION");
+    let longest = "日".repeat(MAX_PLAN_BYTES / 3) + "x";
+    assert_eq!(longest.len(), MAX_PLAN_BYTES);
+    let texts = [
+        PLAN,
+        "{\n  \"zone\": \"Europe/Zürich\",\r\n\t\"note\": \"日本 🦀 ' \\\" %25\"\n}\n",
+        " ",
+        "",
+        &longest,
+    ];
+    let mut known = None;
+    for wanted in texts {
+        let written = put(bench, &path, wanted, known).await;
+        let read = bench.store().read_plan(&path).await.unwrap();
+        assert!(read.time >= written.time, "the store's clock went back");
+        let stored = read.plan.expect("it was written");
+        assert!(stored.text == wanted, "{:?} came back for {wanted:?}", stored.text);
+        assert_eq!(stored.etag, written.etag);
+        known = Some(written.etag);
+    }
+}
+
+pub(super) async fn t3_a_plan_that_is_too_long_is_refused<B: Bench>(bench: &B) {
+    let (path, store) = (lock(bench, "host/long/~/FUNCTION"), bench.store());
+    let too_long = "x".repeat(MAX_PLAN_BYTES + 1);
+    let refused = store.write_plan(&path, too_long.clone(), None).await;
+    assert!(matches!(refused, Err(StoreError::Fatal { .. })), "{refused:?}");
+    assert_eq!(text(bench, &path).await, None);
+    let known = put(bench, &path, PLAN, None).await.etag;
+    let refused = store.write_plan(&path, too_long, Some(known.clone())).await;
+    assert!(matches!(refused, Err(StoreError::Fatal { .. })), "{refused:?}");
+    assert_eq!(plan(bench, &path).await, Some((PLAN.to_owned(), known)));
+}
+
+pub(super) async fn t3_a_plan_is_replaced_only_by_who_knows_it<B: Bench>(bench: &B) {
+    let (path, store) = (lock(bench, "host/known/~/FUNCTION"), bench.store());
+    let first = put(bench, &path, PLAN, None).await.etag;
+    let second = put(bench, &path, "second", Some(first.clone())).await.etag;
+    for known in [None, Some(first.clone()), Some(ETag("\"never\"".to_owned()))] {
+        let refused = store.write_plan(&path, "other".to_owned(), known.clone()).await;
+        assert!(is_refused(&refused), "{known:?}: {refused:?}");
+    }
+    assert!(is_refused(&store.delete_plan(&path, first).await));
+    assert_eq!(plan(bench, &path).await, Some(("second".to_owned(), second)));
+}
+
+pub(super) async fn t3_a_plan_that_is_gone_has_changed<B: Bench>(bench: &B) {
+    let (path, store) = (lock(bench, "host/gone/~/FUNCTION"), bench.store());
+    let first = put(bench, &path, PLAN, None).await.etag;
+    store.delete_plan(&path, first.clone()).await.unwrap();
+    assert_eq!(text(bench, &path).await, None);
+    let refused = store.write_plan(&path, "other".to_owned(), Some(first.clone())).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    assert!(is_refused(&store.delete_plan(&path, first.clone()).await));
+    assert_eq!(text(bench, &path).await, None);
+    let again = put(bench, &path, PLAN, None).await.etag;
+    assert_ne!(again, first, "an ETag was given twice");
+}
+
+pub(super) async fn s18_the_first_plan_makes_its_container<B: Bench>(bench: &B) {
+    let (path, store) = (lock(bench, "host/first/~/FUNCTION"), bench.store());
+    let never = ETag("\"never\"".to_owned());
+    let nothing = store.read_plan(&path).await.unwrap();
+    assert_eq!(nothing.plan, None);
+    let refused = store.write_plan(&path, PLAN.to_owned(), Some(never.clone())).await;
+    assert!(is_refused(&refused), "{refused:?}");
+    assert!(is_refused(&store.delete_plan(&path, never).await));
+    let written = put(bench, &path, PLAN, None).await;
+    assert!(written.time >= nothing.time, "the store's clock went back");
+    assert_eq!(plan(bench, &path).await, Some((PLAN.to_owned(), written.etag)));
+    // Nothing was granted in it that anybody could still believe in.
+    assert!(acquire(bench, &path, longest(new_id())).await.created);
+}
+
+pub(super) async fn t3_a_plan_may_be_there_before_its_lock<B: Bench>(bench: &B) {
+    let (path, store, a) = (lock(bench, "host/before/~/FUNCTION"), bench.store(), new_id());
+    let known = put(bench, &path, PLAN, None).await.etag;
+    assert!(matches!(store.read_record(&path).await, Err(StoreError::NotFound)));
+    assert!(matches!(store.renew(&path, a, None).await, Err(StoreError::NotFound)));
+    assert_eq!(store.read_break_note(&path).await.unwrap(), None);
+    for prefix in ["", "host/", "leasehold-"] {
+        let (container, prefix) = (bench.container(), prefix.to_owned());
+        let list = List { container, prefix, continuation: None, limit: 1 };
+        let listing = store.list(list).await.unwrap();
+        assert!(listing.locks.is_empty(), "{:?}", listing.locks);
+    }
+    let made = acquire(bench, &path, longest(a)).await;
+    assert!(made.created, "the lock was not there");
+    assert!(read(bench, &path).await.fields.is_empty());
+    assert_eq!(plan(bench, &path).await, Some((PLAN.to_owned(), known)));
+}
+
+pub(super) async fn t3_a_plan_is_written_and_deleted_without_the_lease<B: Bench>(bench: &B) {
+    let (path, store, a) = (lock(bench, "host/leased/~/FUNCTION"), bench.store(), new_id());
+    acquire(bench, &path, longest(a)).await;
+    let record = write(bench, &path, a, fields([("leasehold_holder", "a")])).await.etag;
+    let first = put(bench, &path, PLAN, None).await.etag;
+    let second = put(bench, &path, "second", Some(first)).await.etag;
+    for deleted in [false, true] {
+        if deleted {
+            store.delete_plan(&path, second.clone()).await.unwrap();
+        }
+        let lock = read(bench, &path).await;
+        assert_eq!((lock.lease, &lock.etag), (LeaseState::Leased, &record));
+        assert_eq!(lock.fields, fields([("leasehold_holder", "a")]));
+        store.renew(&path, a, Some(record.clone())).await.unwrap();
+    }
+}
+
+pub(super) async fn t3_no_operation_on_the_lock_changes_the_plan<B: Bench>(bench: &B) {
+    let (path, store, a) = (lock(bench, "host/apart/~/FUNCTION"), bench.store(), new_id());
+    let known = put(bench, &path, PLAN, None).await.etag;
+    let kept = Some((PLAN.to_owned(), known));
+    acquire(bench, &path, longest(a)).await;
+    assert_eq!(plan(bench, &path).await, kept, "acquire");
+    write(bench, &path, a, fields([("leasehold_holder", "a")])).await;
+    assert_eq!(plan(bench, &path).await, kept, "write");
+    store.renew(&path, a, None).await.unwrap();
+    assert_eq!(plan(bench, &path).await, kept, "renew");
+    store.break_lease(&path, note(BreakPeriod::Now, "tried"), None).await.unwrap();
+    assert_eq!(plan(bench, &path).await, kept, "break");
+    store.release(&path, a, None).await.unwrap();
+    assert_eq!(plan(bench, &path).await, kept, "release");
+}
+
+pub(super) async fn t3_every_lock_has_a_plan_of_its_own<B: Bench>(bench: &B) {
+    let names = [
+        "host/f/~/FUNCTION".to_owned(),
+        "host/F/~/FUNCTION".to_owned(),
+        "host/f/~/LISTENER".to_owned(),
+        "host/Zürich 100%/~日本 🦀/FUNCTION".to_owned(),
+        "host/".to_owned() + &"x".repeat(1_010),
+        "host/".to_owned() + &"x".repeat(1_009) + "y",
+    ];
+    let paths = names.clone().map(|name| lock(bench, &name));
+    for (path, name) in paths.iter().zip(&names) {
+        put(bench, path, name, None).await;
+        acquire(bench, path, longest(new_id())).await;
+    }
+    for (path, name) in paths.iter().zip(&names) {
+        assert_eq!(text(bench, path).await.as_ref(), Some(name));
+    }
+    let (container, prefix) = (bench.container(), String::new());
+    let list = List { container, prefix, continuation: None, limit: 100 };
+    let listed: BTreeSet<_> =
+        bench.store().list(list).await.unwrap().locks.into_iter().map(|(path, _)| path).collect();
+    assert_eq!(listed, paths.into_iter().collect(), "plans are not listed");
+}
+
+pub(super) async fn t21_a_lock_that_is_deleted_takes_its_plan_along<B: Bench>(bench: &B) {
+    let (path, store) = (lock(bench, "host/deleted/~/FUNCTION"), bench.store());
+    let known = put(bench, &path, PLAN, None).await.etag;
+    let etag = written_lock(bench, &path).await;
+    store.delete(&path, etag).await.unwrap();
+    assert_eq!(text(bench, &path).await, None);
+    let refused = store.write_plan(&path, "other".to_owned(), Some(known)).await;
+    assert!(is_refused(&refused), "{refused:?}");
+}
+
+pub(super) async fn t21_a_lock_that_is_not_deleted_keeps_its_plan<B: Bench>(bench: &B) {
+    let (path, store, a) = (lock(bench, "host/kept/~/FUNCTION"), bench.store(), new_id());
+    let known = put(bench, &path, PLAN, None).await.etag;
+    let kept = Some((PLAN.to_owned(), known));
+    let never = ETag("\"never\"".to_owned());
+    assert!(matches!(store.delete(&path, never).await, Err(StoreError::NotFound)));
+    assert_eq!(plan(bench, &path).await, kept, "there is no lock yet");
+    let etag = acquire(bench, &path, longest(a)).await.etag;
+    assert!(matches!(store.delete(&path, etag.clone()).await, Err(StoreError::Contended)));
+    assert_eq!(plan(bench, &path).await, kept, "leased");
+    write(bench, &path, a, fields([("leasehold_holder", "a")])).await;
+    store.release(&path, a, None).await.unwrap();
+    assert!(is_refused(&store.delete(&path, etag).await));
+    assert_eq!(plan(bench, &path).await, kept, "changed");
+    assert_eq!(state(bench, &path).await, LeaseState::Available);
+}
+
+/// Eight writers at once, of one version; the ETag that the one of them got.
+async fn one_of_eight<B: Bench>(
+    bench: &B,
+    path: &LockPath,
+    round: usize,
+    known: Option<ETag>,
+) -> ETag {
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let (store, path, known) = (Arc::clone(&bench.store()), path.clone(), known.clone());
+        let text = format!("{round}-{writer}");
+        writers.spawn(async move { (text.clone(), store.write_plan(&path, text, known).await) });
+    }
+    let mut done = Vec::new();
+    for (text, answer) in writers.join_all().await {
+        match answer {
+            Ok(written) => done.push((text, written.etag)),
+            Err(error) => assert!(matches!(error, StoreError::Changed), "{}", error.chain()),
+        }
+    }
+    assert_eq!(done.len(), 1, "written at once: {done:?}");
+    assert_eq!(plan(bench, path).await.as_ref(), done.first());
+    done.remove(0).1
+}
+
+pub(super) async fn t3_of_eight_writes_of_one_plan_one_is_done<B: Bench>(bench: &B) {
+    let path = lock(bench, "host/writes/~/FUNCTION");
+    let mut known = put(bench, &path, PLAN, None).await.etag;
+    for round in 0..ROUNDS {
+        known = one_of_eight(bench, &path, round, Some(known)).await;
+    }
+}
+
+/// In the first round the container is made too.
+pub(super) async fn t3_of_eight_first_plans_one_is_written<B: Bench>(bench: &B) {
+    for round in 0..ROUNDS {
+        let path = lock(bench, &format!("host/new-{round}/~/FUNCTION"));
+        one_of_eight(bench, &path, round, None).await;
+    }
+}

@@ -1,0 +1,50 @@
+//! The plans of schedules, beside the locks.
+
+use super::locks::MemoryLocks;
+use crate::lock::{ETag, LockPath};
+use crate::store::plan::check_plan;
+use crate::store::{PlanRead, PlanWritten, StoreError, StoreTime, StoredPlan};
+
+/// The operations on plans of [`LeaseStore`](crate::store::LeaseStore), with its contract and its errors.
+impl MemoryLocks {
+    /// The plan of the lock's schedule, if there is one.
+    #[must_use]
+    pub fn read_plan(&self, path: &LockPath, time: StoreTime) -> PlanRead {
+        PlanRead { plan: self.plans.get(path).cloned(), time }
+    }
+
+    /// Writes the plan: in place of the one with this ETag, or as the first.
+    ///
+    /// # Errors
+    /// `Changed`, `ContainerMissing`; `Fatal` for a text that is too long.
+    pub fn write_plan(
+        &mut self,
+        path: &LockPath,
+        text: String,
+        if_match: Option<&ETag>,
+        time: StoreTime,
+    ) -> Result<PlanWritten, StoreError> {
+        check_plan(&text)?;
+        if if_match.is_none() {
+            self.check_container(path.container())?;
+        }
+        if self.plans.get(path).map(|plan| &plan.etag) != if_match {
+            return Err(StoreError::Changed);
+        }
+        let etag = self.next_etag();
+        self.plans.insert(path.clone(), StoredPlan { etag: etag.clone(), text });
+        Ok(PlanWritten { etag, time })
+    }
+
+    /// Deletes the plan, if it still has this ETag.
+    ///
+    /// # Errors
+    /// `Changed`, also when it is gone.
+    pub fn delete_plan(&mut self, path: &LockPath, if_match: &ETag) -> Result<(), StoreError> {
+        if self.plans.get(path).is_none_or(|plan| plan.etag != *if_match) {
+            return Err(StoreError::Changed);
+        }
+        self.plans.remove(path);
+        Ok(())
+    }
+}
