@@ -49,6 +49,8 @@ pub(super) struct Looking {
     failures: u32,
     /// Idle looks so far: they read the plan and the record in turns.
     idle_looks: u32,
+    /// Who has the lock, as far as is known.
+    lease: Lease,
     /// What was read of the lock just before a start.
     seen: Option<Box<Stored>>,
     /// Who has given this occasion back here: it is for others (T11).
@@ -67,6 +69,7 @@ impl Looking {
             busy_looks: 0,
             failures: 0,
             idle_looks: 0,
+            lease: Lease::Free,
             seen: None,
             returned: None,
             went_back: false,
@@ -74,9 +77,15 @@ impl Looking {
     }
 
     /// A look now, over what is known.
-    pub(super) fn again(&mut self, now: Instant) {
+    pub(super) const fn again(&mut self, now: Instant) {
         (self.at, self.why) = (now, Why::Changed);
         (self.is_busy, self.busy_looks) = (false, 0);
+    }
+
+    /// As [`Looking::again`], after a run here: nobody has the lock, as far as is known.
+    pub(super) const fn after_run(&mut self, now: Instant) {
+        self.lease = Lease::Free;
+        self.again(now);
     }
 
     /// A subscriber has given this occasion back.
@@ -99,7 +108,6 @@ impl Task {
 
     async fn try_look(&mut self) -> Result<(), CallError> {
         let why = self.looking.why;
-        let mut lease = Lease::Free;
         let last_runner = self.desk.known().is_last_runner;
         match why {
             Why::Changed => {}
@@ -109,23 +117,26 @@ impl Task {
                 if self.looking.idle_looks % 2 == 1 {
                     self.read_plan().await?;
                 } else {
-                    lease = self.read_record().await?;
+                    self.read_record().await?;
                 }
             }
-            Why::Due if last_runner => self.read_plan().await?,
-            Why::Due => lease = self.read_record().await?,
+            Why::Due if last_runner => {
+                self.looking.lease = Lease::Free;
+                self.read_plan().await?;
+            }
+            Why::Due => self.read_record().await?,
         }
         let Some(plan) = self.desk.plan() else {
             return Err(CallError::NoSuchSchedule { path: self.target.path.clone() });
         };
-        let mut decision = self.decide(&plan, lease);
+        let mut decision = self.decide(&plan);
         // The plan is read before each start: a pause is noticed, and a definition folded in (T17, T18).
         let is_start = matches!(decision, Decision::Run(_) | Decision::Settle);
         let is_read = matches!(why, Why::Queued(_)) || why == Why::Due && last_runner;
         if is_start && !is_read {
             self.read_plan().await?;
             if let Some(plan) = self.desk.plan() {
-                decision = self.decide(&plan, lease);
+                decision = self.decide(&plan);
             }
         }
         self.looking.failures = 0;
@@ -152,15 +163,16 @@ impl Task {
         Ok(())
     }
 
-    async fn read_record(&mut self) -> Result<Lease, CallError> {
+    async fn read_record(&mut self) -> Result<(), CallError> {
         let seen = self.shared.read_scheduled(&self.target.path).await?;
-        let lease = seen.lease();
         self.learn(seen);
-        Ok(lease)
+        Ok(())
     }
 
     /// What was read is known now; who else ran last is the last runner.
-    pub(super) fn learn(&mut self, Seen { stored, record }: Seen) {
+    pub(super) fn learn(&mut self, seen: Seen) {
+        self.looking.lease = seen.lease();
+        let Seen { stored, record } = seen;
         let newest = |record: &crate::schedule::ScheduleRecord| {
             let run = record.run.as_ref().map(|run| run.token);
             run.max(record.ended.iter().filter_map(|ended| ended.token).max())
@@ -186,11 +198,11 @@ impl Task {
         }
     }
 
-    fn decide(&mut self, plan: &Arc<Plan>, lease: Lease) -> Decision {
+    fn decide(&mut self, plan: &Arc<Plan>) -> Decision {
         let record = self.desk.known().record.clone();
         let ground = self.ground(plan);
         let store_time = UtcSecond::from(self.shared.store_time());
-        let look = look(&ground.view(record.as_ref(), store_time, lease));
+        let look = look(&ground.view(record.as_ref(), store_time, self.looking.lease));
         if look.went_back && !self.looking.went_back {
             tracing::error!(
                 lock = %self.target.path,
@@ -292,6 +304,7 @@ impl Task {
             // Whoever is here has given it back: other sidecars come first, and then it is tried here again.
             self.looking.returned = None;
             self.desk.known().is_last_runner = false;
+            self.looking.busy_looks = self.looking.busy_looks.max(1);
             self.look_after_busy(now);
             return Ok(());
         };

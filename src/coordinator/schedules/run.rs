@@ -148,12 +148,12 @@ impl Run {
 
     /// Tells the subscriber what happens to its hold, until that is over.
     async fn follow(mut self, grant: Grant, run_id: RunId) -> RunEnd {
-        let mut returns_in = None;
+        let mut returns_at = None;
         loop {
             let next = tokio::select! {
                 event = self.hold.next() => Next::Event(event),
                 life = ended(&mut self.life) => Next::Life(life),
-                () = sleep(returns_in) => Next::Return,
+                () = until(returns_at) => Next::Return,
             };
             let event = match next {
                 Next::Event(Some(event)) => event,
@@ -171,7 +171,7 @@ impl Run {
                     return RunEnd::Over { run_id, released: false };
                 }
                 Next::Return => {
-                    returns_in = None;
+                    returns_at = None;
                     self.coordinator.note_outcome(&grant, &run_id, Report::Returned).await;
                     continue;
                 }
@@ -187,7 +187,8 @@ impl Run {
                     ScheduleEvent::Revoked { validity, break_note }
                 }
                 HoldEvent::Draining { time_left } => {
-                    returns_in = time_left.checked_sub(BEFORE_THE_END);
+                    let before = time_left.checked_sub(BEFORE_THE_END);
+                    returns_at = before.map(|before| tokio::time::Instant::now() + before);
                     ScheduleEvent::Draining { time_left }
                 }
                 HoldEvent::Lost { reason, detail, break_note } => {
@@ -234,9 +235,9 @@ async fn ended(life: &mut watch::Receiver<Life>) -> Life {
 }
 
 /// Never ends without a time.
-async fn sleep(time: Option<Duration>) {
-    match time {
-        Some(time) => tokio::time::sleep(time).await,
+async fn until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }

@@ -205,7 +205,7 @@ impl Task {
         match end {
             RunEnd::Settled => {
                 self.running = None;
-                self.looking.again(now);
+                self.looking.after_run(now);
             }
             RunEnd::Busy => {
                 self.running = None;
@@ -229,7 +229,7 @@ impl Task {
                 self.completed = None;
                 // What became of its lease is not known here: others may be faster.
                 self.desk.known().is_last_runner = false;
-                self.looking.again(now);
+                self.looking.after_run(now);
             }
             RunEnd::TimedOut(run_id) => {
                 self.running = None;
@@ -261,7 +261,7 @@ impl Task {
             self.desk.known().is_last_runner = false;
         }
         self.tell(subscriber, ScheduleEvent::Recorded { run_id, report, completion });
-        self.looking.again(self.shared.clock.now());
+        self.looking.after_run(self.shared.clock.now());
     }
 
     /// Nothing new starts here (T20). Whoever has a run is told by its hold.

@@ -64,7 +64,8 @@ async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
     let timeout = RunTimeout::Duration(90 * SECOND);
     let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 600s") });
     let granted = run(&mut stream).await;
-    assert_eq!(granted.told.deadline, Some(at(690)));
+    // The first run of all is not started by a last runner, but up to 1.2 s later.
+    assert!(granted.told.deadline.is_some_and(|it| (at(690)..=at(691)).contains(&it)));
     let ends = granted.grant.max_hold_ends.as_ref().unwrap().after;
     assert!(ends <= 90 * SECOND && ends > 85 * SECOND, "{ends:?}");
     let lost = news(&mut stream).await;

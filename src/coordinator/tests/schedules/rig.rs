@@ -61,7 +61,9 @@ pub(super) async fn run(stream: &mut ScheduleStream) -> RunGrant {
     loop {
         match next(stream).await {
             ScheduleEvent::Run(run) => return *run,
-            ScheduleEvent::Standby(_) | ScheduleEvent::DefinitionInForce { .. } => {}
+            ScheduleEvent::Standby(_)
+            | ScheduleEvent::Recorded { .. }
+            | ScheduleEvent::DefinitionInForce { .. } => {}
             other => panic!("{other:?}"),
         }
     }

@@ -1,7 +1,5 @@
 //! Who runs what, and when.
 
-use std::time::Duration;
-
 use super::rig::{
     at, complete, minutely, news, next, run, run_within, spec, standby, subscribe, subscription,
 };
@@ -21,7 +19,8 @@ async fn t5_a_first_subscription_runs_nothing_of_the_past() {
     assert_eq!((told.next_at, told.last, told.paused), (Some(at(60)), None, false));
     let first = run(&mut stream).await;
     assert_eq!((first.told.scheduled_at, first.told.attempt), (at(60), 1));
-    assert_eq!((first.told.lateness, first.told.missed_count), (Duration::ZERO, 0));
+    assert!(first.told.lateness <= SECOND, "who has not run before looks up to 1.2 s later");
+    assert_eq!(first.told.missed_count, 0);
     assert_eq!(first.told.next_at, Some(at(120)));
 }
 
@@ -99,7 +98,8 @@ async fn t10_what_falls_due_during_a_run_follows() {
     assert!(matches!(news(&mut stream).await, ScheduleEvent::Recorded { .. }));
     let second = run_within(&mut stream, SECOND).await.expect("it follows at once");
     assert_eq!(second.told.scheduled_at, at(180));
-    assert_eq!((second.told.missed_count, second.told.lateness), (1, 25 * SECOND));
+    assert_eq!(second.told.missed_count, 1);
+    assert!(second.told.lateness.abs_diff(25 * SECOND) <= SECOND, "{:?}", second.told.lateness);
 }
 
 #[tokio::test(start_paused = true)]
