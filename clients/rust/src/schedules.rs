@@ -18,7 +18,9 @@ impl Client {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::GetScheduleRequest { lock });
         let answer = self.answer_of_schedules(self.schedules().get_schedule(request).await)?;
-        told(answer.schedule)
+        let told = answer.schedule;
+        let schedule = told.ok_or(Error::Protocol("a schedule was asked for and none was told"))?;
+        Ok(Schedule::from_wire(schedule))
     }
 
     /// One page of schedules.
@@ -45,26 +47,33 @@ impl Client {
     }
 
     /// Pauses a schedule: a run that goes on may finish, and what falls due is skipped. May be repeated (T18).
+    /// Gives the schedule as it is now; `None` if the caller may not read it.
     ///
     /// # Errors
     /// As [`get_schedule`](Self::get_schedule), and
     /// [`Reason::ScheduleChangesNotEnabled`](crate::Reason::ScheduleChangesNotEnabled) unless the operator enabled it.
-    pub async fn pause_schedule(&self, lock: impl Into<LockSelector>) -> Result<Schedule, Error> {
+    pub async fn pause_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+    ) -> Result<Option<Schedule>, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::PauseScheduleRequest { lock });
         let answer = self.answer_of_schedules(self.schedules().pause_schedule(request).await)?;
-        told(answer.schedule)
+        Ok(answer.schedule.map(Schedule::from_wire))
     }
 
     /// Ends a pause: the schedule goes on after the store's time. May be repeated.
     ///
     /// # Errors
     /// As [`pause_schedule`](Self::pause_schedule).
-    pub async fn resume_schedule(&self, lock: impl Into<LockSelector>) -> Result<Schedule, Error> {
+    pub async fn resume_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+    ) -> Result<Option<Schedule>, Error> {
         let lock = Some(lock.into().into_wire());
         let request = within(CALL_TIMEOUT, proto::ResumeScheduleRequest { lock });
         let answer = self.answer_of_schedules(self.schedules().resume_schedule(request).await)?;
-        told(answer.schedule)
+        Ok(answer.schedule.map(Schedule::from_wire))
     }
 
     /// Asks for a run by hand. `request_id` is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call with the same
@@ -77,11 +86,11 @@ impl Client {
         &self,
         lock: impl Into<LockSelector>,
         request_id: impl Into<String>,
-    ) -> Result<Schedule, Error> {
+    ) -> Result<Option<Schedule>, Error> {
         let (lock, request_id) = (Some(lock.into().into_wire()), request_id.into());
         let request = within(CALL_TIMEOUT, proto::TriggerScheduleRequest { lock, request_id });
         let answer = self.answer_of_schedules(self.schedules().trigger_schedule(request).await)?;
-        told(answer.schedule)
+        Ok(answer.schedule.map(Schedule::from_wire))
     }
 
     /// Says how a run ended, by its id alone: for a process that wrote down the id of a run and was restarted. Else
@@ -129,11 +138,6 @@ pub(crate) fn known(error: Error) -> Error {
     error
 }
 
-fn told(schedule: Option<proto::Schedule>) -> Result<Schedule, Error> {
-    let schedule = schedule.ok_or(Error::Protocol("a schedule was asked for and none was told"))?;
-    Ok(Schedule::from_wire(schedule))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, UNIX_EPOCH};
@@ -148,10 +152,11 @@ mod tests {
         let client = &bench.client;
         let key = || LockKey::new("f", "s");
         assert_eq!(client.get_schedule(key()).await.unwrap().lock_path, "f/s");
-        assert!(client.pause_schedule(key()).await.unwrap().paused);
+        assert!(client.pause_schedule(key()).await.unwrap().unwrap().paused);
         let path = LockSelector::path("locks/a");
-        assert_eq!(client.resume_schedule(path).await.unwrap().lock_path, "locks/a");
-        let triggered = client.trigger_schedule(key(), "by-hand-1").await.unwrap();
+        let resumed = client.resume_schedule(path).await.unwrap().unwrap();
+        assert_eq!(resumed.lock_path, "locks/a");
+        let triggered = client.trigger_schedule(key(), "by-hand-1").await.unwrap().unwrap();
         assert_eq!(triggered.waiting_request_ids, ["by-hand-1"]);
         let request = ListSchedules::under(LocksUnder::HostId("h".to_owned())).page("next");
         let page = client.list_schedules(request).await.unwrap();
