@@ -64,7 +64,7 @@ pub enum ErrorReason {
     Superseded = 62,
     /// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
     StreamBehind = 63,
-    /// Made by clients: the sidecar that answered does not know a field that the caller has set (Understood).
+    /// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
     Unsupported = 64,
     /// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
     CheckpointUnknown = 50,
@@ -3750,6 +3750,9 @@ pub struct Schedule {
     /// Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set.
     #[prost(string, tag = "12")]
     pub problem: ::prost::alloc::string::String,
+    /// The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none.
+    #[prost(message, optional, tag = "13")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Request of ScheduleService.GetSchedule.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3768,7 +3771,7 @@ pub struct GetScheduleResponse {
 /// Request of ScheduleService.ListSchedules.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSchedulesRequest {
-    /// How many schedules a page has at most: 1 to 200. Default: 100.
+    /// How many schedules a page has at most: 1 to 200; more is treated as 200. Default (0): 100.
     #[prost(uint32, tag = "3")]
     pub page_size: u32,
     /// Where the page before ended, from its `next_page_token`. Default: the first page.
@@ -3850,7 +3853,7 @@ pub struct PauseScheduleRequest {
 /// Response of ScheduleService.PauseSchedule.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct PauseScheduleResponse {
-    /// The schedule as it is now.
+    /// The schedule as it is now. Absent if the caller may not read it.
     #[prost(message, optional, tag = "1")]
     pub schedule: ::core::option::Option<Schedule>,
 }
@@ -3864,7 +3867,7 @@ pub struct ResumeScheduleRequest {
 /// Response of ScheduleService.ResumeSchedule.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResumeScheduleResponse {
-    /// The schedule as it is now.
+    /// The schedule as it is now. Absent if the caller may not read it.
     #[prost(message, optional, tag = "1")]
     pub schedule: ::core::option::Option<Schedule>,
 }
@@ -3881,7 +3884,7 @@ pub struct TriggerScheduleRequest {
 /// Response of ScheduleService.TriggerSchedule.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TriggerScheduleResponse {
-    /// The schedule as it is now.
+    /// The schedule as it is now. Absent if the caller may not read it.
     #[prost(message, optional, tag = "1")]
     pub schedule: ::core::option::Option<Schedule>,
 }
@@ -3939,8 +3942,8 @@ pub mod schedule_service_client {
     /// dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     /// token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
     ///
-    /// Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    /// `schedules` (GetServerInfo).
+    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    /// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     #[derive(Debug, Clone)]
     pub struct ScheduleServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -4116,7 +4119,8 @@ pub mod schedule_service_client {
                 .insert(GrpcMethod::new("leasehold.v1.ScheduleService", "GetSchedule"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time.
+        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+        /// nobody has run yet has no record of its lock, and is not listed.
         pub async fn list_schedules(
             &mut self,
             request: impl tonic::IntoRequest<super::ListSchedulesRequest>,
@@ -4324,7 +4328,8 @@ pub mod schedule_service_server {
             tonic::Response<super::GetScheduleResponse>,
             tonic::Status,
         >;
-        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time.
+        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+        /// nobody has run yet has no record of its lock, and is not listed.
         async fn list_schedules(
             &self,
             request: tonic::Request<super::ListSchedulesRequest>,
@@ -4377,8 +4382,8 @@ pub mod schedule_service_server {
     /// dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     /// token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
     ///
-    /// Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    /// `schedules` (GetServerInfo).
+    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    /// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     #[derive(Debug)]
     pub struct ScheduleServiceServer<T> {
         inner: Arc<T>,

@@ -88,7 +88,7 @@ const (
 	ErrorReason_ERROR_REASON_SUPERSEDED ErrorReason = 62
 	// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
 	ErrorReason_ERROR_REASON_STREAM_BEHIND ErrorReason = 63
-	// Made by clients: the sidecar that answered does not know a field that the caller has set (Understood).
+	// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
 	ErrorReason_ERROR_REASON_UNSUPPORTED ErrorReason = 64
 	// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
 	ErrorReason_ERROR_REASON_CHECKPOINT_UNKNOWN ErrorReason = 50

@@ -1066,7 +1066,9 @@ type Schedule struct {
 	// How many streams subscribe to it at this sidecar.
 	SubscribersHere uint32 `protobuf:"varint,11,opt,name=subscribers_here,json=subscribersHere,proto3" json:"subscribers_here,omitempty"`
 	// Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set.
-	Problem       string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	// The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none.
+	NextAt        *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1185,6 +1187,13 @@ func (x *Schedule) GetProblem() string {
 	return ""
 }
 
+func (x *Schedule) GetNextAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NextAt
+	}
+	return nil
+}
+
 // Request of ScheduleService.GetSchedule.
 type GetScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1287,7 +1296,7 @@ type ListSchedulesRequest struct {
 	//	*ListSchedulesRequest_HostId
 	//	*ListSchedulesRequest_Prefix
 	Under isListSchedulesRequest_Under `protobuf_oneof:"under"`
-	// How many schedules a page has at most: 1 to 200. Default: 100.
+	// How many schedules a page has at most: 1 to 200; more is treated as 200. Default (0): 100.
 	PageSize uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Where the page before ended, from its `next_page_token`. Default: the first page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -1678,7 +1687,7 @@ func (x *PauseScheduleRequest) GetLock() *LockSelector {
 // Response of ScheduleService.PauseSchedule.
 type PauseScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The schedule as it is now.
+	// The schedule as it is now. Absent if the caller may not read it.
 	Schedule      *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1770,7 +1779,7 @@ func (x *ResumeScheduleRequest) GetLock() *LockSelector {
 // Response of ScheduleService.ResumeSchedule.
 type ResumeScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The schedule as it is now.
+	// The schedule as it is now. Absent if the caller may not read it.
 	Schedule      *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1871,7 +1880,7 @@ func (x *TriggerScheduleRequest) GetRequestId() string {
 // Response of ScheduleService.TriggerSchedule.
 type TriggerScheduleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The schedule as it is now.
+	// The schedule as it is now. Absent if the caller may not read it.
 	Schedule      *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2005,7 +2014,7 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\bretry_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aretryAt\x123\n" +
 	"\anext_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\x12N\n" +
 	"\x12checkpoint_outcome\x182 \x01(\x0e2\x1f.leasehold.v1.CheckpointOutcomeR\x11checkpointOutcome\x12-\n" +
-	"\x12checkpoint_version\x183 \x01(\x04R\x11checkpointVersion\"\xd1\x03\n" +
+	"\x12checkpoint_version\x183 \x01(\x04R\x11checkpointVersion\"\x86\x04\n" +
 	"\bSchedule\x12\x1b\n" +
 	"\tlock_path\x18\x01 \x01(\tR\blockPath\x12'\n" +
 	"\x03key\x18\x02 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12.\n" +
@@ -2021,7 +2030,8 @@ const file_leasehold_v1_schedule_service_proto_rawDesc = "" +
 	"\x06record\x18\n" +
 	" \x01(\v2\x18.leasehold.v1.LockRecordR\x06record\x12)\n" +
 	"\x10subscribers_here\x18\v \x01(\rR\x0fsubscribersHere\x12\x18\n" +
-	"\aproblem\x18\f \x01(\tR\aproblem\"D\n" +
+	"\aproblem\x18\f \x01(\tR\aproblem\x123\n" +
+	"\anext_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x06nextAt\"D\n" +
 	"\x12GetScheduleRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\"I\n" +
 	"\x13GetScheduleResponse\x122\n" +
@@ -2178,43 +2188,44 @@ var file_leasehold_v1_schedule_service_proto_depIdxs = []int32{
 	26, // 32: leasehold.v1.Schedule.spec:type_name -> leasehold.v1.ScheduleSpec
 	41, // 33: leasehold.v1.Schedule.state:type_name -> leasehold.v1.ScheduleState
 	42, // 34: leasehold.v1.Schedule.record:type_name -> leasehold.v1.LockRecord
-	43, // 35: leasehold.v1.GetScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 36: leasehold.v1.GetScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	10, // 37: leasehold.v1.ListSchedulesResponse.schedules:type_name -> leasehold.v1.Schedule
-	26, // 38: leasehold.v1.PreviewScheduleRequest.spec:type_name -> leasehold.v1.ScheduleSpec
-	34, // 39: leasehold.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
-	25, // 40: leasehold.v1.PreviewScheduleRequest.key:type_name -> leasehold.v1.LockKey
-	4,  // 41: leasehold.v1.PreviewScheduleResponse.understood:type_name -> leasehold.v1.UnderstoodSchedule
-	17, // 42: leasehold.v1.PreviewScheduleResponse.occurrences:type_name -> leasehold.v1.Occurrence
-	34, // 43: leasehold.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
-	34, // 44: leasehold.v1.Occurrence.starts_at:type_name -> google.protobuf.Timestamp
-	43, // 45: leasehold.v1.PauseScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 46: leasehold.v1.PauseScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	43, // 47: leasehold.v1.ResumeScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 48: leasehold.v1.ResumeScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	43, // 49: leasehold.v1.TriggerScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
-	10, // 50: leasehold.v1.TriggerScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
-	1,  // 51: leasehold.v1.ScheduleService.SubscribeSchedule:input_type -> leasehold.v1.SubscribeScheduleRequest
-	8,  // 52: leasehold.v1.ScheduleService.CompleteRun:input_type -> leasehold.v1.CompleteRunRequest
-	11, // 53: leasehold.v1.ScheduleService.GetSchedule:input_type -> leasehold.v1.GetScheduleRequest
-	13, // 54: leasehold.v1.ScheduleService.ListSchedules:input_type -> leasehold.v1.ListSchedulesRequest
-	15, // 55: leasehold.v1.ScheduleService.PreviewSchedule:input_type -> leasehold.v1.PreviewScheduleRequest
-	18, // 56: leasehold.v1.ScheduleService.PauseSchedule:input_type -> leasehold.v1.PauseScheduleRequest
-	20, // 57: leasehold.v1.ScheduleService.ResumeSchedule:input_type -> leasehold.v1.ResumeScheduleRequest
-	22, // 58: leasehold.v1.ScheduleService.TriggerSchedule:input_type -> leasehold.v1.TriggerScheduleRequest
-	2,  // 59: leasehold.v1.ScheduleService.SubscribeSchedule:output_type -> leasehold.v1.SubscribeScheduleResponse
-	9,  // 60: leasehold.v1.ScheduleService.CompleteRun:output_type -> leasehold.v1.CompleteRunResponse
-	12, // 61: leasehold.v1.ScheduleService.GetSchedule:output_type -> leasehold.v1.GetScheduleResponse
-	14, // 62: leasehold.v1.ScheduleService.ListSchedules:output_type -> leasehold.v1.ListSchedulesResponse
-	16, // 63: leasehold.v1.ScheduleService.PreviewSchedule:output_type -> leasehold.v1.PreviewScheduleResponse
-	19, // 64: leasehold.v1.ScheduleService.PauseSchedule:output_type -> leasehold.v1.PauseScheduleResponse
-	21, // 65: leasehold.v1.ScheduleService.ResumeSchedule:output_type -> leasehold.v1.ResumeScheduleResponse
-	23, // 66: leasehold.v1.ScheduleService.TriggerSchedule:output_type -> leasehold.v1.TriggerScheduleResponse
-	59, // [59:67] is the sub-list for method output_type
-	51, // [51:59] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	34, // 35: leasehold.v1.Schedule.next_at:type_name -> google.protobuf.Timestamp
+	43, // 36: leasehold.v1.GetScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 37: leasehold.v1.GetScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	10, // 38: leasehold.v1.ListSchedulesResponse.schedules:type_name -> leasehold.v1.Schedule
+	26, // 39: leasehold.v1.PreviewScheduleRequest.spec:type_name -> leasehold.v1.ScheduleSpec
+	34, // 40: leasehold.v1.PreviewScheduleRequest.after:type_name -> google.protobuf.Timestamp
+	25, // 41: leasehold.v1.PreviewScheduleRequest.key:type_name -> leasehold.v1.LockKey
+	4,  // 42: leasehold.v1.PreviewScheduleResponse.understood:type_name -> leasehold.v1.UnderstoodSchedule
+	17, // 43: leasehold.v1.PreviewScheduleResponse.occurrences:type_name -> leasehold.v1.Occurrence
+	34, // 44: leasehold.v1.Occurrence.at:type_name -> google.protobuf.Timestamp
+	34, // 45: leasehold.v1.Occurrence.starts_at:type_name -> google.protobuf.Timestamp
+	43, // 46: leasehold.v1.PauseScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 47: leasehold.v1.PauseScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	43, // 48: leasehold.v1.ResumeScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 49: leasehold.v1.ResumeScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	43, // 50: leasehold.v1.TriggerScheduleRequest.lock:type_name -> leasehold.v1.LockSelector
+	10, // 51: leasehold.v1.TriggerScheduleResponse.schedule:type_name -> leasehold.v1.Schedule
+	1,  // 52: leasehold.v1.ScheduleService.SubscribeSchedule:input_type -> leasehold.v1.SubscribeScheduleRequest
+	8,  // 53: leasehold.v1.ScheduleService.CompleteRun:input_type -> leasehold.v1.CompleteRunRequest
+	11, // 54: leasehold.v1.ScheduleService.GetSchedule:input_type -> leasehold.v1.GetScheduleRequest
+	13, // 55: leasehold.v1.ScheduleService.ListSchedules:input_type -> leasehold.v1.ListSchedulesRequest
+	15, // 56: leasehold.v1.ScheduleService.PreviewSchedule:input_type -> leasehold.v1.PreviewScheduleRequest
+	18, // 57: leasehold.v1.ScheduleService.PauseSchedule:input_type -> leasehold.v1.PauseScheduleRequest
+	20, // 58: leasehold.v1.ScheduleService.ResumeSchedule:input_type -> leasehold.v1.ResumeScheduleRequest
+	22, // 59: leasehold.v1.ScheduleService.TriggerSchedule:input_type -> leasehold.v1.TriggerScheduleRequest
+	2,  // 60: leasehold.v1.ScheduleService.SubscribeSchedule:output_type -> leasehold.v1.SubscribeScheduleResponse
+	9,  // 61: leasehold.v1.ScheduleService.CompleteRun:output_type -> leasehold.v1.CompleteRunResponse
+	12, // 62: leasehold.v1.ScheduleService.GetSchedule:output_type -> leasehold.v1.GetScheduleResponse
+	14, // 63: leasehold.v1.ScheduleService.ListSchedules:output_type -> leasehold.v1.ListSchedulesResponse
+	16, // 64: leasehold.v1.ScheduleService.PreviewSchedule:output_type -> leasehold.v1.PreviewScheduleResponse
+	19, // 65: leasehold.v1.ScheduleService.PauseSchedule:output_type -> leasehold.v1.PauseScheduleResponse
+	21, // 66: leasehold.v1.ScheduleService.ResumeSchedule:output_type -> leasehold.v1.ResumeScheduleResponse
+	23, // 67: leasehold.v1.ScheduleService.TriggerSchedule:output_type -> leasehold.v1.TriggerScheduleResponse
+	60, // [60:68] is the sub-list for method output_type
+	52, // [52:60] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_schedule_service_proto_init() }

@@ -43,8 +43,8 @@ const (
 // dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
 // token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 //
-// Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-// `schedules` (GetServerInfo).
+// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
 type ScheduleServiceClient interface {
 	// Takes part in a schedule, for as long as the stream is open. Call it without a deadline.
 	//
@@ -70,7 +70,8 @@ type ScheduleServiceClient interface {
 	// Returns a schedule: its definition, and what is known of its runs. NOT_FOUND, reason UNKNOWN_SCHEDULE, if nobody
 	// ever subscribed to it.
 	GetSchedule(ctx context.Context, in *GetScheduleRequest, opts ...grpc.CallOption) (*GetScheduleResponse, error)
-	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time.
+	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+	// nobody has run yet has no record of its lock, and is not listed.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
 	// Checks a spec, and returns its next occurrences. Asks no store and changes nothing.
 	PreviewSchedule(ctx context.Context, in *PreviewScheduleRequest, opts ...grpc.CallOption) (*PreviewScheduleResponse, error)
@@ -195,8 +196,8 @@ func (c *scheduleServiceClient) TriggerSchedule(ctx context.Context, in *Trigger
 // dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
 // token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 //
-// Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-// `schedules` (GetServerInfo).
+// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
 type ScheduleServiceServer interface {
 	// Takes part in a schedule, for as long as the stream is open. Call it without a deadline.
 	//
@@ -222,7 +223,8 @@ type ScheduleServiceServer interface {
 	// Returns a schedule: its definition, and what is known of its runs. NOT_FOUND, reason UNKNOWN_SCHEDULE, if nobody
 	// ever subscribed to it.
 	GetSchedule(context.Context, *GetScheduleRequest) (*GetScheduleResponse, error)
-	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time.
+	// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+	// nobody has run yet has no record of its lock, and is not listed.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
 	// Checks a spec, and returns its next occurrences. Asks no store and changes nothing.
 	PreviewSchedule(context.Context, *PreviewScheduleRequest) (*PreviewScheduleResponse, error)

@@ -81,7 +81,7 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_STREAM_BEHIND: _ErrorReason.ValueType  # 63
     """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
     ERROR_REASON_UNSUPPORTED: _ErrorReason.ValueType  # 64
-    """Made by clients: the sidecar that answered does not know a field that the caller has set (Understood)."""
+    """UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
     ERROR_REASON_CHECKPOINT_UNKNOWN: _ErrorReason.ValueType  # 50
     """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 
@@ -151,7 +151,7 @@ ERROR_REASON_SUPERSEDED: ErrorReason.ValueType  # 62
 ERROR_REASON_STREAM_BEHIND: ErrorReason.ValueType  # 63
 """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
 ERROR_REASON_UNSUPPORTED: ErrorReason.ValueType  # 64
-"""Made by clients: the sidecar that answered does not know a field that the caller has set (Understood)."""
+"""UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
 ERROR_REASON_CHECKPOINT_UNKNOWN: ErrorReason.ValueType  # 50
 """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason

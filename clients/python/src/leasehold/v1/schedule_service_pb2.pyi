@@ -515,6 +515,7 @@ class Schedule(google.protobuf.message.Message):
     RECORD_FIELD_NUMBER: builtins.int
     SUBSCRIBERS_HERE_FIELD_NUMBER: builtins.int
     PROBLEM_FIELD_NUMBER: builtins.int
+    NEXT_AT_FIELD_NUMBER: builtins.int
     lock_path: builtins.str
     """The lock path."""
     expression: builtins.str
@@ -549,6 +550,10 @@ class Schedule(google.protobuf.message.Message):
     def record(self) -> leasehold.v1.lock_pb2.LockRecord:
         """Who holds the schedule's lock, as far as is known. Absent in lists."""
 
+    @property
+    def next_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none."""
+
     def __init__(
         self,
         *,
@@ -564,9 +569,10 @@ class Schedule(google.protobuf.message.Message):
         record: leasehold.v1.lock_pb2.LockRecord | None = ...,
         subscribers_here: builtins.int = ...,
         problem: builtins.str = ...,
+        next_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["key", b"key", "record", b"record", "spec", b"spec", "state", b"state"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["description", b"description", "expression", b"expression", "key", b"key", "lock_path", b"lock_path", "paused", b"paused", "problem", b"problem", "record", b"record", "spec", b"spec", "state", b"state", "subscribers_here", b"subscribers_here", "waiting_request_ids", b"waiting_request_ids", "zone_data", b"zone_data"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["key", b"key", "next_at", b"next_at", "record", b"record", "spec", b"spec", "state", b"state"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["description", b"description", "expression", b"expression", "key", b"key", "lock_path", b"lock_path", "next_at", b"next_at", "paused", b"paused", "problem", b"problem", "record", b"record", "spec", b"spec", "state", b"state", "subscribers_here", b"subscribers_here", "waiting_request_ids", b"waiting_request_ids", "zone_data", b"zone_data"]) -> None: ...
 
 Global___Schedule: typing_extensions.TypeAlias = Schedule
 
@@ -627,7 +633,7 @@ class ListSchedulesRequest(google.protobuf.message.Message):
     prefix: builtins.str
     """Under lock paths that begin with this, in this sidecar's namespace."""
     page_size: builtins.int
-    """How many schedules a page has at most: 1 to 200. Default: 100."""
+    """How many schedules a page has at most: 1 to 200; more is treated as 200. Default (0): 100."""
     page_token: builtins.str
     """Where the page before ended, from its `next_page_token`. Default: the first page."""
     def __init__(
@@ -793,7 +799,7 @@ class PauseScheduleResponse(google.protobuf.message.Message):
     SCHEDULE_FIELD_NUMBER: builtins.int
     @property
     def schedule(self) -> Global___Schedule:
-        """The schedule as it is now."""
+        """The schedule as it is now. Absent if the caller may not read it."""
 
     def __init__(
         self,
@@ -835,7 +841,7 @@ class ResumeScheduleResponse(google.protobuf.message.Message):
     SCHEDULE_FIELD_NUMBER: builtins.int
     @property
     def schedule(self) -> Global___Schedule:
-        """The schedule as it is now."""
+        """The schedule as it is now. Absent if the caller may not read it."""
 
     def __init__(
         self,
@@ -881,7 +887,7 @@ class TriggerScheduleResponse(google.protobuf.message.Message):
     SCHEDULE_FIELD_NUMBER: builtins.int
     @property
     def schedule(self) -> Global___Schedule:
-        """The schedule as it is now."""
+        """The schedule as it is now. Absent if the caller may not read it."""
 
     def __init__(
         self,

@@ -32,8 +32,8 @@ class ScheduleServiceStub(object):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    `schedules` (GetServerInfo).
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
     def __init__(self, channel):
@@ -91,8 +91,8 @@ class ScheduleServiceServicer(object):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    `schedules` (GetServerInfo).
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
     def SubscribeSchedule(self, request, context):
@@ -135,7 +135,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSchedules(self, request, context):
-        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time.
+        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+        nobody has run yet has no record of its lock, and is not listed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -233,8 +234,8 @@ class ScheduleService(object):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    `schedules` (GetServerInfo).
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
     @staticmethod

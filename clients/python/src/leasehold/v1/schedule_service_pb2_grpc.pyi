@@ -163,8 +163,8 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    `schedules` (GetServerInfo).
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
     @typing.overload
@@ -270,7 +270,9 @@ class ScheduleServiceStub(typing.Generic[_ScheduleServiceSubscribeScheduleType, 
     """
 
     ListSchedules: _ScheduleServiceListSchedulesType
-    """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time."""
+    """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+    nobody has run yet has no record of its lock, and is not listed.
+    """
 
     PreviewSchedule: _ScheduleServicePreviewScheduleType
     """Checks a spec, and returns its next occurrences. Asks no store and changes nothing."""
@@ -335,8 +337,8 @@ class ScheduleServiceServicer(metaclass=abc.ABCMeta):
     dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
     token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
 
-    Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
-    `schedules` (GetServerInfo).
+    Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
     """
 
     @abc.abstractmethod
@@ -390,7 +392,9 @@ class ScheduleServiceServicer(metaclass=abc.ABCMeta):
         request: leasehold.v1.schedule_service_pb2.ListSchedulesRequest,
         context: _ServicerContext,
     ) -> typing.Union[leasehold.v1.schedule_service_pb2.ListSchedulesResponse, collections.abc.Awaitable[leasehold.v1.schedule_service_pb2.ListSchedulesResponse]]:
-        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time."""
+        """Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+        nobody has run yet has no record of its lock, and is not listed.
+        """
 
     @abc.abstractmethod
     def PreviewSchedule(

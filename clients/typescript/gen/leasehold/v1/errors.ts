@@ -73,7 +73,7 @@ export enum ErrorReason {
   SUPERSEDED = "ERROR_REASON_SUPERSEDED",
   /** STREAM_BEHIND - ABORTED: the stream was ended because the client did not read it; the hold can be resumed. */
   STREAM_BEHIND = "ERROR_REASON_STREAM_BEHIND",
-  /** UNSUPPORTED - Made by clients: the sidecar that answered does not know a field that the caller has set (Understood). */
+  /** UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood). */
   UNSUPPORTED = "ERROR_REASON_UNSUPPORTED",
   /** CHECKPOINT_UNKNOWN - UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27). */
   CHECKPOINT_UNKNOWN = "ERROR_REASON_CHECKPOINT_UNKNOWN",

@@ -347,6 +347,8 @@ export interface Schedule {
   subscribersHere: number;
   /** Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set. */
   problem: string;
+  /** The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none. */
+  nextAt: Date | undefined;
 }
 
 /** Request of ScheduleService.GetSchedule. */
@@ -372,7 +374,7 @@ export interface ListSchedulesRequest {
     /** Under lock paths that begin with this, in this sidecar's namespace. */
     { $case: "prefix"; value: string }
     | undefined;
-  /** How many schedules a page has at most: 1 to 200. Default: 100. */
+  /** How many schedules a page has at most: 1 to 200; more is treated as 200. Default (0): 100. */
   pageSize: number;
   /** Where the page before ended, from its `next_page_token`. Default: the first page. */
   pageToken: string;
@@ -432,7 +434,7 @@ export interface PauseScheduleRequest {
 
 /** Response of ScheduleService.PauseSchedule. */
 export interface PauseScheduleResponse {
-  /** The schedule as it is now. */
+  /** The schedule as it is now. Absent if the caller may not read it. */
   schedule: Schedule | undefined;
 }
 
@@ -444,7 +446,7 @@ export interface ResumeScheduleRequest {
 
 /** Response of ScheduleService.ResumeSchedule. */
 export interface ResumeScheduleResponse {
-  /** The schedule as it is now. */
+  /** The schedule as it is now. Absent if the caller may not read it. */
   schedule: Schedule | undefined;
 }
 
@@ -460,7 +462,7 @@ export interface TriggerScheduleRequest {
 
 /** Response of ScheduleService.TriggerSchedule. */
 export interface TriggerScheduleResponse {
-  /** The schedule as it is now. */
+  /** The schedule as it is now. Absent if the caller may not read it. */
   schedule: Schedule | undefined;
 }
 
@@ -1727,6 +1729,7 @@ function createBaseSchedule(): Schedule {
     record: undefined,
     subscribersHere: 0,
     problem: "",
+    nextAt: undefined,
   };
 }
 
@@ -1767,6 +1770,9 @@ export const Schedule: MessageFns<Schedule> = {
     }
     if (message.problem !== "") {
       writer.uint32(98).string(message.problem);
+    }
+    if (message.nextAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.nextAt), writer.uint32(106).fork()).join();
     }
     return writer;
   },
@@ -1880,6 +1886,14 @@ export const Schedule: MessageFns<Schedule> = {
             message.problem = reader.string();
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.nextAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1915,6 +1929,7 @@ export const Schedule: MessageFns<Schedule> = {
       : undefined;
     message.subscribersHere = object.subscribersHere ?? 0;
     message.problem = object.problem ?? "";
+    message.nextAt = object.nextAt ?? undefined;
     return message;
   },
 };
@@ -2807,8 +2822,8 @@ export const TriggerScheduleResponse: MessageFns<TriggerScheduleResponse> = {
  * dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
  * token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
  *
- * Errors are as those of LeaseService. UNIMPLEMENTED in the layout `webjobs` unless the sidecar has the feature
- * `schedules` (GetServerInfo).
+ * Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+ * calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
  */
 export type ScheduleServiceService = typeof ScheduleServiceService;
 export const ScheduleServiceService = {
@@ -2868,7 +2883,10 @@ export const ScheduleServiceService = {
     responseSerialize: (value: GetScheduleResponse): Buffer => Buffer.from(GetScheduleResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetScheduleResponse => GetScheduleResponse.decode(value),
   },
-  /** Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. */
+  /**
+   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+   * nobody has run yet has no record of its lock, and is not listed.
+   */
   listSchedules: {
     path: "/leasehold.v1.ScheduleService/ListSchedules" as const,
     requestStream: false as const,
@@ -2971,7 +2989,10 @@ export interface ScheduleServiceServer extends UntypedServiceImplementation {
    * ever subscribed to it.
    */
   getSchedule: handleUnaryCall<GetScheduleRequest, GetScheduleResponse>;
-  /** Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. */
+  /**
+   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+   * nobody has run yet has no record of its lock, and is not listed.
+   */
   listSchedules: handleUnaryCall<ListSchedulesRequest, ListSchedulesResponse>;
   /** Checks a spec, and returns its next occurrences. Asks no store and changes nothing. */
   previewSchedule: handleUnaryCall<PreviewScheduleRequest, PreviewScheduleResponse>;
@@ -3062,7 +3083,10 @@ export interface ScheduleServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetScheduleResponse) => void,
   ): ClientUnaryCall;
-  /** Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. */
+  /**
+   * Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+   * nobody has run yet has no record of its lock, and is not listed.
+   */
   listSchedules(
     request: ListSchedulesRequest,
     callback: (error: ServiceError | null, response: ListSchedulesResponse) => void,
