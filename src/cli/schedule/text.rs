@@ -21,7 +21,7 @@ pub(super) fn table(schedules: &[Schedule]) -> String {
                 schedule.problem.clone()
             },
             doing(schedule),
-            state.and_then(|state| moment(state.next_at)).unwrap_or_default(),
+            moment(schedule.next_at).unwrap_or_default(),
             state.and_then(|state| state.ended.first()).map(ended).unwrap_or_default(),
         ]
     };
@@ -41,7 +41,7 @@ pub(super) fn schedule(schedule: &Schedule) -> String {
         ("problem", schedule.problem.clone()),
         ("revision", spec.map(|spec| spec.revision.to_string()).unwrap_or_default()),
         ("state", doing(schedule)),
-        ("next", moment(state.next_at).unwrap_or_default()),
+        ("next", moment(schedule.next_at).unwrap_or_default()),
         ("tried again", moment(state.retry_at).unwrap_or_default()),
         ("done up to", moment(state.watermark).unwrap_or_default()),
         ("missed", if state.missed > 0 { state.missed.to_string() } else { String::new() }),

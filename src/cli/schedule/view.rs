@@ -23,6 +23,7 @@ pub(super) struct ScheduleView {
     problem: Option<String>,
     paused: bool,
     waiting_request_ids: Vec<String>,
+    next_at: Option<String>,
     state: Option<StateView>,
     lock: Option<LockView>,
     subscribers_here: u32,
@@ -51,7 +52,6 @@ struct DefinitionView {
 /// What its runs have decided.
 #[derive(Debug, Serialize)]
 struct StateView {
-    next_at: Option<String>,
     watermark: Option<String>,
     watermark_outcome: Option<String>,
     run: Option<StartedView>,
@@ -93,6 +93,7 @@ impl From<&Schedule> for ScheduleView {
             problem: given(&schedule.problem),
             paused: schedule.paused,
             waiting_request_ids: schedule.waiting_request_ids.clone(),
+            next_at: moment(schedule.next_at),
             state: schedule.state.as_ref().map(StateView::from),
             lock: schedule.record.as_ref().map(LockView::from),
             subscribers_here: schedule.subscribers_here,
@@ -140,7 +141,6 @@ impl From<&ScheduleSpec> for DefinitionView {
 impl From<&ScheduleState> for StateView {
     fn from(state: &ScheduleState) -> Self {
         Self {
-            next_at: moment(state.next_at),
             watermark: moment(state.watermark),
             watermark_outcome: outcome(state.watermark_outcome),
             run: state.run.as_ref().map(StartedView::from),

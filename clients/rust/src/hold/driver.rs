@@ -47,7 +47,7 @@ impl<L: Line> Driver<L> {
     /// Runs until the hold is over, or the guard is gone.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
         self.watch(&mut ended).await;
-        self.line.hand_back();
+        self.line.hand_back().await;
     }
 
     async fn watch(&mut self, ended: &mut oneshot::Receiver<()>) {

@@ -34,7 +34,7 @@ pub(crate) trait Line: Sized + Send + Sync + 'static {
     fn ended(&self) -> impl Future<Output = ()> + Send + use<Self>;
 
     /// The hold is over.
-    fn hand_back(self);
+    fn hand_back(self) -> impl Future<Output = ()> + Send;
 }
 
 /// A message of a stream of events.
@@ -123,5 +123,5 @@ impl Line for HoldStream {
         std::future::pending()
     }
 
-    fn hand_back(self) {}
+    async fn hand_back(self) {}
 }

@@ -139,6 +139,8 @@ pub struct Schedule {
     pub paused: bool,
     /// The request ids of runs by hand that wait, in their order.
     pub waiting_request_ids: Vec<String>,
+    /// The occurrence that is waited for: due, running or still to come, also before the first run. `None` if there is none.
+    pub next_at: Option<SystemTime>,
     /// What its runs have decided. `None` if there was none yet.
     pub state: Option<ScheduleState>,
     /// Who holds the schedule's lock, as far as is known. `None` in lists.
@@ -160,6 +162,7 @@ impl Schedule {
             zone_data: wire.zone_data,
             paused: wire.paused,
             waiting_request_ids: wire.waiting_request_ids,
+            next_at: moment(wire.next_at.as_ref()),
             state: wire.state.map(ScheduleState::from_wire),
             record: wire.record.map(LockRecord::from_wire),
             subscribers_here: wire.subscribers_here,

@@ -18,6 +18,9 @@ use crate::proto::hold_lease_response::Event as HoldWire;
 use crate::proto::subscribe_schedule_response::Event;
 use crate::proto::{Released, Resume, Run, SubscribeScheduleRequest};
 
+/// How long the sidecar has to say that a run is over which is over here.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
 /// What its holder has done with a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -178,8 +181,14 @@ impl Line for RunLine {
     }
 
     /// The stream goes on to the next run only if the sidecar, too, knows that this one is over: else it would go on
-    /// renewing a hold that nobody believes in.
-    fn hand_back(self) {
+    /// renewing a hold that nobody believes in. At a deadline it says so a moment later than the clock here, and a stream
+    /// that ended meanwhile would be a run that was abandoned (T12).
+    async fn hand_back(mut self) {
+        let is_open = !self.is_broken && *self.stages.borrow() == Stage::Open;
+        if is_open && !self.is_over {
+            let told = async { while self.next(LAST_WORD).await.is_ok() && !self.is_over {} };
+            let _silent = tokio::time::timeout(LAST_WORD, told).await;
+        }
         let is_known = self.is_over || *self.stages.borrow() == Stage::Completed;
         if is_known && !self.is_broken {
             // Nobody waits for another run.

@@ -233,6 +233,32 @@ async fn s4_a_run_that_is_told_lost_is_over_and_the_stream_goes_on() {
 }
 
 #[tokio::test]
+async fn t12_a_deadline_that_the_sidecar_tells_after_the_clock_does_not_end_the_stream() {
+    let mut bench = Bench::new().await;
+    let asking = next(bench.client.runs(nightly()));
+    let call = bench.sidecar.subscription().await;
+    call.tell(standby()).await;
+    let mut bounded = granted();
+    let grant = bounded.grant.as_mut().unwrap();
+    let told = grant.validity.clone().unwrap();
+    grant.max_hold_ends = Some(proto::Deadline { at: told.valid_until, after: told.valid_for });
+    call.tell(Event::Run(bounded)).await;
+    let (runs, run) = asking.await.unwrap();
+    let run = run.unwrap();
+    assert_eq!(run.deadline(), Some(run.hold().valid_until()));
+    bench.clock.advance(seconds(58));
+    assert_eq!(run.lost().await.reason, LossReason::MaxHoldReached);
+    assert!(call.is_open());
+    let reason = proto::LossReason::MaxHoldReached.into();
+    call.tell(Event::Lost(Lost { reason, ..Lost::default() })).await;
+    let mut second = granted();
+    second.grant.as_mut().unwrap().validity = Some(validity(OURS, 1_116, 58));
+    call.tell(Event::Run(second)).await;
+    let (_runs, second) = next(runs).await.unwrap();
+    assert!(second.unwrap().is_valid() && call.is_open());
+}
+
+#[tokio::test]
 async fn s13_a_run_that_is_over_here_only_ends_its_stream() {
     let mut bench = Bench::new().await;
     let runs = bench.client.runs(nightly());
