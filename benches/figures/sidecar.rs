@@ -72,6 +72,7 @@ pub(crate) fn coordinator_on(
         max_waiters: 20_000,
         remembered_locks: 1_000,
         allow_break: false,
+        allow_schedule_changes: false,
         function_instance: false,
     };
     Coordinator::new(store, clock, observer, settings)

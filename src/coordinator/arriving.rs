@@ -10,24 +10,15 @@ use super::caller::{Caller, HoldStream, Presence, STREAM_BUFFER, Sink};
 use super::error::CallError;
 use super::request::HoldRequest;
 use super::task::Command;
-use crate::hold::{GrantPart, Stored, Terms};
+use crate::hold::{Brought, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
-
-/// What a caller brings, beside what it asks for.
-#[derive(Debug, Default)]
-pub(super) struct Brought {
-    /// What it writes beside its token (T6).
-    pub(super) part: Option<Arc<dyn GrantPart>>,
-    /// What it has just read of the lock.
-    pub(super) seen: Option<Box<Stored>>,
-}
 
 impl Coordinator {
     /// As [`Coordinator::hold`], for a run of a schedule.
     pub(super) fn hold_with(
         &self,
         request: &HoldRequest,
-        brought: Brought,
+        brought: Option<Brought>,
     ) -> Result<HoldStream, CallError> {
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         let presence = self.arrive(request, Sink::Stream(sender), brought)?;
@@ -40,7 +31,7 @@ impl Coordinator {
         path: &LockPath,
         record: Record,
         lease_duration: Duration,
-        brought: Brought,
+        brought: Option<Brought>,
     ) -> Result<HoldStream, CallError> {
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         let terms = Terms {
@@ -53,8 +44,7 @@ impl Coordinator {
             request_id: String::new(),
             resumable: true,
             record,
-            part: brought.part,
-            seen: brought.seen,
+            brought: brought.map(Box::new),
         };
         let host_id = self.shared.settings.host.host_id.clone();
         let presence = self.come(path, host_id, terms, Sink::Stream(sender))?;
@@ -65,7 +55,7 @@ impl Coordinator {
         &self,
         request: &HoldRequest,
         sink: Sink,
-        brought: Brought,
+        brought: Option<Brought>,
     ) -> Result<Presence, CallError> {
         let settings = &self.shared.settings;
         let target = self.shared.resolve(&request.key)?;
@@ -90,8 +80,7 @@ impl Coordinator {
             request_id: request.request_id.clone(),
             resumable: sink.is_stream(),
             record,
-            part: brought.part,
-            seen: brought.seen,
+            brought: brought.map(Box::new),
         };
         self.come(&target.path, target.host_id, terms, sink)
     }

@@ -71,7 +71,6 @@ pub use schedules::{
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
-use arriving::Brought;
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};
 use inbox::Inbox;
 use pacing::Gate;
@@ -189,7 +188,7 @@ impl Coordinator {
         let (reply, answer) = oneshot::channel();
         let mut request = request;
         request.max_hold.get_or_insert(self.shared.settings.max_hold_default);
-        let mut presence = self.arrive(&request, Sink::Unary(Some(reply)), Brought::default())?;
+        let mut presence = self.arrive(&request, Sink::Unary(Some(reply)), None)?;
         let answer = answer.await;
         if !request.request_id.is_empty() {
             presence.confirm();
@@ -206,7 +205,7 @@ impl Coordinator {
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         // A repeated stream is another hold: its life line is its own.
         let request = HoldRequest { request_id: String::new(), ..request.clone() };
-        let presence = self.arrive(&request, Sink::Stream(sender), Brought::default())?;
+        let presence = self.arrive(&request, Sink::Stream(sender), None)?;
         Ok(HoldStream { events, presence })
     }
 

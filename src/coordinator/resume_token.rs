@@ -158,8 +158,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         request_id: String::new(),
         resumable: true,
         record,
-        part: None,
-        seen: None,
+        brought: None,
     };
     Some(Resumed {
         path: content.path.parse().ok()?,

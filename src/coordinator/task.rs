@@ -17,7 +17,7 @@ use super::requests::{Answer, Input, Requests};
 use super::saves::{SaveCall, Saves};
 use super::timers::Timer;
 use super::{Shared, calls, failing, resume_token};
-use crate::hold::{CallerId, Event, Memory, StoreFailure, StoreFailureKind};
+use crate::hold::{CallerId, Event, Hold, Memory, StoreFailure, StoreFailureKind};
 use crate::lock::{FencingToken, LeaseId, LockPath, Permit};
 use crate::pool::{Action, Pool};
 use crate::store::{BreakNote, BreakPeriod};
@@ -235,7 +235,7 @@ impl Task {
                     continue;
                 }
             };
-            let valid_until = self.holding(permit).map(|holding| holding.valid_until);
+            let valid_until = self.pool.machine(permit).and_then(Hold::lease_until);
             let (path, requests) = (self.path_of(permit), (&mut self.requests, permit));
             if let Some(action) = calls::send(&self.shared, &path, requests, valid_until, action) {
                 self.tell(permit, action);
@@ -318,9 +318,7 @@ impl Task {
     /// Whether the caller's hold has ended and its last checkpoint is still on its way (S26).
     fn is_saving_last(&self, caller: CallerId) -> bool {
         let permit = self.callers.get(&caller).map(|caller| caller.permit);
-        permit
-            .and_then(|permit| self.pool.machine(permit))
-            .is_some_and(crate::hold::Hold::is_saving_last)
+        permit.and_then(|permit| self.pool.machine(permit)).is_some_and(Hold::is_saving_last)
     }
 
     fn is_releasing(&self, caller: CallerId) -> bool {

@@ -187,11 +187,32 @@ pub struct Terms {
     pub resumable: bool,
     /// What is stored with the lock, but for what the grant adds.
     pub record: Record,
-    /// What is written beside the token, if there is anything: then the hold is never handed on without the store (T6). Not for
-    /// callers of a pool (S28).
+    /// What most callers do not bring. Boxed: there is one of these for each hold.
+    pub brought: Option<Box<Brought>>,
+}
+
+/// What a caller brings beside its terms.
+#[derive(Clone, Debug, Default)]
+pub struct Brought {
+    /// What is written beside the token: then the hold is never handed on without the store (T6). Not for callers of a pool
+    /// (S28).
     pub part: Option<Arc<dyn GrantPart>>,
-    /// The lock as the caller read it just before, so that the acquire goes by its version (T6).
-    pub seen: Option<Box<Stored>>,
+    /// The lock as the caller read it just before, so that the acquire goes by its version.
+    pub seen: Option<Stored>,
+}
+
+impl Terms {
+    /// What is written beside the token, if the caller has brought anything (T6).
+    #[must_use]
+    pub fn part(&self) -> Option<&Arc<dyn GrantPart>> {
+        self.brought.as_ref()?.part.as_ref()
+    }
+
+    /// The lock as the caller read it just before, if it did.
+    #[must_use]
+    pub fn seen(&self) -> Option<&Stored> {
+        self.brought.as_ref()?.seen.as_ref()
+    }
 }
 
 /// A hold that a client wants to go on with (S16).

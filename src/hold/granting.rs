@@ -70,7 +70,7 @@ impl Plan {
     fn is_for(&self, waiter: &Waiter) -> bool {
         let part_fits = match self.decided {
             Some(decided) => decided.caller == waiter.caller,
-            None => waiter.terms.part.is_none(),
+            None => waiter.terms.part().is_none(),
         };
         part_fits && waiter.terms.min_hold == self.min_hold
     }
@@ -292,7 +292,7 @@ impl Hold {
     }
 
     /// Takes back a rest that was stored for a caller that has gone ungranted.
-    fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
+    pub(super) fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         let Some(known) = self.memory.known.clone() else {
             return self.release_unused(lease, output);
         };

@@ -298,8 +298,8 @@ impl Hold {
         let Some(front) = self.waiters.front() else { return false };
         // T6: what has a part is written before it is granted, and a run's record is not another's.
         let needs_no_write = front.terms.min_hold.is_zero()
-            && front.terms.part.is_none()
-            && held.terms.part.is_none();
+            && front.terms.part().is_none()
+            && held.terms.part().is_none();
         let limit = self.hand_off_limit(held);
         let enough = self.handing_since.is_some_and(|since| now.saturating_since(since) >= limit);
         let fits = needs_no_write && held.suits(front);

@@ -1,7 +1,7 @@
 //! How a hold lives: the state machine of one lock path. It decides; it does nothing by itself.
 //!
-//! Rules: S1, S2, S4 to S17, S22 to S27. May import: lock, time's values. No IO, no async, no clock, no randomness of its own:
-//! what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
+//! Rules: S1, S2, S4 to S17, S22 to S27, and of schedules T6 to T8, T12, T19. May import: lock, time's values. No IO, no async,
+//! no clock, no randomness of its own: what happens comes in as an [`Event`] with the time at which it is looked at, and what is to be done goes out as
 //! [`Action`]s. To add behaviour: a rule first, then an event or an action, then the file whose business it is, and
 //! a test that fails without it.
 //!
@@ -66,8 +66,8 @@ use std::time::Duration;
 
 pub use action::{Action, Busy, Granted, LossReason, SaveOutcome};
 pub use event::{
-    CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked, SaveId,
-    StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
+    Brought, CallerId, Event, Failure, LeaseGranted, Look, NoteSeen, Request, Resume, SaveAsked,
+    SaveId, StoreBounds, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 pub use held::Holding;
 pub use known::Known;
@@ -104,7 +104,8 @@ use crate::time::Instant;
 ///
 /// # Where its parts are
 /// A caller's way to a lease: `callers`, `acquisition`, `polling`, then `granting`. While it is held: `held`, `renewing`,
-/// `asked`, `saving`, `notice`, `resuming`. Its end: `handing`, `releasing`, `late`. The sidecar's end: `hand_over`. What is always true: `invariants`.
+/// `asked`, `saving`, `notice`, `resuming`. Its end: `handing`, `keeping`, `releasing`, `late`. What callers write beside their
+/// tokens: `part`. The sidecar's end: `hand_over`. What is always true: `invariants`.
 #[derive(Clone, Debug)]
 pub struct Hold {
     settings: Arc<Settings>,

@@ -70,7 +70,7 @@ impl Hold {
         output: &mut Output,
     ) -> Option<(Fields, Option<Decided>)> {
         let front = self.waiters.front()?;
-        let Some(part) = &front.terms.part else { return Some((stored, None)) };
+        let Some(part) = front.terms.part() else { return Some((stored, None)) };
         let caller = front.caller;
         match part.at_grant(&stored, token, lease.store_time_at_least(output.now)) {
             AtGrant::Grant { fields, max_hold } => {
@@ -80,17 +80,34 @@ impl Hold {
                 Some((fields, Some(Decided { caller, settles: true, max_hold: None })))
             }
             AtGrant::TurnAway => {
-                self.settle_front(*lease, false, output);
+                self.turn_away(*lease, output);
                 None
             }
         }
     }
 
-    /// The caller at the front is told that it is granted nothing, and the lease goes back. Who waits behind it acquires anew.
-    pub(super) fn settle_front(&mut self, lease: Leased, written: bool, output: &mut Output) {
+    /// The caller at the front is granted nothing, and nothing is written for it; but a rest that was written under this very
+    /// lease, for a caller that has gone ungranted, does not stay (S11).
+    fn turn_away(&mut self, lease: Leased, output: &mut Output) {
+        let left = self.memory.known.as_ref().map(Known::record).filter(|record| {
+            record.lease == Some(lease.lease_id.fingerprint()) && record.resting_until.is_some()
+        });
+        let Some(token) = left.and_then(|record| record.token) else {
+            return self.settle_front(lease, false, output);
+        };
+        self.tell_settled(false, output);
+        self.clear_rest(lease, Plan { token, min_hold: Duration::ZERO, decided: None }, output);
+    }
+
+    fn tell_settled(&mut self, written: bool, output: &mut Output) {
         if let Some(waiter) = self.waiters.pop() {
             output.push(Action::TellSettled { caller: waiter.caller, written });
         }
+    }
+
+    /// The caller at the front is told that it is granted nothing, and the lease goes back. Who waits behind it acquires anew.
+    fn settle_front(&mut self, lease: Leased, written: bool, output: &mut Output) {
+        self.tell_settled(written, output);
         self.release_unused(lease, output);
     }
 
@@ -110,7 +127,7 @@ impl Hold {
     /// the other way round, the acquire finds out by the version, and costs one request more (S5).
     pub(super) fn take_seen(&mut self, caller: CallerId, output: &Output) {
         let waiter = self.waiters.first(|waiter| waiter.caller == caller);
-        let Some(seen) = waiter.and_then(|waiter| waiter.terms.seen.as_deref()) else { return };
+        let Some(seen) = waiter.and_then(|waiter| waiter.terms.seen()) else { return };
         let token = Record::from_fields(&seen.fields).token;
         let known = self.memory.known.as_ref();
         let is_news = known.is_none_or(|known| !known.is_version(&seen.etag));

@@ -75,6 +75,20 @@ impl Hold {
         self.memory.known.as_ref()
     }
 
+    /// Until when the lease that is had here counts, if one is: a renewal that comes later is too late.
+    #[must_use]
+    pub fn lease_until(&self) -> Option<Instant> {
+        match &self.state {
+            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => {
+                Some(held.renewal.valid_until())
+            }
+            State::Held(held) => Some(held.valid_until()),
+            State::Idle { .. } | State::Acquiring(_) | State::Releasing(_) | State::Resuming(_) => {
+                None
+            }
+        }
+    }
+
     /// When a pause was suspected last (S3).
     pub(super) fn suspected_at(&self) -> Option<Instant> {
         self.seldom.as_ref()?.suspected_at

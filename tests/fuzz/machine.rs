@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::hold::{
     Action, CallerId, Event, Failure, Hold, LeaseGranted, Look, Memory, NoteSeen, Request, Resume,
-    SaveAsked, SaveId, Settings, StoreFailure, StoreFailureKind, Stored, Terms,
+    SaveAsked, SaveId, SavePart, Settings, StoreFailure, StoreFailureKind, Stored, Terms,
 };
 use leasehold::lock::{CheckpointValue, ETag, FencingToken, Fields, LeaseId, Record};
 use leasehold::time::{Instant, UnixMillis};
@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::cases;
+use crate::parts::{Part, keep};
 
 /// What happens next, with small numbers, so that they meet.
 #[derive(Clone, Debug)]
@@ -129,7 +130,11 @@ impl Saves {
         let id = SaveId(self.last);
         self.asked.insert(id);
         let value = CheckpointValue::new(&self.last.to_be_bytes()).unwrap();
-        SaveAsked { id, value: Some(value), part: None }
+        let part: Arc<dyn SavePart> = Arc::new(Part(self.last));
+        // One in three has a checkpoint alone, one a part alone, and one both.
+        let has_part = !self.last.is_multiple_of(3);
+        let value = Some(value).filter(|_| self.last % 3 < 2);
+        SaveAsked { id, value, part: has_part.then_some(part) }
     }
 
     /// Each is answered once.
@@ -163,8 +168,7 @@ fn terms(lease: u64, wait: u64) -> Terms {
         request_id: String::new(),
         resumable: !wait.is_multiple_of(3),
         record: Record::default(),
-        part: None,
-        seen: None,
+        brought: None,
     }
 }
 
@@ -209,7 +213,9 @@ impl Queue {
                 self.holder = None;
                 true
             }
-            Action::TellBusy { caller, .. } | Action::TellFailed { caller, .. } => {
+            Action::TellBusy { caller, .. }
+            | Action::TellFailed { caller, .. }
+            | Action::TellSettled { caller, .. } => {
                 self.waiting.retain(|(waiting, _)| waiting != caller);
                 self.arriving.take_if(|(arriving, _)| arriving == caller);
                 true
@@ -269,15 +275,18 @@ fn event(happens: Happens, saves: &mut Saves, now: Instant) -> Event {
                 max_hold: max_hold.map(seconds),
                 min_hold: seconds(min_hold),
                 auto_renew: wait % 5 > 0,
+                brought: (id % 2 > 0).then(|| Box::new(Part(wait).into())),
                 ..terms(lease, wait)
             };
             Event::CallerArrived { caller: CallerId(caller), terms: Arc::new(terms) }
         }
         Happens::Leaves(caller) => Event::CallerLeft { caller: CallerId(caller) },
         Happens::Silent(caller) => Event::HolderDisconnected { caller: CallerId(caller) },
-        Happens::Releases(caller, of) => {
-            Event::ReleaseAsked { caller: CallerId(caller), generation: known(of), keep: None }
-        }
+        Happens::Releases(caller, of) => Event::ReleaseAsked {
+            caller: CallerId(caller),
+            generation: known(of),
+            keep: keep(caller),
+        },
         Happens::Extends(caller, of, span) => {
             let (caller, generation) = (CallerId(caller), known(of));
             Event::ExtendAsked { caller, generation, max_hold: seconds(span) }

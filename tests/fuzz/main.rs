@@ -15,6 +15,7 @@ mod configuration;
 mod machine;
 mod messages;
 mod names;
+mod parts;
 
 use proptest::test_runner::Config;
 

@@ -43,8 +43,7 @@ pub(crate) fn terms(permits: u32, wait: Duration) -> Terms {
             permits: (permits > 1).then(|| Permits::new(permits).unwrap()),
             ..Record::default()
         },
-        part: None,
-        seen: None,
+        brought: None,
     }
 }
 

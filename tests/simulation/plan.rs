@@ -168,8 +168,7 @@ pub(crate) fn plain_terms(lease_seconds: u64, wait: Duration) -> Terms {
         resumable: true,
         request_id: String::new(),
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        part: None,
-        seen: None,
+        brought: None,
     }
 }
 

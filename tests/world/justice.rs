@@ -58,7 +58,7 @@ pub(crate) fn judge(
     }
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
-        (Some(Told::Over), _) => wrong(),
+        (Some(Told::Over), _) | (_, HoldEvent::Settled { .. }) => wrong(),
         (_, HoldEvent::Draining { .. }) => told_draining(state, stream),
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
@@ -108,15 +108,11 @@ pub(crate) fn judge(
         }
         (
             Some(Told::Held { .. }),
-            HoldEvent::Waiting { .. }
-            | HoldEvent::Granted(_)
-            | HoldEvent::Busy(_)
-            | HoldEvent::Settled { .. },
+            HoldEvent::Waiting { .. } | HoldEvent::Granted(_) | HoldEvent::Busy(_),
         )
         | (
             None,
-            HoldEvent::Settled { .. }
-            | HoldEvent::Renewed(_)
+            HoldEvent::Renewed(_)
             | HoldEvent::Extended(_)
             | HoldEvent::AtRisk { .. }
             | HoldEvent::Recovered(_)

@@ -8,13 +8,12 @@ use super::parts::{Ground, ReportPart};
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
 use super::task::Message;
-use crate::coordinator::arriving::Brought;
 use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::HoldEvent;
 use crate::coordinator::request::Grant;
 use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
-use crate::hold::{SaveOutcome, Stored};
+use crate::hold::{Brought, SaveOutcome, Stored};
 use crate::lock::{LeaseId, Record};
 use crate::schedule::{Report, Reported, RunId};
 use crate::timetable::UtcSecond;
@@ -187,8 +186,8 @@ impl Coordinator {
             ..Record::default()
         };
         let lease_duration = part.plan().definition().lease_duration();
-        let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(stored) };
-        let mut hold = self.settle_at(&run_id.path, record, lease_duration, brought)?;
+        let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(*stored) };
+        let mut hold = self.settle_at(&run_id.path, record, lease_duration, Some(brought))?;
         while let Some(event) = hold.next().await {
             match event {
                 HoldEvent::Settled { written: true } => {

@@ -8,11 +8,10 @@ use super::reading::Seen;
 use super::run::{Begin, Run, RunEnd};
 use super::subscriber::SubscriberId;
 use super::task::{Message, Running, Task};
-use crate::coordinator::arriving::Brought;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
 use crate::coordinator::request::HoldRequest;
-use crate::hold::Stored;
+use crate::hold::{Brought, Stored};
 use crate::lock::Permits;
 use crate::schedule::{Decision, Lease, Occasion, Plan, Share, after_busy, look, until_due};
 use crate::time::{Instant, UnixMillis};
@@ -327,8 +326,8 @@ impl Task {
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
         let part = Arc::new(StartPart::new(self.ground(&plan)));
         let seen = self.looking.seen.take();
-        let brought = Brought { part: Some(Arc::clone(&part) as _), seen };
-        let hold = self.coordinator.hold_with(&request, brought)?;
+        let brought = Brought { part: Some(Arc::clone(&part) as _), seen: seen.map(|seen| *seen) };
+        let hold = self.coordinator.hold_with(&request, Some(brought))?;
         let run = Run {
             coordinator: self.coordinator.clone(),
             path: self.target.path.clone(),

@@ -1,9 +1,11 @@
 //! One run, from the try for its lease to its end: what happens to its hold is told to its subscriber.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::time::Sleep;
 
 use super::desk::Desk;
 use super::parts::{StartDecision, StartPart};
@@ -148,12 +150,12 @@ impl Run {
 
     /// Tells the subscriber what happens to its hold, until that is over.
     async fn follow(mut self, grant: Grant, run_id: RunId) -> RunEnd {
-        let mut returns_at = None;
+        let mut returns_at: Option<Pin<Box<Sleep>>> = None;
         loop {
             let next = tokio::select! {
                 event = self.hold.next() => Next::Event(event),
                 life = ended(&mut self.life) => Next::Life(life),
-                () = until(returns_at) => Next::Return,
+                () = over(&mut returns_at) => Next::Return,
             };
             let event = match next {
                 Next::Event(Some(event)) => event,
@@ -188,7 +190,7 @@ impl Run {
                 }
                 HoldEvent::Draining { time_left } => {
                     let before = time_left.checked_sub(BEFORE_THE_END);
-                    returns_at = before.map(|before| tokio::time::Instant::now() + before);
+                    returns_at = before.map(|before| Box::pin(tokio::time::sleep(before)));
                     ScheduleEvent::Draining { time_left }
                 }
                 HoldEvent::Lost { reason, detail, break_note } => {
@@ -234,10 +236,10 @@ async fn ended(life: &mut watch::Receiver<Life>) -> Life {
     }
 }
 
-/// Never ends without a time.
-async fn until(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
+/// Never ends without a timer.
+async fn over(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(timer) => timer.await,
         None => std::future::pending().await,
     }
 }

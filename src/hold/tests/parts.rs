@@ -8,7 +8,7 @@ use super::rig::{
 };
 use super::table::Table;
 use crate::hold::{
-    Action, AtGrant, CallerId, Event, Failure, GrantPart, LossReason, StoreFailure,
+    Action, AtGrant, Brought, CallerId, Event, Failure, GrantPart, LossReason, StoreFailure,
     StoreFailureKind, Stored, Terms,
 };
 use crate::lock::{ETag, FencingToken, Fields};
@@ -57,8 +57,15 @@ impl GrantPart for Brings {
     }
 }
 
+/// The terms of a caller that brings `part`.
 pub(super) fn brings(part: Brings) -> Terms {
-    Terms { part: Some(Arc::new(part)), ..terms() }
+    Terms { brought: Some(Box::new(Brought { part: Some(Arc::new(part)), seen: None })), ..terms() }
+}
+
+/// The terms of a caller that has just read the lock.
+fn having_seen(seen: &Stored, terms: Terms) -> Terms {
+    let part = terms.part().cloned();
+    Terms { brought: Some(Box::new(Brought { part, seen: Some(seen.clone()) })), ..terms }
 }
 
 /// How many runs the record says were begun, and the token of the last.
@@ -229,6 +236,20 @@ fn t6_who_is_turned_away_writes_nothing_and_the_lease_goes_back() {
 }
 
 #[test]
+fn s11_who_is_turned_away_leaves_no_rest_behind_of_a_caller_that_has_gone() {
+    let mut rig = Rig::new();
+    rig.arrive(ANN, Terms { min_hold: secs(40), ..terms() });
+    let acquire = rig.request();
+    rig.serve_one(&acquire);
+    rig.arrive(BOB, brings(Brings::Nothing));
+    rig.leave(ANN);
+    rig.serve();
+    assert_eq!(settled(&rig.told(), BOB), Some(false));
+    assert_eq!(rig.record().resting_until, None);
+    assert!(!rig.is_leased());
+}
+
+#[test]
 fn t6_a_run_is_neither_handed_on_nor_handed_the_lock() {
     let (mut rig, grant) = Rig::with_holder(ANN, brings(Brings::Run));
     rig.arrive(BOB, terms());
@@ -291,10 +312,10 @@ fn t6_parts_are_kept_by_a_resume_a_plain_grant_and_a_checkpoint() {
 }
 
 /// What a caller reads of the lock now.
-fn look(rig: &Rig) -> Box<Stored> {
+fn look(rig: &Rig) -> Stored {
     let read = Action::SendRead { request: crate::hold::Request(0), timeout: secs(1) };
     match rig.do_in_store(&read) {
-        Event::ReadAnswered { answer: Ok(stored), .. } => Box::new(stored),
+        Event::ReadAnswered { answer: Ok(stored), .. } => stored,
         other => panic!("{other:?}"),
     }
 }
@@ -313,7 +334,7 @@ fn t6_what_the_caller_has_just_read_needs_no_second_read() {
     other.release_of(ANN, &grant);
     other.serve();
     let seen = look(&rig);
-    rig.arrive(BOB, Terms { seen: Some(seen.clone()), ..brings(Brings::Run) });
+    rig.arrive(BOB, having_seen(&seen, brings(Brings::Run)));
     assert_eq!(read_of(&rig.sent[0]), (false, Some(&seen.etag)));
     rig.serve();
     rig.granted(BOB);
@@ -331,7 +352,7 @@ fn s5_an_older_record_that_a_caller_has_read_is_not_believed() {
     rig.serve();
     rig.told();
     let newest = look(&rig).etag;
-    rig.arrive(CAT, Terms { seen: Some(seen.clone()), ..terms() });
+    rig.arrive(CAT, having_seen(&seen, terms()));
     assert_eq!(read_of(&rig.sent[0]), (false, Some(&newest)));
     rig.serve();
     assert!(rig.granted(CAT).token > second.token);
@@ -343,7 +364,7 @@ fn s5_an_older_record_that_a_caller_has_read_is_not_believed() {
     let highest = rig.hold.highest();
     rig.table_mut().set("leasehold_token", "4096");
     let back = look(&rig);
-    rig.arrive(BOB, Terms { seen: Some(back), ..one_try() });
+    rig.arrive(BOB, having_seen(&back, one_try()));
     rig.serve();
     assert_eq!(store_failure(&rig.told(), BOB), Some(StoreFailureKind::TokenNotGrowing));
     assert_eq!(rig.hold.highest(), highest);
@@ -358,6 +379,6 @@ fn t6_a_record_of_the_same_grant_is_taken_as_the_newer_one() {
     // Another sidecar has completed the run late.
     rig.table_mut().set("outcome", "done");
     let seen = look(&rig);
-    rig.arrive(BOB, Terms { seen: Some(seen.clone()), ..terms() });
+    rig.arrive(BOB, having_seen(&seen, terms()));
     assert_eq!(read_of(&rig.sent[0]), (false, Some(&seen.etag)));
 }

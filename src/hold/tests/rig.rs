@@ -15,8 +15,8 @@ pub(super) use super::told::{
     is_busy, is_granted, loss, released, revoked, saved, store_failure, text,
 };
 use crate::hold::{
-    Action, CallerId, Event, Failure, Granted, LossReason, Memory, NoteSeen, Resume, SaveAsked,
-    SaveId, SaveOutcome, SavePart, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
+    Action, CallerId, Event, Failure, Granted, Memory, NoteSeen, Resume, SaveAsked, SaveId,
+    SavePart, Settings, StoreBounds, StoreFailure, StoreFailureKind, Terms,
 };
 use crate::lock::{Checkpoint, CheckpointValue, LeaseId, Record};
 use crate::time::Instant;
@@ -45,8 +45,7 @@ pub(super) fn terms() -> Terms {
         request_id: String::new(),
         resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
-        part: None,
-        seen: None,
+        brought: None,
     }
 }
 

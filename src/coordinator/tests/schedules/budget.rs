@@ -47,7 +47,8 @@ async fn t17_the_runner_takes_five_requests_and_who_looks_one() {
     news(&mut stream).await;
     let mut other = minutely(&idle);
     standby(&mut other).await;
-    (runner.counts(), idle.counts());
+    runner.counts();
+    idle.counts();
     let second = run(&mut stream).await;
     complete(&runner, &second, Report::Succeeded).await;
     news(&mut stream).await;

@@ -138,7 +138,7 @@ async fn t13_a_crowd_that_is_due_together_is_started_fifty_a_second() {
             request.key = crate::coordinator::tests::rig::key(&format!("nightly-{number}"));
             let mut stream = sidecar.coordinator.subscribe(request).unwrap();
             let granted = run(&mut stream).await;
-            sender.send((tokio::time::Instant::now(), granted.told.missed_count)).unwrap();
+            sender.send((sidecar.coordinator.clock().now(), granted.told.missed_count)).unwrap();
             complete(&sidecar, &granted, Report::Succeeded).await;
         });
     }
