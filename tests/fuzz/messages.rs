@@ -52,6 +52,7 @@ fn coordinator() -> Coordinator {
         max_waiters: 100,
         remembered_locks: 1_000,
         allow_break: false,
+        allow_schedule_changes: true,
         function_instance: false,
     };
     Coordinator::new(store, clock, Arc::new(NoObserver), settings)
