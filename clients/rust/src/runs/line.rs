@@ -186,7 +186,7 @@ impl Line for RunLine {
     async fn hand_back(mut self) {
         let is_open = !self.is_broken && *self.stages.borrow() == Stage::Open;
         if is_open && !self.is_over {
-            let told = async { while self.next(LAST_WORD).await.is_ok() && !self.is_over {} };
+            let told = async { while self.next(LAST_WORD * 2).await.is_ok() && !self.is_over {} };
             let _silent = tokio::time::timeout(LAST_WORD, told).await;
         }
         let is_known = self.is_over || *self.stages.borrow() == Stage::Completed;
