@@ -130,6 +130,8 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
               .missedBy(answer.getBusy().getUnderstood())
               .<LeaseholdException>map(missed -> missed)
               .orElseGet(() -> new LockBusyException(answer.getBusy()));
+      case ALREADY_DONE, SKIPPED ->
+          throw new ProtocolException("a call without an occurrence was answered with one");
       case OUTCOME_NOT_SET ->
           throw new ProtocolException("an acquire was answered without an outcome");
     };

@@ -263,7 +263,7 @@ final class HoldKeeper {
             .or(() -> Optional.of(Loss.released()));
       }
       // Said before a grant only, or newer than this client.
-      case WAITING, GRANTED, BUSY, EVENT_NOT_SET -> {}
+      case WAITING, GRANTED, BUSY, ALREADY_DONE, SKIPPED, EVENT_NOT_SET -> {}
     }
     return Optional.empty();
   }
@@ -333,6 +333,8 @@ final class HoldKeeper {
             DRAINING,
             REVOKED,
             RELEASED,
+            ALREADY_DONE,
+            SKIPPED,
             EVENT_NOT_SET -> {}
       }
     } else if (signal instanceof Signal.End end) {

@@ -165,6 +165,11 @@ final class HoldOpening extends CompletableFuture<Hold> {
           round.stream.cancel();
           fail(new HoldLostException(Loss.of(response.getLost())));
         }
+        case ALREADY_DONE, SKIPPED -> {
+          round.silence.stop();
+          round.stream.cancel();
+          fail(new ProtocolException("a call without an occurrence was answered with one"));
+        }
         case RENEWED, AT_RISK, RECOVERED, DRAINING, REVOKED, RELEASED, EVENT_NOT_SET -> {}
       }
     }

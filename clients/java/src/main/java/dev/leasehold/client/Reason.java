@@ -55,7 +55,19 @@ public enum Reason {
    */
   UNSUPPORTED,
   /** The validity ended before the store answered a save (S27). */
-  CHECKPOINT_UNKNOWN;
+  CHECKPOINT_UNKNOWN,
+  /** Nobody ever subscribed to a schedule on this lock. */
+  UNKNOWN_SCHEDULE,
+  /** The occurrence is more than 5 s after the store's time: the caller's clock may be wrong. */
+  OCCURRENCE_IN_FUTURE,
+  /** The operator has not allowed changes of schedules. */
+  SCHEDULE_CHANGES_NOT_ENABLED,
+  /** Eight runs by hand wait already. */
+  TOO_MANY_TRIGGERS,
+  /** The schedule's stored plan or record cannot be read, so nothing is run. */
+  SCHEDULE_UNREADABLE,
+  /** The lock has a schedule, and the caller named an occurrence of its own. */
+  LOCK_HAS_SCHEDULE;
 
   private static final String PREFIX = "ERROR_REASON_";
 
