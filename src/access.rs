@@ -19,15 +19,18 @@ pub enum Right {
     Check,
     /// Break it (S17), where `admin.allow_break` allows that at all.
     Break,
+    /// Pause, resume and run its schedule by hand (T18), where `admin.allow_schedule_changes` allows that at all.
+    Schedule,
 }
 
 impl Right {
     /// Each with its name in the configuration.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 5] = [
         ("acquire", Self::Acquire),
         ("read", Self::Read),
         ("check", Self::Check),
         ("break", Self::Break),
+        ("schedule", Self::Schedule),
     ];
 
     /// The name in the configuration.

@@ -58,7 +58,7 @@ impl Engine {
             max_waiters: config.limits.waiters,
             remembered_locks: config.limits.remembered_locks,
             allow_break: config.admin.allow_break,
-            allow_schedule_changes: false,
+            allow_schedule_changes: config.admin.allow_schedule_changes,
             function_instance: config.paths.layout == Layout::WebJobs,
         };
         let limits = grpc::Limits {

@@ -270,12 +270,19 @@ pub(super) fn check(
             );
             values.conflict(ACCESS.setting.key, problem);
         }
-        if rule.rights.contains(&Right::Break) && admin.is_some_and(|admin| !admin.allow_break) {
-            let problem = format!(
-                "access, rule {number}: gives the right break, and admin.allow_break is false: set it to true, or remove \
-                 the right"
-            );
-            values.conflict(ACCESS.setting.key, problem);
+        let Some(admin) = admin else { continue };
+        for (right, setting, allowed) in [
+            (Right::Break, "admin.allow_break", admin.allow_break),
+            (Right::Schedule, "admin.allow_schedule_changes", admin.allow_schedule_changes),
+        ] {
+            if rule.rights.contains(&right) && !allowed {
+                let right = right.as_str();
+                let problem = format!(
+                    "access, rule {number}: gives the right {right}, and {setting} is false: set it to true, or remove \
+                     the right"
+                );
+                values.conflict(ACCESS.setting.key, problem);
+            }
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Admin {
     pub listen: Option<SocketAddr>,
     /// Whether locks may be broken through this sidecar (S17). Default: false.
     pub allow_break: bool,
+    /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18). Default: false.
+    pub allow_schedule_changes: bool,
 }
 
 /// How the sidecar logs.
@@ -57,6 +59,11 @@ settings! {
         "false",
         "Whether callers may break locks that others hold.",
     );
+    ALLOW_SCHEDULE_CHANGES: bool = Key::new(
+        "admin.allow_schedule_changes",
+        "false",
+        "Whether callers may pause and resume schedules, and run them by hand.",
+    );
     FORMAT: Format = Key::new(
         "log.format",
         "auto",
@@ -82,7 +89,11 @@ pub(super) fn read_admin(values: &mut Values<'_>, tcp: Option<SocketAddr>) -> Op
             "admin.listen is the same address as listen.tcp: choose another port".to_owned();
         values.conflict(LISTEN.setting.key, problem);
     }
-    Some(Admin { listen, allow_break: values.get(&ALLOW_BREAK)? })
+    Some(Admin {
+        listen,
+        allow_break: values.get(&ALLOW_BREAK)?,
+        allow_schedule_changes: values.get(&ALLOW_SCHEDULE_CHANGES)?,
+    })
 }
 
 pub(super) fn read_log(values: &Values<'_>) -> Option<Log> {

@@ -62,6 +62,12 @@ impl Coordinator {
     pub fn allows_breaks(&self) -> bool {
         self.shared.settings.allow_break
     }
+
+    /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18).
+    #[must_use]
+    pub fn allows_schedule_changes(&self) -> bool {
+        self.shared.settings.allow_schedule_changes
+    }
 }
 
 impl Task {

@@ -3,7 +3,7 @@
 use super::answer::duration;
 use super::proto::{GetServerInfoResponse, ServerLimits};
 use super::service::Service;
-use crate::lock::{MAX_CHECKPOINT_BYTES, Permits};
+use crate::lock::{Layout, MAX_CHECKPOINT_BYTES, Permits};
 
 impl Service {
     /// The answer to GetServerInfo.
@@ -18,6 +18,11 @@ impl Service {
             ("break", self.coordinator.allows_breaks()),
             ("host-id-override", host.allow_override),
             ("hand-over", self.limits.hand_over),
+            ("schedules", self.has_schedules()),
+            (
+                "schedule-changes",
+                self.has_schedules() && self.coordinator.allows_schedule_changes(),
+            ),
         ];
         let features = features.into_iter().filter(|(_, can)| *can);
         GetServerInfoResponse {
@@ -29,6 +34,14 @@ impl Service {
             host_type: host.host_type.to_string(),
             layout: host.namespace.layout.as_str().to_owned(),
             store: self.limits.store.to_owned(),
+        }
+    }
+
+    /// Whether ScheduleService is served: not where the locks are WebJobs' too (T22).
+    pub(super) fn has_schedules(&self) -> bool {
+        match self.namespace().layout {
+            Layout::Readable | Layout::Hashed => true,
+            Layout::WebJobs => false,
         }
     }
 

@@ -116,7 +116,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         host_type: None,
     });
     proto::LockRecord {
-        schedule: None,
+        schedule: lock.schedule.as_deref().map(super::schedule::state),
         lock_path: lock.path.to_string(),
         host_id: host_id.map(|host_id| host_id.to_string()).unwrap_or_default(),
         key,

@@ -11,7 +11,6 @@ use crate::coordinator::{
     MAX_LEASE_DURATION, MIN_LEASE_DURATION, ResumeRequest, Under,
 };
 use crate::lock::{CheckpointValue, FencingToken, Labels, LeaseId};
-use crate::time::BootReading;
 
 /// What of the settings the service needs itself: the limits of requests, and what it says of the sidecar.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +30,9 @@ pub struct Limits {
 /// The longest `min_hold` and `progress_timeout`.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_REQUEST_ID: usize = 128;
-const MAX_HOLDER: usize = 256;
+pub(super) const MAX_HOLDER: usize = 256;
 const MAX_REASON: usize = 512;
-const MAX_RESUME_TOKEN: usize = 4_096;
-const MAX_ATTEMPT_ID: usize = 64;
-const MAX_PAGE_TOKEN: usize = 8_192;
+pub(super) const MAX_PAGE_TOKEN: usize = 8_192;
 const MAX_PAGE_SIZE: u32 = 250;
 const DEFAULT_PAGE_SIZE: usize = 100;
 
@@ -116,28 +113,8 @@ pub(super) fn hold_start(
             Ok(HoldStart::New(Box::new(hold_request(Some(spec), limits, false)?)))
         }
         Some(proto::hold_lease_request::Start::Resume(resume)) => {
-            if resume.resume_token.is_empty() {
-                wrong.add("resume.resume_token", "is required: give the resume_token of the grant");
-            }
-            wrong.text("resume.resume_token", &resume.resume_token, MAX_RESUME_TOKEN);
-            if resume.attempt_id.is_empty() {
-                let problem = "is required: give a random text, the same for every try after one \
-                               break of the stream";
-                wrong.add("resume.attempt_id", problem);
-            }
-            wrong.text("resume.attempt_id", &resume.attempt_id, MAX_ATTEMPT_ID);
-            let told = resume.told_valid_until.map(|told| {
-                wrong.text("resume.told_valid_until.boot_id", &told.boot_id, 64);
-                let range = (Duration::ZERO, Duration::MAX / 4);
-                let since_boot =
-                    wrong.duration("resume.told_valid_until.since_boot", told.since_boot, range);
-                BootReading { boot_id: told.boot_id, since_boot: since_boot.unwrap_or_default() }
-            });
-            wrong.finish(Some(HoldStart::Resume(ResumeRequest {
-                resume_token: resume.resume_token,
-                attempt_id: resume.attempt_id,
-                told_valid_until: told,
-            })))
+            let resume = wrong.resume(resume);
+            wrong.finish(Some(HoldStart::Resume(resume)))
         }
     }
 }

@@ -72,8 +72,13 @@ impl Service {
             return Ok(());
         }
         let path = self.coordinator.resumed_path(request);
-        let path = path.map_err(|error| status::of_call(&error))?;
-        self.of_path(&path, None, |locks| {
+        self.permit_held(caller, &path.map_err(|error| status::of_call(&error))?)
+    }
+
+    /// Whether the caller may acquire the lock of this path, which it was told as its holder: where the path hides the
+    /// function, the host id alone counts.
+    pub(super) fn permit_held(&self, caller: &Caller, path: &LockPath) -> Result<(), Status> {
+        self.of_path(path, None, |locks| {
             let function = match locks.function {
                 Functions::Hidden => Functions::Some,
                 shown @ (Functions::One(_) | Functions::Some) => shown,

@@ -24,6 +24,7 @@ use super::convert::Limits;
 use super::guard::{Door, Guard, TcpGuard};
 use super::listen::{ListenError, Listener, SocketFile};
 use super::proto::lease_service_server::LeaseServiceServer;
+use super::proto::schedule_service_server::ScheduleServiceServer;
 use super::reflection::Reflection;
 use super::service::Service;
 use super::serving::{ServeError, Serving};
@@ -38,6 +39,9 @@ pub const MAX_MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Bytes under way in one direction of a pipe inside the process.
 const PIPE: usize = 64 * 1024;
+
+/// What health knows by name: the whole, and each service.
+const SERVICES: [&str; 3] = ["", "leasehold.v1.LeaseService", "leasehold.v1.ScheduleService"];
 
 /// Where callers connect, and how many.
 #[derive(Clone, Debug)]
@@ -292,9 +296,12 @@ pub fn pipes(
 /// The services that ask who is calling. Health is for everybody, so that a probe needs no secret.
 fn guarded(service: Service, door: Door) -> Routes {
     let guard = Guard::new(door, service.coordinator.clone());
-    let service = LeaseServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let schedules = ScheduleServiceServer::new(service.clone());
+    let schedules = schedules.max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let leases = LeaseServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES);
     let mut routes = Routes::builder();
-    routes.add_service(InterceptedService::new(service, guard.clone()));
+    routes.add_service(InterceptedService::new(leases, guard.clone()));
+    routes.add_service(InterceptedService::new(schedules, guard.clone()));
     routes.add_service(InterceptedService::new(Reflection, guard));
     routes.routes()
 }
@@ -307,7 +314,7 @@ async fn report_health(coordinator: &Coordinator, health: &HealthReporter) {
         let ready =
             *store.borrow_and_update() == StoreStatus::Ready && !*draining.borrow_and_update();
         let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-        for service in ["", "leasehold.v1.LeaseService"] {
+        for service in SERVICES {
             health.set_service_status(service, status).await;
         }
         // The coordinator keeps both senders.

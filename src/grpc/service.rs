@@ -40,7 +40,7 @@ impl Service {
     }
 
     /// What the end of this request's stream will show. None if it did not come over a connection of ours.
-    fn life_line<T>(&self, request: &Request<T>) -> Option<LifeLine> {
+    pub(super) fn life_line<T>(&self, request: &Request<T>) -> Option<LifeLine> {
         let clock = self.coordinator.clock();
         let here = clock.boot_reading(clock.now());
         let line = |peer| LifeLine::new(peer, request.metadata(), &here.boot_id, self.direct);
@@ -48,7 +48,7 @@ impl Service {
     }
 }
 
-fn answered<T>(result: Result<T, CallError>) -> Result<T, Status> {
+pub(super) fn answered<T>(result: Result<T, CallError>) -> Result<T, Status> {
     result.map_err(|error| status::of_call(&error))
 }
 

@@ -50,8 +50,9 @@ const fn code(reason: ErrorReason) -> Code {
             Code::ResourceExhausted
         }
         ErrorReason::Superseded | ErrorReason::StreamBehind => Code::Aborted,
-        // Never sent from here.
-        ErrorReason::Unspecified | ErrorReason::Unsupported => Code::Unknown,
+        ErrorReason::Unsupported => Code::Unimplemented,
+        // Never sent.
+        ErrorReason::Unspecified => Code::Unknown,
     }
 }
 
@@ -194,6 +195,11 @@ pub(super) fn shutting_down() -> Status {
         message: "the sidecar is shutting down".to_owned(),
         retry_after: None,
     }))
+}
+
+/// The status of a call whose feature this sidecar does not have.
+pub(super) fn unsupported(problem: &str) -> Status {
+    of_reason(ErrorReason::Unsupported, problem)
 }
 
 /// The status of a caller that shows no bearer token, or a wrong one.

@@ -5,9 +5,10 @@ use tonic_types::StatusExt as _;
 use super::*;
 use crate::coordinator::LossReason;
 use crate::lock::PathError;
+use crate::timetable::UtcSecond;
 
-/// Reasons that this sidecar does not send: the one that says nothing, and those that clients make (S37).
-const NOT_SENT: [ErrorReason; 2] = [ErrorReason::Unspecified, ErrorReason::Unsupported];
+/// Reasons that this sidecar does not send: the one that says nothing.
+const NOT_SENT: [ErrorReason; 1] = [ErrorReason::Unspecified];
 /// Reasons of what is not built yet.
 const NOT_YET: [ErrorReason; 1] = [ErrorReason::CheckpointUnknown];
 
@@ -45,6 +46,15 @@ fn every_status() -> Vec<Status> {
         CallError::Superseded,
         CallError::ResumedSince,
         CallError::NoSuchLock { path: "locks/a".parse().unwrap() },
+        CallError::NoSuchSchedule { path: "locks/a".parse().unwrap() },
+        CallError::ScheduleChangesNotEnabled,
+        CallError::TooManyTriggers,
+        CallError::TriggerId("no".to_owned()),
+        CallError::ScheduleUnreadable { path: "locks/a".parse().unwrap(), problem: "x".to_owned() },
+        CallError::ScheduleKey("too long".to_owned()),
+        CallError::OccurrenceInFuture { at: UtcSecond(100), now: UtcSecond(1) },
+        CallError::LockHasSchedule { path: "locks/a".parse().unwrap() },
+        CallError::NoOccurrence,
     ];
     let kinds = kinds.into_iter().map(|kind| CallError::StoreFailure(failure(kind)));
     let errors: Vec<CallError> = kinds.chain(errors).collect();
@@ -55,6 +65,7 @@ fn every_status() -> Vec<Status> {
         unauthenticated("who are you?"),
         user_not_allowed("not you"),
         access_denied("no", HashMap::new()),
+        unsupported("not here"),
         of_violations(&[("spec.wait", "is too long".to_owned())]),
     ]);
     statuses
@@ -107,6 +118,7 @@ fn the_reason_and_the_code_of_a_status_belong_together() {
                 | ErrorReason::ShuttingDown
                 | ErrorReason::TooManyHolds
                 | ErrorReason::TooManyWaiters
+                | ErrorReason::TooManyTriggers
         );
         assert_eq!(tells_when, passes, "{reason:?}");
     }

@@ -9,26 +9,21 @@ use tokio::sync::watch;
 use tonic::Status;
 
 use super::life_line::LifeLine;
+use super::life_stream::LifeStream;
 use super::{answer, proto, status};
 use crate::coordinator::{
     CallError, Coordinator, HoldEvent, HoldStream, LockRecord, LockWatch, LocksWatch,
 };
 use crate::lock::Namespace;
 
-/// How often a stream that was dropped lets the task of its connection go first: that task may be about to find that
-/// the connection is gone.
-const TURNS: usize = 3;
-
 /// A watch of a lock that does not change hears its record again after this: one that hears nothing takes its connection
 /// for dead, and a proxy may close it. A little under the 30 s that callers are promised.
 const REPEAT: Duration = Duration::from_secs(25);
 
-/// The events of a hold, and its life line: dropped before its last event, it asks its connection why.
+/// The events of a hold.
 #[derive(Debug)]
 pub(super) struct HoldEvents {
-    hold: Option<HoldStream>,
-    /// None where the connection is not known: its end shows nothing.
-    life_line: Option<LifeLine>,
+    hold: LifeStream<HoldStream>,
     namespace: Namespace,
     /// None where a hold is resumed (S37).
     understood: Option<proto::Understood>,
@@ -42,7 +37,7 @@ impl HoldEvents {
         coordinator: &Coordinator,
     ) -> Self {
         let namespace = coordinator.host().namespace.clone();
-        Self { hold: Some(hold), life_line, namespace, understood }
+        Self { hold: LifeStream::new(hold, life_line), namespace, understood }
     }
 
     fn event(&mut self, event: HoldEvent) -> Result<proto::HoldLeaseResponse, Status> {
@@ -79,15 +74,15 @@ impl HoldEvents {
                 Event::Draining(proto::Draining { time_left: Some(answer::duration(time_left)) })
             }
             HoldEvent::Busy(busy) => {
-                self.hold = None;
+                self.hold.finish();
                 Event::Busy(answer::busy(*busy, self.understood, &self.namespace))
             }
             HoldEvent::Settled { .. } => {
-                self.hold = None;
+                self.hold.finish();
                 return Err(status::settled());
             }
             HoldEvent::Lost { reason, detail, break_note } => {
-                self.hold = None;
+                self.hold.finish();
                 Event::Lost(proto::Lost {
                     reason: answer::loss_reason(reason).into(),
                     detail,
@@ -95,11 +90,11 @@ impl HoldEvents {
                 })
             }
             HoldEvent::Released(released) => {
-                self.hold = None;
+                self.hold.finish();
                 Event::Released(proto::Released { result: Some(answer::released(&released, None)) })
             }
             HoldEvent::Failed(error) => {
-                self.hold = None;
+                self.hold.finish();
                 return Err(status::of_call(&error));
             }
         };
@@ -111,45 +106,8 @@ impl Stream for HoldEvents {
     type Item = Result<proto::HoldLeaseResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Some(hold) = &mut self.hold else { return Poll::Ready(None) };
-        let Some(event) = ready!(hold.poll_next(context)) else {
-            // Ended without a last event: the client was not told, and may go on believing.
-            if let Some(hold) = self.hold.take() {
-                hold.disconnected();
-            }
-            return Poll::Ready(Some(Err(status::stream_behind())));
-        };
-        Poll::Ready(Some(self.event(event)))
-    }
-}
-
-impl Drop for HoldEvents {
-    fn drop(&mut self) {
-        let (Some(hold), life_line) = (self.hold.take(), self.life_line.clone()) else { return };
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return hold.disconnected();
-        };
-        let mut unanswered = Unanswered(Some(hold));
-        runtime.spawn(async move {
-            for _ in 0..TURNS {
-                tokio::task::yield_now().await;
-            }
-            if life_line.is_some_and(|life_line| life_line.shows_that_the_client_released()) {
-                drop(unanswered.0.take());
-            }
-        });
-    }
-}
-
-/// A hold whose stream has ended, until its connection has said why. It cannot be asked any more where its thread ends
-/// first, as at a second signal (S15): what goes on elsewhere must not take that for a release (S13).
-struct Unanswered(Option<HoldStream>);
-
-impl Drop for Unanswered {
-    fn drop(&mut self) {
-        if let Some(hold) = self.0.take() {
-            hold.disconnected();
-        }
+        let event = ready!(self.hold.poll(context));
+        Poll::Ready(event.map(|event| event.and_then(|event| self.event(event))))
     }
 }
 

@@ -7,12 +7,17 @@ use tonic::Status;
 
 use super::convert::Limits;
 use super::{proto, status};
-use crate::coordinator::{KeyRequest, LockSelector, LockState, Under, WAIT_WITHOUT_END};
+use crate::coordinator::{
+    KeyRequest, LockSelector, LockState, ResumeRequest, Under, WAIT_WITHOUT_END,
+};
 use crate::lock::{
     HostId, HostType, KeyError, Labels, LeaseId, LockKey, LockMode, LockPath, Permit, Permits,
 };
+use crate::time::BootReading;
 
 const MAX_PREFIX: usize = 1_088;
+const MAX_RESUME_TOKEN: usize = 4_096;
+const MAX_ATTEMPT_ID: usize = 64;
 
 /// What is wrong with a request, field by field.
 #[derive(Debug, Default)]
@@ -74,6 +79,32 @@ impl Violations {
                 );
                 None
             }
+        }
+    }
+
+    /// A resume of a hold, in the field of this name (S16).
+    pub(super) fn resume(&mut self, resume: proto::Resume) -> ResumeRequest {
+        if resume.resume_token.is_empty() {
+            self.add("resume.resume_token", "is required: give the resume_token of the grant");
+        }
+        self.text("resume.resume_token", &resume.resume_token, MAX_RESUME_TOKEN);
+        if resume.attempt_id.is_empty() {
+            let problem = "is required: give a random text, the same for every try after one \
+                           break of the stream";
+            self.add("resume.attempt_id", problem);
+        }
+        self.text("resume.attempt_id", &resume.attempt_id, MAX_ATTEMPT_ID);
+        let told = resume.told_valid_until.map(|told| {
+            self.text("resume.told_valid_until.boot_id", &told.boot_id, 64);
+            let range = (Duration::ZERO, Duration::MAX / 4);
+            let since_boot =
+                self.duration("resume.told_valid_until.since_boot", told.since_boot, range);
+            BootReading { boot_id: told.boot_id, since_boot: since_boot.unwrap_or_default() }
+        });
+        ResumeRequest {
+            resume_token: resume.resume_token,
+            attempt_id: resume.attempt_id,
+            told_valid_until: told,
         }
     }
 

@@ -5,11 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::lock::LockKey;
+use super::key::MAX_KEY_BYTES;
 use crate::timetable::{Timetable, TimetableError};
 
-/// Bytes that function and scope of a schedule may have together (T3): its record is fuller than that of a plain lock.
-pub const MAX_KEY_BYTES: usize = 256;
 /// The most that `catch_up` ALL runs (T9).
 const MAX_ALL: u32 = 100;
 const DAY: u64 = 86_400;
@@ -150,15 +148,6 @@ impl DefinitionError {
     }
 }
 
-/// Checks that the names of a schedule leave room for its record (T3).
-///
-/// # Errors
-/// When function and scope have more than [`MAX_KEY_BYTES`] together.
-pub fn check_key(key: &LockKey) -> Result<(), DefinitionError> {
-    let bytes = key.function().len() + key.scope().len();
-    if bytes > MAX_KEY_BYTES { Err(DefinitionError::Key { bytes }) } else { Ok(()) }
-}
-
 impl Spec {
     /// The defaults.
     #[must_use]
@@ -241,7 +230,13 @@ impl Definition {
         read_catch_up(&self.policies.catch_up).unwrap_or_default()
     }
 
-    /// See [`Spec::catch_up_window`], in seconds.
+    /// See [`Spec::catch_up_window`].
+    #[must_use]
+    pub const fn catch_up_window(&self) -> Duration {
+        Duration::from_secs(self.policies.catch_up_window_seconds)
+    }
+
+    /// The same in seconds.
     pub(super) fn window(&self) -> i64 {
         whole(self.policies.catch_up_window_seconds)
     }
@@ -262,6 +257,12 @@ impl Definition {
     #[must_use]
     pub const fn max_attempts(&self) -> u32 {
         self.policies.max_attempts
+    }
+
+    /// See [`Spec::backoff`].
+    #[must_use]
+    pub const fn first_backoff(&self) -> Duration {
+        Duration::from_secs(self.policies.backoff_seconds)
     }
 
     /// How long after the failure number `failures` a retry waits (T11), in seconds: doubles up to 10 min.

@@ -16,23 +16,23 @@
 
 mod codec;
 mod definition;
+mod key;
 mod looking;
 mod machine;
 mod plan;
 mod record;
 mod run_id;
 
-pub use definition::{
-    CatchUp, Definition, DefinitionError, MAX_KEY_BYTES, Overlap, RunTimeout, Spec, check_key,
-};
+pub use definition::{CatchUp, Definition, DefinitionError, Overlap, RunTimeout, Spec};
+pub use key::{MAX_KEY_BYTES, check_key};
 pub use looking::{Share, after_busy, until_due};
 pub use machine::{
     Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, resumed,
-    start,
+    start, waited_for,
 };
 pub use plan::{
     ByHandRequest, MAX_PLAN_BYTES, MAX_REQUEST_ID_BYTES, MAX_REQUESTS, Plan, PlanError,
-    PlanVersion, Subscribed, Triggered,
+    PlanVersion, Subscribed, Triggered, is_request_id,
 };
 pub use record::{
     Attempts, Ended, MAX_RECORD_BYTES, Occasion, Outcome, RecordError, Run, ScheduleRecord,

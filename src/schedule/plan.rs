@@ -382,8 +382,9 @@ impl Plan {
     }
 }
 
-/// Whether it can stand in records and run ids as it is.
-pub(super) fn is_request_id(text: &str) -> bool {
+/// Whether it is the id of a request for a run by hand: it can stand in records and run ids as it is.
+#[must_use]
+pub fn is_request_id(text: &str) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
 }

@@ -35,7 +35,7 @@ async fn s18_health_follows_the_store_and_the_shutdown() {
     let account = Account::new();
     let sidecar = account.sidecar();
     let running = on_a_socket(&sidecar).await;
-    for service in ["", "leasehold.v1.LeaseService"] {
+    for service in ["", "leasehold.v1.LeaseService", "leasehold.v1.ScheduleService"] {
         let mut client = HealthClient::new(running.channel.clone());
         let request = HealthCheckRequest { service: service.to_owned() };
         let mut watch = client.watch(request).await.unwrap().into_inner();
@@ -92,7 +92,9 @@ async fn reflection_lists_the_service_and_describes_every_message() {
         panic!("{listed:?}");
     };
     let names: Vec<String> = services.service.into_iter().map(|service| service.name).collect();
-    for name in ["leasehold.v1.LeaseService", "grpc.health.v1.Health"] {
+    for name in
+        ["leasehold.v1.LeaseService", "leasehold.v1.ScheduleService", "grpc.health.v1.Health"]
+    {
         assert!(names.contains(&name.to_owned()), "{names:?}");
     }
     for message in ["leasehold.v1.Grant", "google.rpc.ErrorInfo"] {

@@ -168,7 +168,8 @@ impl Sidecar {
     /// Releases as clients do, with the generation: so the lock is handed on here (S10, S16).
     pub(crate) async fn release_of(&self, grant: &Grant) -> ReleaseOutcome {
         let (lease_id, generation) = (grant.lease_id.clone(), grant.generation);
-        let request = ReleaseLeaseRequest { lease_id, generation, checkpoint: None };
+        let request =
+            ReleaseLeaseRequest { lease_id, generation, ..ReleaseLeaseRequest::default() };
         let answer = self.client.clone().release_lease(request).await.unwrap().into_inner();
         answer.result.unwrap().outcome()
     }

@@ -17,10 +17,10 @@ const MODULES: [Module; 15] = [
     ("pool", &["hold", "lock", "time"]),
     // What is behind the feature `testing` uses its seeded randomness and its clock.
     ("store", &["lock", "time", "testing"]),
-    ("coordinator", &["pool", "hold", "store", "lock", "time"]),
+    ("coordinator", &["pool", "hold", "store", "schedule", "lock", "time", "timetable"]),
     ("access", &["lock"]),
-    // Lock and time: the values that the coordinator speaks in.
-    ("grpc", &["coordinator", "access", "lock", "time"]),
+    // Lock, schedule, time and timetable: the values that the coordinator speaks in.
+    ("grpc", &["coordinator", "access", "lock", "schedule", "time", "timetable"]),
     // Formats of logs, bounds of leases, and the providers and rules that settings name.
     ("config", &["access", "lock", "host_id", "store", "telemetry"]),
     ("telemetry", &["coordinator", "store", "lock", "time"]),

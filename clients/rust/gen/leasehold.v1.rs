@@ -44,6 +44,18 @@ pub enum ErrorReason {
     TokenNotGrowing = 17,
     /// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
     TokenUnreadable = 18,
+    /// NOT_FOUND: nobody ever subscribed to a schedule on this lock.
+    UnknownSchedule = 20,
+    /// FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong.
+    OccurrenceInFuture = 21,
+    /// FAILED_PRECONDITION: the operator has not set `admin.allow_schedule_changes`.
+    ScheduleChangesNotEnabled = 22,
+    /// RESOURCE_EXHAUSTED: 8 runs by hand wait already.
+    TooManyTriggers = 23,
+    /// DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do.
+    ScheduleUnreadable = 24,
+    /// FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at).
+    LockHasSchedule = 25,
     /// RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo.
     TooManyHolds = 60,
     /// RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo.
@@ -52,7 +64,7 @@ pub enum ErrorReason {
     Superseded = 62,
     /// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
     StreamBehind = 63,
-    /// Made by clients: the sidecar that answered does not know a field that the caller has set (Understood).
+    /// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
     Unsupported = 64,
     /// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
     CheckpointUnknown = 50,
@@ -83,6 +95,14 @@ impl ErrorReason {
             Self::StoreFailed => "ERROR_REASON_STORE_FAILED",
             Self::TokenNotGrowing => "ERROR_REASON_TOKEN_NOT_GROWING",
             Self::TokenUnreadable => "ERROR_REASON_TOKEN_UNREADABLE",
+            Self::UnknownSchedule => "ERROR_REASON_UNKNOWN_SCHEDULE",
+            Self::OccurrenceInFuture => "ERROR_REASON_OCCURRENCE_IN_FUTURE",
+            Self::ScheduleChangesNotEnabled => {
+                "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED"
+            }
+            Self::TooManyTriggers => "ERROR_REASON_TOO_MANY_TRIGGERS",
+            Self::ScheduleUnreadable => "ERROR_REASON_SCHEDULE_UNREADABLE",
+            Self::LockHasSchedule => "ERROR_REASON_LOCK_HAS_SCHEDULE",
             Self::TooManyHolds => "ERROR_REASON_TOO_MANY_HOLDS",
             Self::TooManyWaiters => "ERROR_REASON_TOO_MANY_WAITERS",
             Self::Superseded => "ERROR_REASON_SUPERSEDED",
@@ -113,12 +133,329 @@ impl ErrorReason {
             "ERROR_REASON_STORE_FAILED" => Some(Self::StoreFailed),
             "ERROR_REASON_TOKEN_NOT_GROWING" => Some(Self::TokenNotGrowing),
             "ERROR_REASON_TOKEN_UNREADABLE" => Some(Self::TokenUnreadable),
+            "ERROR_REASON_UNKNOWN_SCHEDULE" => Some(Self::UnknownSchedule),
+            "ERROR_REASON_OCCURRENCE_IN_FUTURE" => Some(Self::OccurrenceInFuture),
+            "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED" => {
+                Some(Self::ScheduleChangesNotEnabled)
+            }
+            "ERROR_REASON_TOO_MANY_TRIGGERS" => Some(Self::TooManyTriggers),
+            "ERROR_REASON_SCHEDULE_UNREADABLE" => Some(Self::ScheduleUnreadable),
+            "ERROR_REASON_LOCK_HAS_SCHEDULE" => Some(Self::LockHasSchedule),
             "ERROR_REASON_TOO_MANY_HOLDS" => Some(Self::TooManyHolds),
             "ERROR_REASON_TOO_MANY_WAITERS" => Some(Self::TooManyWaiters),
             "ERROR_REASON_SUPERSEDED" => Some(Self::Superseded),
             "ERROR_REASON_STREAM_BEHIND" => Some(Self::StreamBehind),
             "ERROR_REASON_UNSUPPORTED" => Some(Self::Unsupported),
             "ERROR_REASON_CHECKPOINT_UNKNOWN" => Some(Self::CheckpointUnknown),
+            _ => None,
+        }
+    }
+}
+/// When a schedule is due, and how its runs are handled. A value out of its range is INVALID_ARGUMENT, and the error
+/// names the field. All durations are whole seconds.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScheduleSpec {
+    /// The IANA name of the time zone whose clocks the expression is about, such as `Europe/Copenhagen`. Default: UTC.
+    /// The zone of the process or the machine is never used. Rule T14.
+    #[prost(string, tag = "3")]
+    pub time_zone: ::prost::alloc::string::String,
+    /// Which of two different definitions is in force: the one with the higher revision. Of two with the same revision it
+    /// is the one that was subscribed to later. Give each deployment a higher one, such as the number of the release.
+    /// Default: 0, which never replaces a positive one. Rule T16.
+    #[prost(uint64, tag = "4")]
+    pub revision: u64,
+    /// What becomes of occurrences that were missed, but for the newest one. Default: LATEST. Rule T9.
+    #[prost(enumeration = "CatchUp", tag = "5")]
+    pub catch_up: i32,
+    /// How many occurrences before the newest one are run: 1 to 100. Required with ALL, and only allowed with it.
+    #[prost(uint32, tag = "6")]
+    pub catch_up_max: u32,
+    /// Occurrences older than this are never run: 1 min to 366 days. Default: 24 h.
+    #[prost(message, optional, tag = "7")]
+    pub catch_up_window: ::core::option::Option<::prost_types::Duration>,
+    /// How late the newest occurrence still counts as on time. From then on NONE skips it. At least twice the lease
+    /// duration and 10 s more, which is the default; at most 7 days.
+    #[prost(message, optional, tag = "8")]
+    pub grace: ::core::option::Option<::prost_types::Duration>,
+    /// What becomes of occurrences that fall due during a run. Default: FOLLOW. Rule T10.
+    #[prost(enumeration = "Overlap", tag = "9")]
+    pub overlap: i32,
+    /// How many attempts an occurrence has that fail or are abandoned: 1 to 100. Default: 3. Rule T11.
+    #[prost(uint32, tag = "10")]
+    pub max_attempts: u32,
+    /// The wait before the second attempt. It doubles with each further one, up to 10 min: 1 s to 10 min. Default: 10 s.
+    #[prost(message, optional, tag = "11")]
+    pub backoff: ::core::option::Option<::prost_types::Duration>,
+    /// Each schedule starts later by an offset of its own, up to this: 0 to 24 h, and never more than half the gap to the
+    /// next occurrence. The offset does not change, and is no part of an occurrence's time. Default: 0. Rule T13.
+    #[prost(message, optional, tag = "14")]
+    pub spread: ::core::option::Option<::prost_types::Duration>,
+    /// The longest time after which a sidecar looks whether a run elsewhere was abandoned: 1 s to 10 min. Default: the
+    /// time doubles from the lease duration up to 10 min. Shorter costs requests to the store. Rule T17.
+    #[prost(message, optional, tag = "15")]
+    pub takeover_check: ::core::option::Option<::prost_types::Duration>,
+    /// The duration of the lease, as LeaseSpec.lease_duration: 15 s to 60 s. Default: 60 s.
+    #[prost(message, optional, tag = "16")]
+    pub lease_duration: ::core::option::Option<::prost_types::Duration>,
+    /// When it is due. Required.
+    #[prost(oneof = "schedule_spec::Timetable", tags = "1, 2")]
+    pub timetable: ::core::option::Option<schedule_spec::Timetable>,
+    /// How long a run may take. At its deadline it is lost (MAX_HOLD_REACHED), and is not tried again. Default: until the
+    /// next occurrence is due, but at least as long as the gap between the two. Rule T12.
+    #[prost(oneof = "schedule_spec::Timeout", tags = "12, 13")]
+    pub timeout: ::core::option::Option<schedule_spec::Timeout>,
+}
+/// Nested message and enum types in `ScheduleSpec`.
+pub mod schedule_spec {
+    /// When it is due. Required.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Timetable {
+        /// An expression: five fields as cron has them, six fields with seconds first as WebJobs has them, a nickname such
+        /// as `@daily`, or `@every 90s`. At most 256 bytes. On average at least 10 s lie between two occurrences. Rule T15.
+        #[prost(string, tag = "1")]
+        Cron(::prost::alloc::string::String),
+        /// The same span again and again, counted from the Unix epoch: 10 s to 366 days.
+        #[prost(message, tag = "2")]
+        Every(::prost_types::Duration),
+    }
+    /// How long a run may take. At its deadline it is lost (MAX_HOLD_REACHED), and is not tried again. Default: until the
+    /// next occurrence is due, but at least as long as the gap between the two. Rule T12.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Timeout {
+        /// So long: 1 s to 366 days.
+        #[prost(message, tag = "12")]
+        RunTimeout(::prost_types::Duration),
+        /// As long as it likes. Must be true if it is set.
+        #[prost(bool, tag = "13")]
+        NoRunTimeout(bool),
+    }
+}
+/// A run that has ended, or occurrences that were skipped up to and with this one.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EndedRun {
+    /// Why there was a run.
+    #[prost(enumeration = "RunKind", tag = "1")]
+    pub kind: i32,
+    /// The occurrence. Absent for MANUAL.
+    #[prost(message, optional, tag = "2")]
+    pub scheduled_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The id of the request; for MANUAL only.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// How it ended.
+    #[prost(enumeration = "RunOutcome", tag = "4")]
+    pub outcome: i32,
+    /// Which attempt, from 1; 0 if there was no run.
+    #[prost(uint32, tag = "5")]
+    pub attempt: u32,
+    /// The fencing token of the run. Absent if there was none.
+    #[prost(uint64, optional, tag = "6")]
+    pub fencing_token: ::core::option::Option<u64>,
+}
+/// A run that was granted and has no outcome. If the lock is available, it was abandoned.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartedRun {
+    /// Why there is a run.
+    #[prost(enumeration = "RunKind", tag = "1")]
+    pub kind: i32,
+    /// The occurrence. Absent for MANUAL.
+    #[prost(message, optional, tag = "2")]
+    pub scheduled_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The id of the request; for MANUAL only.
+    #[prost(string, tag = "3")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Which attempt, from 1.
+    #[prost(uint32, tag = "4")]
+    pub attempt: u32,
+    /// The fencing token of the run.
+    #[prost(uint64, tag = "5")]
+    pub fencing_token: u64,
+    /// When it was started, by the store's clock.
+    #[prost(message, optional, tag = "6")]
+    pub started_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// When it is to be over, by the store's clock. Absent if it has no deadline.
+    #[prost(message, optional, tag = "7")]
+    pub deadline_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// What the runs of a schedule have decided, as it stands in the lock's record. Also of a lock whose callers name
+/// occurrences themselves (LeaseSpec.occurrence_at); `next_at`, `retry_at` and `missed` mean nothing there.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ScheduleState {
+    /// The occurrence that is waited for: due, running or still to come. Absent if there is none.
+    #[prost(message, optional, tag = "1")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The newest instant that is final. No occurrence up to it is run again.
+    #[prost(message, optional, tag = "2")]
+    pub watermark: ::core::option::Option<::prost_types::Timestamp>,
+    /// How the occurrence at `watermark` ended. UNSPECIFIED if it is the instant of the first subscription.
+    #[prost(enumeration = "RunOutcome", tag = "3")]
+    pub watermark_outcome: i32,
+    /// The run that has no outcome yet. Absent if there is none.
+    #[prost(message, optional, tag = "4")]
+    pub run: ::core::option::Option<StartedRun>,
+    /// When the next attempt is made, after one that failed. Absent if none is waited for.
+    #[prost(message, optional, tag = "5")]
+    pub retry_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// How many occurrences were missed in all. Those that a pause has skipped do not count.
+    #[prost(uint64, tag = "6")]
+    pub missed: u64,
+    /// What ended last, the newest first: as many as the record has room for.
+    #[prost(message, repeated, tag = "7")]
+    pub ended: ::prost::alloc::vec::Vec<EndedRun>,
+}
+/// What becomes of missed occurrences that are older than the newest one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CatchUp {
+    /// In a request: treated as LATEST.
+    Unspecified = 0,
+    /// They are skipped, and counted. The newest one runs, however late.
+    Latest = 1,
+    /// They are skipped, and counted. The newest one runs only within `grace`.
+    None = 2,
+    /// The newest `catch_up_max` of them run too, oldest first.
+    All = 3,
+}
+impl CatchUp {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CATCH_UP_UNSPECIFIED",
+            Self::Latest => "CATCH_UP_LATEST",
+            Self::None => "CATCH_UP_NONE",
+            Self::All => "CATCH_UP_ALL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CATCH_UP_UNSPECIFIED" => Some(Self::Unspecified),
+            "CATCH_UP_LATEST" => Some(Self::Latest),
+            "CATCH_UP_NONE" => Some(Self::None),
+            "CATCH_UP_ALL" => Some(Self::All),
+            _ => None,
+        }
+    }
+}
+/// What becomes of occurrences that fall due during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Overlap {
+    /// In a request: treated as FOLLOW.
+    Unspecified = 0,
+    /// When the run is over they are handled as missed ones are.
+    Follow = 1,
+    /// They are skipped.
+    Skip = 2,
+}
+impl Overlap {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OVERLAP_UNSPECIFIED",
+            Self::Follow => "OVERLAP_FOLLOW",
+            Self::Skip => "OVERLAP_SKIP",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OVERLAP_UNSPECIFIED" => Some(Self::Unspecified),
+            "OVERLAP_FOLLOW" => Some(Self::Follow),
+            "OVERLAP_SKIP" => Some(Self::Skip),
+            _ => None,
+        }
+    }
+}
+/// Why there is a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunKind {
+    /// Never sent.
+    Unspecified = 0,
+    /// An occurrence of the schedule.
+    Scheduled = 1,
+    /// Somebody asked for it (TriggerSchedule). It does not move the schedule on.
+    Manual = 2,
+}
+impl RunKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_KIND_UNSPECIFIED",
+            Self::Scheduled => "RUN_KIND_SCHEDULED",
+            Self::Manual => "RUN_KIND_MANUAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_KIND_SCHEDULED" => Some(Self::Scheduled),
+            "RUN_KIND_MANUAL" => Some(Self::Manual),
+            _ => None,
+        }
+    }
+}
+/// How a run ended, or an occurrence without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RunOutcome {
+    /// Never sent, and INVALID_ARGUMENT in CompleteRun.
+    Unspecified = 0,
+    /// It did its work.
+    Succeeded = 1,
+    /// It did not. It is tried again if attempts are left.
+    Failed = 2,
+    /// It did not, and is not tried again.
+    FailedFinal = 3,
+    /// Another replica is to run it. Does not count as an attempt, at most 10 times.
+    Returned = 4,
+    /// Its deadline came. It is not tried again. Not allowed in requests.
+    TimedOut = 5,
+    /// Its holder died or lost the lock without an outcome. It is tried again if attempts are left. Not allowed in
+    /// requests.
+    Abandoned = 6,
+    /// It was not run. Not allowed in requests.
+    Skipped = 7,
+}
+impl RunOutcome {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RUN_OUTCOME_UNSPECIFIED",
+            Self::Succeeded => "RUN_OUTCOME_SUCCEEDED",
+            Self::Failed => "RUN_OUTCOME_FAILED",
+            Self::FailedFinal => "RUN_OUTCOME_FAILED_FINAL",
+            Self::Returned => "RUN_OUTCOME_RETURNED",
+            Self::TimedOut => "RUN_OUTCOME_TIMED_OUT",
+            Self::Abandoned => "RUN_OUTCOME_ABANDONED",
+            Self::Skipped => "RUN_OUTCOME_SKIPPED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RUN_OUTCOME_UNSPECIFIED" => Some(Self::Unspecified),
+            "RUN_OUTCOME_SUCCEEDED" => Some(Self::Succeeded),
+            "RUN_OUTCOME_FAILED" => Some(Self::Failed),
+            "RUN_OUTCOME_FAILED_FINAL" => Some(Self::FailedFinal),
+            "RUN_OUTCOME_RETURNED" => Some(Self::Returned),
+            "RUN_OUTCOME_TIMED_OUT" => Some(Self::TimedOut),
+            "RUN_OUTCOME_ABANDONED" => Some(Self::Abandoned),
+            "RUN_OUTCOME_SKIPPED" => Some(Self::Skipped),
             _ => None,
         }
     }
@@ -240,6 +577,9 @@ pub struct LockRecord {
     /// `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
     #[prost(message, optional, tag = "17")]
     pub renewed_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The lock's schedule, or the occurrences that its callers named. Absent if it has neither.
+    #[prost(message, optional, tag = "20")]
+    pub schedule: ::core::option::Option<ScheduleState>,
     /// How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say.
     #[prost(uint32, tag = "40")]
     pub permits: u32,
@@ -456,6 +796,16 @@ pub struct LeaseSpec {
     /// INVALID_ARGUMENT. Default: false.
     #[prost(bool, tag = "11")]
     pub wait_without_end: bool,
+    /// The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
+    /// CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
+    /// after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
+    /// More than 5 s after the store's time is FAILED_PRECONDITION (OCCURRENCE_IN_FUTURE). Not with `permits` above 1, nor
+    /// with `min_hold`, nor on a lock that has a schedule. Default: none. Rules T1, T2.
+    #[prost(message, optional, tag = "20")]
+    pub occurrence_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// How often `occurrence_at` may fail or be abandoned before it is final: 1 to 100. Default: 0, no limit.
+    #[prost(uint32, tag = "21")]
+    pub occurrence_max_attempts: u32,
     /// How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
     /// lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
     /// the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
@@ -474,6 +824,9 @@ pub struct Understood {
     /// As in the spec.
     #[prost(bool, tag = "1")]
     pub wait_without_end: bool,
+    /// As in the spec.
+    #[prost(message, optional, tag = "20")]
+    pub occurrence_at: ::core::option::Option<::prost_types::Timestamp>,
     /// As in the spec, 1 if that does not say.
     #[prost(uint32, tag = "40")]
     pub permits: u32,
@@ -560,6 +913,10 @@ pub struct Grant {
     /// What was understood of the spec. In the first Grant of a hold; absent in one that resumes it.
     #[prost(message, optional, tag = "11")]
     pub understood: ::core::option::Option<Understood>,
+    /// Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
+    /// earlier holder failed, or died without an outcome.
+    #[prost(uint32, tag = "20")]
+    pub attempt: u32,
     /// Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits.
     #[prost(uint32, tag = "40")]
     pub permit: u32,
@@ -587,6 +944,28 @@ pub struct Busy {
     /// How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits.
     #[prost(uint32, tag = "40")]
     pub held_permits: u32,
+}
+/// The occurrence that the caller named has a final outcome, so nobody is granted it again. This is an answer, not an
+/// error.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AlreadyDone {
+    /// How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more.
+    #[prost(message, optional, tag = "1")]
+    pub run: ::core::option::Option<EndedRun>,
+    /// What was understood of the spec.
+    #[prost(message, optional, tag = "2")]
+    pub understood: ::core::option::Option<Understood>,
+}
+/// The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
+/// itself. It is not granted. This is an answer, not an error.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Skipped {
+    /// The newest occurrence that has an outcome.
+    #[prost(message, optional, tag = "1")]
+    pub watermark: ::core::option::Option<::prost_types::Timestamp>,
+    /// What was understood of the spec.
+    #[prost(message, optional, tag = "2")]
+    pub understood: ::core::option::Option<Understood>,
 }
 /// Resumes a hold whose stream broke. Rule S16.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -709,6 +1088,9 @@ pub struct ReleaseResult {
     /// Until when nobody is granted the lock, by the store's clock; with outcome RESTING only.
     #[prost(message, optional, tag = "3")]
     pub resting_until: ::core::option::Option<::prost_types::Timestamp>,
+    /// What became of the outcome in the request. UNSPECIFIED if there was none.
+    #[prost(enumeration = "OutcomeResult", tag = "20")]
+    pub outcome_result: i32,
     /// What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
     /// checkpoints.
     #[prost(enumeration = "CheckpointOutcome", tag = "50")]
@@ -810,6 +1192,44 @@ impl LossReason {
         }
     }
 }
+/// What became of an outcome that came with a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutcomeResult {
+    /// There was none.
+    Unspecified = 0,
+    /// The store has it.
+    Recorded = 1,
+    /// The store does not have it: the next caller with this occurrence is granted it.
+    NotRecorded = 2,
+    /// The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
+    /// was recorded.
+    Unknown = 3,
+}
+impl OutcomeResult {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTCOME_RESULT_UNSPECIFIED",
+            Self::Recorded => "OUTCOME_RESULT_RECORDED",
+            Self::NotRecorded => "OUTCOME_RESULT_NOT_RECORDED",
+            Self::Unknown => "OUTCOME_RESULT_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTCOME_RESULT_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTCOME_RESULT_RECORDED" => Some(Self::Recorded),
+            "OUTCOME_RESULT_NOT_RECORDED" => Some(Self::NotRecorded),
+            "OUTCOME_RESULT_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
 /// What became of a checkpoint that came with a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -900,14 +1320,14 @@ pub struct AcquireLeaseRequest {
 /// Response of LeaseService.AcquireLease.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireLeaseResponse {
-    /// The outcome. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because the client
+    /// The outcome. Always set; 22 to 29 are kept for further outcomes. A client that finds it unset, because the client
     /// is older than the outcome, does not hold the lock.
-    #[prost(oneof = "acquire_lease_response::Outcome", tags = "1, 2")]
+    #[prost(oneof = "acquire_lease_response::Outcome", tags = "1, 2, 20, 21")]
     pub outcome: ::core::option::Option<acquire_lease_response::Outcome>,
 }
 /// Nested message and enum types in `AcquireLeaseResponse`.
 pub mod acquire_lease_response {
-    /// The outcome. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because the client
+    /// The outcome. Always set; 22 to 29 are kept for further outcomes. A client that finds it unset, because the client
     /// is older than the outcome, does not hold the lock.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Outcome {
@@ -917,6 +1337,12 @@ pub mod acquire_lease_response {
         /// Somebody else holds it, or it rests.
         #[prost(message, tag = "2")]
         Busy(super::Busy),
+        /// The occurrence in the spec has a final outcome.
+        #[prost(message, tag = "20")]
+        AlreadyDone(super::AlreadyDone),
+        /// The occurrence in the spec is older than one that has an outcome.
+        #[prost(message, tag = "21")]
+        Skipped(super::Skipped),
     }
 }
 /// Request of LeaseService.ReleaseLease.
@@ -932,6 +1358,12 @@ pub struct ReleaseLeaseRequest {
     /// call with its generation (S16). 0: unknown.
     #[prost(uint64, tag = "2")]
     pub generation: u64,
+    /// How the occurrence of the spec ended (LeaseSpec.occurrence_at): SUCCEEDED, FAILED, FAILED_FINAL or RETURNED.
+    /// SUCCEEDED and FAILED_FINAL make it final. It is saved before the release, in one write with the checkpoint.
+    /// INVALID_ARGUMENT if the hold has no occurrence. Default: none, and the next caller with this occurrence is granted
+    /// it.
+    #[prost(enumeration = "RunOutcome", tag = "20")]
+    pub outcome: i32,
     /// Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
     /// the layout `webjobs` INVALID_ARGUMENT, and nothing is released.
     #[prost(bytes = "vec", optional, tag = "50")]
@@ -1003,7 +1435,7 @@ pub struct HoldLeaseResponse {
     /// does not know.
     #[prost(
         oneof = "hold_lease_response::Event",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 21"
     )]
     pub event: ::core::option::Option<hold_lease_response::Event>,
 }
@@ -1043,6 +1475,12 @@ pub mod hold_lease_response {
         /// The lock was broken, and the hold ends with its validity.
         #[prost(message, tag = "10")]
         Revoked(super::Revoked),
+        /// The occurrence in the spec has a final outcome: the last event.
+        #[prost(message, tag = "20")]
+        AlreadyDone(super::AlreadyDone),
+        /// The occurrence in the spec is older than one that has an outcome: the last event.
+        #[prost(message, tag = "21")]
+        Skipped(super::Skipped),
     }
 }
 /// Request of LeaseService.GetLock.
@@ -1372,7 +1810,8 @@ pub struct GetServerInfoResponse {
     #[prost(message, optional, tag = "3")]
     pub limits: ::core::option::Option<ServerLimits>,
     /// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
-    /// `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+    /// `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
+    /// `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
     #[prost(string, repeated, tag = "4")]
     pub features: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// The host id of the configured provider.
@@ -3040,9 +3479,1398 @@ pub mod lease_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// Request of ScheduleService.SubscribeSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubscribeScheduleRequest {
+    /// The lock of the schedule. Function and scope have at most 256 bytes together. Required.
+    #[prost(message, optional, tag = "1")]
+    pub key: ::core::option::Option<LockKey>,
+    /// The schedule. Required, also when a run is resumed.
+    #[prost(message, optional, tag = "2")]
+    pub spec: ::core::option::Option<ScheduleSpec>,
+    /// The name of the caller, shown to people, as LeaseSpec.holder.
+    #[prost(string, tag = "3")]
+    pub holder: ::prost::alloc::string::String,
+    /// Labels for people and tools, as LeaseSpec.labels.
+    #[prost(btree_map = "string, string", tag = "4")]
+    pub labels: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// True when the client had subscribed before and only its stream broke: then its definition does not replace a
+    /// different one of the same revision (T16).
+    #[prost(bool, tag = "5")]
+    pub reconnected: bool,
+    /// Goes on with a run whose stream broke (S16). Absent if there was none. Implies `reconnected`.
+    #[prost(message, optional, tag = "6")]
+    pub resume: ::core::option::Option<Resume>,
+    /// The id of the run that is resumed. Required with `resume`.
+    #[prost(string, tag = "7")]
+    pub run_id: ::prost::alloc::string::String,
+}
+/// Response of ScheduleService.SubscribeSchedule: one event.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SubscribeScheduleResponse {
+    /// What happened. A client ignores an event that it does not know.
+    #[prost(
+        oneof = "subscribe_schedule_response::Event",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10"
+    )]
+    pub event: ::core::option::Option<subscribe_schedule_response::Event>,
+}
+/// Nested message and enum types in `SubscribeScheduleResponse`.
+pub mod subscribe_schedule_response {
+    /// What happened. A client ignores an event that it does not know.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        /// The caller waits for an occurrence.
+        #[prost(message, tag = "1")]
+        Standby(super::Standby),
+        /// The caller is to run an occurrence now.
+        #[prost(message, tag = "2")]
+        Run(super::Run),
+        /// The run's hold was renewed.
+        #[prost(message, tag = "3")]
+        Renewed(super::Renewed),
+        /// Renewals of the run's hold fail.
+        #[prost(message, tag = "4")]
+        AtRisk(super::AtRisk),
+        /// A renewal has succeeded after AtRisk.
+        #[prost(message, tag = "5")]
+        Recovered(super::Recovered),
+        /// The run's lock was broken, and its lease runs out. Finish or return the run by then.
+        #[prost(message, tag = "6")]
+        Revoked(super::Revoked),
+        /// The run's hold is lost. Stop at once. The run is tried again if attempts are left; with MAX_HOLD_REACHED its
+        /// deadline has come, and it is not.
+        #[prost(message, tag = "7")]
+        Lost(super::Lost),
+        /// The run's outcome was recorded, and its lock released.
+        #[prost(message, tag = "8")]
+        Recorded(super::Recorded),
+        /// Another definition is in force than that of this stream.
+        #[prost(message, tag = "9")]
+        DefinitionInForce(super::DefinitionInForce),
+        /// The sidecar is shutting down.
+        #[prost(message, tag = "10")]
+        Draining(super::Draining),
+    }
+}
+/// The caller waits for an occurrence.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Standby {
+    /// The occurrence that is waited for. Absent if there is none.
+    #[prost(message, optional, tag = "1")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// What ended last. Absent if nothing has.
+    #[prost(message, optional, tag = "2")]
+    pub last: ::core::option::Option<EndedRun>,
+    /// Whether a run goes on elsewhere, as far as is known here.
+    #[prost(bool, tag = "3")]
+    pub running_elsewhere: bool,
+    /// Whether the schedule is paused.
+    #[prost(bool, tag = "4")]
+    pub paused: bool,
+    /// How the spec was understood. In the first Standby of a stream.
+    #[prost(message, optional, tag = "5")]
+    pub understood: ::core::option::Option<UnderstoodSchedule>,
+}
+/// How a spec was understood. Rule S37.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnderstoodSchedule {
+    /// The expression in its canonical form.
+    #[prost(string, tag = "1")]
+    pub expression: ::prost::alloc::string::String,
+    /// The time zone.
+    #[prost(string, tag = "2")]
+    pub time_zone: ::prost::alloc::string::String,
+    /// The same for people: "every day at 02:30, Europe/Copenhagen".
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    /// The version of the time zone data that this sidecar has, such as `2026b`.
+    #[prost(string, tag = "4")]
+    pub zone_data: ::prost::alloc::string::String,
+}
+/// The caller runs an occurrence, and holds the schedule's lock while it does.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Run {
+    /// The hold. Renewals, checkpoint, progress and validity are those of LeaseService, by its lease id. Its
+    /// `max_hold_ends` is the run's deadline; absent if it has none.
+    #[prost(message, optional, tag = "1")]
+    pub grant: ::core::option::Option<Grant>,
+    /// Names this run in CompleteRun, at any sidecar. Opaque, at most 2,048 bytes.
+    #[prost(string, tag = "2")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Why there is a run.
+    #[prost(enumeration = "RunKind", tag = "3")]
+    pub kind: i32,
+    /// The occurrence: the nominal instant, whatever the lateness and the spread. For MANUAL when it was started, by the
+    /// store's clock. To have an effect once, key it on this.
+    #[prost(message, optional, tag = "4")]
+    pub scheduled_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The same as the clocks of the schedule's zone show it, in RFC 3339 with offset and zone.
+    #[prost(string, tag = "5")]
+    pub local_time: ::prost::alloc::string::String,
+    /// The id of the request; for MANUAL only.
+    #[prost(string, tag = "6")]
+    pub request_id: ::prost::alloc::string::String,
+    /// Which attempt this is, from 1. Greater than 1 means that the work may have been done in part.
+    #[prost(uint32, tag = "7")]
+    pub attempt: u32,
+    /// How many attempts there are.
+    #[prost(uint32, tag = "8")]
+    pub max_attempts: u32,
+    /// How long after it was due the run was started, by the store's clock, in whole seconds.
+    #[prost(message, optional, tag = "9")]
+    pub lateness: ::core::option::Option<::prost_types::Duration>,
+    /// How many occurrences were missed since the last one that was run. At most 1,000 are counted at once.
+    #[prost(uint64, tag = "10")]
+    pub missed_count: u64,
+    /// When the run is to be over, by the store's clock; for people. Absent if it has no deadline. Decide by
+    /// `grant.max_hold_ends`.
+    #[prost(message, optional, tag = "11")]
+    pub deadline_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The next occurrence. Absent if there is none.
+    #[prost(message, optional, tag = "12")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// What ended before. Absent if nothing has.
+    #[prost(message, optional, tag = "13")]
+    pub previous: ::core::option::Option<EndedRun>,
+}
+/// A run's outcome was recorded, or it cannot be any more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Recorded {
+    /// The run.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// The outcome that CompleteRun said.
+    #[prost(enumeration = "RunOutcome", tag = "2")]
+    pub outcome: i32,
+    /// What became of it.
+    #[prost(enumeration = "CompletionResult", tag = "3")]
+    pub result: i32,
+}
+/// Another definition is in force than the one that this stream came with.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DefinitionInForce {
+    /// Its expression, in the canonical form.
+    #[prost(string, tag = "1")]
+    pub expression: ::prost::alloc::string::String,
+    /// Its time zone.
+    #[prost(string, tag = "2")]
+    pub time_zone: ::prost::alloc::string::String,
+    /// The same for people.
+    #[prost(string, tag = "3")]
+    pub description: ::prost::alloc::string::String,
+    /// Its revision.
+    #[prost(uint64, tag = "4")]
+    pub revision: u64,
+    /// Whether it has the same revision as that of this stream: then two deployments differ by accident.
+    #[prost(bool, tag = "5")]
+    pub conflict: bool,
+}
+/// Request of ScheduleService.CompleteRun.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct CompleteRunRequest {
+    /// The lease id of the run's grant. May be empty if the client does not know it any more.
+    #[prost(string, tag = "1")]
+    pub lease_id: ::prost::alloc::string::String,
+    /// The run. Required.
+    #[prost(string, tag = "2")]
+    pub run_id: ::prost::alloc::string::String,
+    /// How it ended. Required: SUCCEEDED, FAILED, FAILED_FINAL or RETURNED.
+    #[prost(enumeration = "RunOutcome", tag = "3")]
+    pub outcome: i32,
+    /// Why, for people: for the sidecar's log. At most 512 bytes; longer ones are cut. Not for secrets.
+    #[prost(string, tag = "4")]
+    pub detail: ::prost::alloc::string::String,
+    /// The generation of the newest Grant of the run's hold, as in ReleaseLeaseRequest.
+    #[prost(uint64, tag = "5")]
+    pub generation: u64,
+    /// A checkpoint to save in the same write. Only where the run's hold goes on: with RECORDED_LATE it is not saved.
+    #[prost(bytes = "vec", optional, tag = "50")]
+    pub checkpoint: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
+}
+/// Response of ScheduleService.CompleteRun.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompleteRunResponse {
+    /// What became of the outcome.
+    #[prost(enumeration = "CompletionResult", tag = "1")]
+    pub result: i32,
+    /// When the occurrence is tried again. Absent if it is not.
+    #[prost(message, optional, tag = "2")]
+    pub retry_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The occurrence that is waited for now. Absent if there is none.
+    #[prost(message, optional, tag = "3")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// What became of the checkpoint. UNSPECIFIED if there was none.
+    #[prost(enumeration = "CheckpointOutcome", tag = "50")]
+    pub checkpoint_outcome: i32,
+    /// The version of the checkpoint that was saved; with SAVED only.
+    #[prost(uint64, tag = "51")]
+    pub checkpoint_version: u64,
+}
+/// A schedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Schedule {
+    /// The lock path.
+    #[prost(string, tag = "1")]
+    pub lock_path: ::prost::alloc::string::String,
+    /// The key, as far as the lock's record has it.
+    #[prost(message, optional, tag = "2")]
+    pub key: ::core::option::Option<LockKey>,
+    /// The definition in force, with every default filled in.
+    #[prost(message, optional, tag = "3")]
+    pub spec: ::core::option::Option<ScheduleSpec>,
+    /// Its expression in the canonical form, also where the spec says `every`.
+    #[prost(string, tag = "4")]
+    pub expression: ::prost::alloc::string::String,
+    /// The same for people: "every day at 02:30, Europe/Copenhagen".
+    #[prost(string, tag = "5")]
+    pub description: ::prost::alloc::string::String,
+    /// The version of the zone data that the next occurrence was computed with.
+    #[prost(string, tag = "6")]
+    pub zone_data: ::prost::alloc::string::String,
+    /// Whether it is paused.
+    #[prost(bool, tag = "7")]
+    pub paused: bool,
+    /// The request ids of runs by hand that wait, in their order.
+    #[prost(string, repeated, tag = "8")]
+    pub waiting_request_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What its runs have decided. Absent if there was none yet.
+    #[prost(message, optional, tag = "9")]
+    pub state: ::core::option::Option<ScheduleState>,
+    /// Who holds the schedule's lock, as far as is known. Absent in lists.
+    #[prost(message, optional, tag = "10")]
+    pub record: ::core::option::Option<LockRecord>,
+    /// How many streams subscribe to it at this sidecar.
+    #[prost(uint32, tag = "11")]
+    pub subscribers_here: u32,
+    /// Why its definition cannot be read, for people. Empty if it can; then the fields of the definition are set.
+    #[prost(string, tag = "12")]
+    pub problem: ::prost::alloc::string::String,
+    /// The occurrence that is waited for: due, running or still to come, also before the first run. Absent if there is none.
+    #[prost(message, optional, tag = "13")]
+    pub next_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Request of ScheduleService.GetSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetScheduleRequest {
+    /// Which schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub lock: ::core::option::Option<LockSelector>,
+}
+/// Response of ScheduleService.GetSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetScheduleResponse {
+    /// The schedule.
+    #[prost(message, optional, tag = "1")]
+    pub schedule: ::core::option::Option<Schedule>,
+}
+/// Request of ScheduleService.ListSchedules.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSchedulesRequest {
+    /// How many schedules a page has at most: 1 to 200; more is treated as 200. Default (0): 100.
+    #[prost(uint32, tag = "3")]
+    pub page_size: u32,
+    /// Where the page before ended, from its `next_page_token`. Default: the first page.
+    #[prost(string, tag = "4")]
+    pub page_token: ::prost::alloc::string::String,
+    /// Where to look. Default: the host id of this sidecar.
+    #[prost(oneof = "list_schedules_request::Under", tags = "1, 2")]
+    pub under: ::core::option::Option<list_schedules_request::Under>,
+}
+/// Nested message and enum types in `ListSchedulesRequest`.
+pub mod list_schedules_request {
+    /// Where to look. Default: the host id of this sidecar.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Under {
+        /// Under this host id.
+        #[prost(string, tag = "1")]
+        HostId(::prost::alloc::string::String),
+        /// Under lock paths that begin with this, in this sidecar's namespace.
+        #[prost(string, tag = "2")]
+        Prefix(::prost::alloc::string::String),
+    }
+}
+/// Response of ScheduleService.ListSchedules.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSchedulesResponse {
+    /// The schedules. A page may be empty though it is not the last one.
+    #[prost(message, repeated, tag = "1")]
+    pub schedules: ::prost::alloc::vec::Vec<Schedule>,
+    /// Where the next page begins. Empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// Request of ScheduleService.PreviewSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PreviewScheduleRequest {
+    /// The schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub spec: ::core::option::Option<ScheduleSpec>,
+    /// After which instant. Default: now, by the sidecar's wall clock.
+    #[prost(message, optional, tag = "2")]
+    pub after: ::core::option::Option<::prost_types::Timestamp>,
+    /// How many occurrences: 1 to 100. Default: 10.
+    #[prost(uint32, tag = "3")]
+    pub count: u32,
+    /// The lock, if occurrences are to be shown with the offset that `spread` gives them.
+    #[prost(message, optional, tag = "4")]
+    pub key: ::core::option::Option<LockKey>,
+}
+/// Response of ScheduleService.PreviewSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PreviewScheduleResponse {
+    /// How the spec was understood.
+    #[prost(message, optional, tag = "1")]
+    pub understood: ::core::option::Option<UnderstoodSchedule>,
+    /// The occurrences. Fewer than asked for if there are no more.
+    #[prost(message, repeated, tag = "2")]
+    pub occurrences: ::prost::alloc::vec::Vec<Occurrence>,
+}
+/// One instant of a schedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Occurrence {
+    /// The nominal instant.
+    #[prost(message, optional, tag = "1")]
+    pub at: ::core::option::Option<::prost_types::Timestamp>,
+    /// The same as the clocks of the schedule's zone show it.
+    #[prost(string, tag = "2")]
+    pub local_time: ::prost::alloc::string::String,
+    /// When it starts, with the offset of `spread`. Only if the request has a key.
+    #[prost(message, optional, tag = "3")]
+    pub starts_at: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Request of ScheduleService.PauseSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseScheduleRequest {
+    /// Which schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub lock: ::core::option::Option<LockSelector>,
+}
+/// Response of ScheduleService.PauseSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PauseScheduleResponse {
+    /// The schedule as it is now. Absent if the caller may not read it.
+    #[prost(message, optional, tag = "1")]
+    pub schedule: ::core::option::Option<Schedule>,
+}
+/// Request of ScheduleService.ResumeSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeScheduleRequest {
+    /// Which schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub lock: ::core::option::Option<LockSelector>,
+}
+/// Response of ScheduleService.ResumeSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResumeScheduleResponse {
+    /// The schedule as it is now. Absent if the caller may not read it.
+    #[prost(message, optional, tag = "1")]
+    pub schedule: ::core::option::Option<Schedule>,
+}
+/// Request of ScheduleService.TriggerSchedule.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TriggerScheduleRequest {
+    /// Which schedule. Required.
+    #[prost(message, optional, tag = "1")]
+    pub lock: ::core::option::Option<LockSelector>,
+    /// The caller's id for this run: 1 to 64 of A-Z a-z 0-9 . _ -. Required, so that a repeated call is one run.
+    #[prost(string, tag = "2")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// Response of ScheduleService.TriggerSchedule.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TriggerScheduleResponse {
+    /// The schedule as it is now. Absent if the caller may not read it.
+    #[prost(message, optional, tag = "1")]
+    pub schedule: ::core::option::Option<Schedule>,
+}
+/// What became of the outcome of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CompletionResult {
+    /// Never sent.
+    Unspecified = 0,
+    /// The store has it, or had it from an earlier call.
+    Recorded = 1,
+    /// The run's hold was over, and nobody had been granted the occurrence since: the store has it now.
+    RecordedLate = 2,
+    /// The run was or may be repeated, so its outcome does not count.
+    Superseded = 3,
+}
+impl CompletionResult {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "COMPLETION_RESULT_UNSPECIFIED",
+            Self::Recorded => "COMPLETION_RESULT_RECORDED",
+            Self::RecordedLate => "COMPLETION_RESULT_RECORDED_LATE",
+            Self::Superseded => "COMPLETION_RESULT_SUPERSEDED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "COMPLETION_RESULT_UNSPECIFIED" => Some(Self::Unspecified),
+            "COMPLETION_RESULT_RECORDED" => Some(Self::Recorded),
+            "COMPLETION_RESULT_RECORDED_LATE" => Some(Self::RecordedLate),
+            "COMPLETION_RESULT_SUPERSEDED" => Some(Self::Superseded),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod schedule_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Runs schedules. A schedule is attached to a lock path; all replicas that subscribe with the same key share it.
+    ///
+    /// Each occurrence is granted until one run of it is recorded, never after, and never two at once. A run whose holder
+    /// dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
+    /// token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
+    ///
+    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    /// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
+    #[derive(Debug, Clone)]
+    pub struct ScheduleServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl ScheduleServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> ScheduleServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> ScheduleServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            ScheduleServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Takes part in a schedule, for as long as the stream is open. Call it without a deadline.
+        ///
+        /// Events: first Standby, and again when something of it changes, at least every 30 s between runs. When an occurrence
+        /// is to run here: Run; then any of Renewed, AtRisk, Recovered, Revoked, Draining; then Recorded, Lost or Superseded
+        /// ends the run, and Standby follows. A stream has one run at a time. DefinitionInForce comes when the definition in
+        /// force is not the one that this stream came with.
+        ///
+        /// The stream is the life line of the run (S14), as with HoldLease: if the caller cancels it, the run is abandoned.
+        /// If it breaks, the client may act until the end of the validity that it was told, and may resume the run until
+        /// then, by a new call with `resume` (S16).
+        ///
+        /// Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
+        /// UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+        pub async fn subscribe_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SubscribeScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::SubscribeScheduleResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/SubscribeSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "SubscribeSchedule"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Says how a run ended, and releases its lock. RECORDED only once the store has it. May be repeated, and sent to any
+        /// sidecar, also after the run's lease is over: then the outcome is recorded if nobody has been granted the
+        /// occurrence since (RECORDED_LATE). Rule T8.
+        ///
+        /// The caller must stop acting on the lock BEFORE it sends this. UNAVAILABLE when the store could not be asked: repeat
+        /// the call.
+        pub async fn complete_run(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CompleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompleteRunResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/CompleteRun",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("leasehold.v1.ScheduleService", "CompleteRun"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Returns a schedule: its definition, and what is known of its runs. NOT_FOUND, reason UNKNOWN_SCHEDULE, if nobody
+        /// ever subscribed to it.
+        pub async fn get_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/GetSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("leasehold.v1.ScheduleService", "GetSchedule"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+        /// nobody has run yet has no record of its lock, and is not listed.
+        pub async fn list_schedules(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSchedulesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSchedulesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/ListSchedules",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "ListSchedules"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Checks a spec, and returns its next occurrences. Asks no store and changes nothing.
+        pub async fn preview_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PreviewScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PreviewScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/PreviewSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "PreviewSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Pauses a schedule: a run that goes on may finish, and what falls due is skipped. Every sidecar notices it before
+        /// the next start. May be repeated. FAILED_PRECONDITION, reason SCHEDULE_CHANGES_NOT_ENABLED, unless the sidecar's
+        /// `admin.allow_schedule_changes` is set. Rule T18.
+        pub async fn pause_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PauseScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PauseScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/PauseSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "PauseSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ends a pause: the schedule goes on after the store's time. May be repeated. Needs
+        /// `admin.allow_schedule_changes` as well.
+        pub async fn resume_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/ResumeSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "ResumeSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
+        /// notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+        /// repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
+        /// already. Needs `admin.allow_schedule_changes` as well. Rule T18.
+        pub async fn trigger_schedule(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TriggerScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TriggerScheduleResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/leasehold.v1.ScheduleService/TriggerSchedule",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("leasehold.v1.ScheduleService", "TriggerSchedule"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(test)]
+pub mod schedule_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with ScheduleServiceServer.
+    #[async_trait]
+    pub trait ScheduleService: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the SubscribeSchedule method.
+        type SubscribeScheduleStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::SubscribeScheduleResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Takes part in a schedule, for as long as the stream is open. Call it without a deadline.
+        ///
+        /// Events: first Standby, and again when something of it changes, at least every 30 s between runs. When an occurrence
+        /// is to run here: Run; then any of Renewed, AtRisk, Recovered, Revoked, Draining; then Recorded, Lost or Superseded
+        /// ends the run, and Standby follows. A stream has one run at a time. DefinitionInForce comes when the definition in
+        /// force is not the one that this stream came with.
+        ///
+        /// The stream is the life line of the run (S14), as with HoldLease: if the caller cancels it, the run is abandoned.
+        /// If it breaks, the client may act until the end of the validity that it was told, and may resume the run until
+        /// then, by a new call with `resume` (S16).
+        ///
+        /// Draining without a run means that the sidecar shuts down: nothing new starts here, and the stream ends with
+        /// UNAVAILABLE (SHUTTING_DOWN). Subscribe again, with `reconnected`.
+        async fn subscribe_schedule(
+            &self,
+            request: tonic::Request<super::SubscribeScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::SubscribeScheduleStream>,
+            tonic::Status,
+        >;
+        /// Says how a run ended, and releases its lock. RECORDED only once the store has it. May be repeated, and sent to any
+        /// sidecar, also after the run's lease is over: then the outcome is recorded if nobody has been granted the
+        /// occurrence since (RECORDED_LATE). Rule T8.
+        ///
+        /// The caller must stop acting on the lock BEFORE it sends this. UNAVAILABLE when the store could not be asked: repeat
+        /// the call.
+        async fn complete_run(
+            &self,
+            request: tonic::Request<super::CompleteRunRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompleteRunResponse>,
+            tonic::Status,
+        >;
+        /// Returns a schedule: its definition, and what is known of its runs. NOT_FOUND, reason UNKNOWN_SCHEDULE, if nobody
+        /// ever subscribed to it.
+        async fn get_schedule(
+            &self,
+            request: tonic::Request<super::GetScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetScheduleResponse>,
+            tonic::Status,
+        >;
+        /// Lists the schedules under a host id or a prefix, in the order of their paths, one page at a time. A schedule that
+        /// nobody has run yet has no record of its lock, and is not listed.
+        async fn list_schedules(
+            &self,
+            request: tonic::Request<super::ListSchedulesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSchedulesResponse>,
+            tonic::Status,
+        >;
+        /// Checks a spec, and returns its next occurrences. Asks no store and changes nothing.
+        async fn preview_schedule(
+            &self,
+            request: tonic::Request<super::PreviewScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PreviewScheduleResponse>,
+            tonic::Status,
+        >;
+        /// Pauses a schedule: a run that goes on may finish, and what falls due is skipped. Every sidecar notices it before
+        /// the next start. May be repeated. FAILED_PRECONDITION, reason SCHEDULE_CHANGES_NOT_ENABLED, unless the sidecar's
+        /// `admin.allow_schedule_changes` is set. Rule T18.
+        async fn pause_schedule(
+            &self,
+            request: tonic::Request<super::PauseScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PauseScheduleResponse>,
+            tonic::Status,
+        >;
+        /// Ends a pause: the schedule goes on after the store's time. May be repeated. Needs
+        /// `admin.allow_schedule_changes` as well.
+        async fn resume_schedule(
+            &self,
+            request: tonic::Request<super::ResumeScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeScheduleResponse>,
+            tonic::Status,
+        >;
+        /// Asks for a run by hand (MANUAL). A sidecar with a subscriber that receives this call starts it at once; others
+        /// notice it at their next look at the store, after 10 min at most. It runs after an occurrence that is due. A
+        /// repeated call with the same request id is the same run. RESOURCE_EXHAUSTED, reason TOO_MANY_TRIGGERS, when 8 wait
+        /// already. Needs `admin.allow_schedule_changes` as well. Rule T18.
+        async fn trigger_schedule(
+            &self,
+            request: tonic::Request<super::TriggerScheduleRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::TriggerScheduleResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Runs schedules. A schedule is attached to a lock path; all replicas that subscribe with the same key share it.
+    ///
+    /// Each occurrence is granted until one run of it is recorded, never after, and never two at once. A run whose holder
+    /// dies before its outcome was recorded is repeated, so effects are at least once, unless the job checks the fencing
+    /// token or keys its effect on the occurrence (`Run.scheduled_at`). Rule T2.
+    ///
+    /// Errors are as those of LeaseService. Without the feature `schedules` (GetServerInfo), as in the layout `webjobs`, all
+    /// calls but PreviewSchedule are UNIMPLEMENTED, reason UNSUPPORTED.
+    #[derive(Debug)]
+    pub struct ScheduleServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> ScheduleServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for ScheduleServiceServer<T>
+    where
+        T: ScheduleService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/leasehold.v1.ScheduleService/SubscribeSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct SubscribeScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::ServerStreamingService<
+                        super::SubscribeScheduleRequest,
+                    > for SubscribeScheduleSvc<T> {
+                        type Response = super::SubscribeScheduleResponse;
+                        type ResponseStream = T::SubscribeScheduleStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SubscribeScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::subscribe_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SubscribeScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/CompleteRun" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompleteRunSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::CompleteRunRequest>
+                    for CompleteRunSvc<T> {
+                        type Response = super::CompleteRunResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CompleteRunRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::complete_run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompleteRunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/GetSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::GetScheduleRequest>
+                    for GetScheduleSvc<T> {
+                        type Response = super::GetScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::get_schedule(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/ListSchedules" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSchedulesSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::ListSchedulesRequest>
+                    for ListSchedulesSvc<T> {
+                        type Response = super::ListSchedulesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSchedulesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::list_schedules(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSchedulesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/PreviewSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct PreviewScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::PreviewScheduleRequest>
+                    for PreviewScheduleSvc<T> {
+                        type Response = super::PreviewScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PreviewScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::preview_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PreviewScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/PauseSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct PauseScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::PauseScheduleRequest>
+                    for PauseScheduleSvc<T> {
+                        type Response = super::PauseScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PauseScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::pause_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PauseScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/ResumeSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResumeScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::ResumeScheduleRequest>
+                    for ResumeScheduleSvc<T> {
+                        type Response = super::ResumeScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResumeScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::resume_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResumeScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/leasehold.v1.ScheduleService/TriggerSchedule" => {
+                    #[allow(non_camel_case_types)]
+                    struct TriggerScheduleSvc<T: ScheduleService>(pub Arc<T>);
+                    impl<
+                        T: ScheduleService,
+                    > tonic::server::UnaryService<super::TriggerScheduleRequest>
+                    for TriggerScheduleSvc<T> {
+                        type Response = super::TriggerScheduleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TriggerScheduleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ScheduleService>::trigger_schedule(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TriggerScheduleSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for ScheduleServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "leasehold.v1.ScheduleService";
+    impl<T> tonic::server::NamedService for ScheduleServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
 impl ::core::fmt::Debug for Grant {
     fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        f.debug_struct("Grant").field("lock_path", &self.lock_path).field("host_id", &self.host_id).field("fencing_token", &self.fencing_token).field("validity", &self.validity).field("acquired_at", &self.acquired_at).field("expires_at", &self.expires_at).field("permit", &self.permit).finish_non_exhaustive()
+        f.debug_struct("Grant").field("lock_path", &self.lock_path).field("host_id", &self.host_id).field("fencing_token", &self.fencing_token).field("validity", &self.validity).field("acquired_at", &self.acquired_at).field("expires_at", &self.expires_at).field("attempt", &self.attempt).field("permit", &self.permit).finish_non_exhaustive()
     }
 }
 impl ::core::fmt::Debug for Resume {
@@ -3050,9 +4878,14 @@ impl ::core::fmt::Debug for Resume {
         f.debug_struct("Resume").field("told_valid_until", &self.told_valid_until).finish_non_exhaustive()
     }
 }
+impl ::core::fmt::Debug for CompleteRunRequest {
+    fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+        f.debug_struct("CompleteRunRequest").field("outcome", &self.outcome).field("detail", &self.detail).finish_non_exhaustive()
+    }
+}
 impl ::core::fmt::Debug for ReleaseLeaseRequest {
     fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-        f.debug_struct("ReleaseLeaseRequest").finish_non_exhaustive()
+        f.debug_struct("ReleaseLeaseRequest").field("outcome", &self.outcome).finish_non_exhaustive()
     }
 }
 impl ::core::fmt::Debug for ExtendLeaseRequest {

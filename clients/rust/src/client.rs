@@ -11,7 +11,7 @@ use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-use crate::error::{self, Error};
+use crate::error::{self, Error, NOT_ASKED};
 use crate::hold::Holding;
 use crate::messages::{
     BreakLock, Broken, Busy, Checkpoint, Grant, Health, LeaseSpec, ListLocks, LockKey, LockPage,
@@ -157,6 +157,7 @@ impl Client {
                 wanted.check(busy.understood)?;
                 Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
             }
+            Some(Wire::AlreadyDone(_) | Wire::Skipped(_)) => Err(Error::Protocol(NOT_ASKED)),
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }

@@ -13,6 +13,9 @@ use crate::reason::Reason;
 /// The domain of the reasons in google.rpc.ErrorInfo.
 const DOMAIN: &str = "leasehold.dev";
 
+/// What is said where a sidecar speaks of an occurrence, which this client never names.
+pub(crate) const NOT_ASKED: &str = "a call without an occurrence was answered with one";
+
 /// Why a call failed. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

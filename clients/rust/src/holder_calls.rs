@@ -51,7 +51,12 @@ impl Client {
         generation: u64,
         checkpoint: Option<Vec<u8>>,
     ) -> Result<proto::ReleaseResult, Error> {
-        let request = proto::ReleaseLeaseRequest { lease_id, generation, checkpoint };
+        let request = proto::ReleaseLeaseRequest {
+            lease_id,
+            generation,
+            checkpoint,
+            ..proto::ReleaseLeaseRequest::default()
+        };
         let answer = self.short().release_lease(within(RELEASE_TIMEOUT, request)).await;
         self.answer(answer)?
             .result

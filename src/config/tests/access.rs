@@ -139,10 +139,12 @@ fn mistakes_in_rules_are_found_at_start_with_what_may_have_been_meant() {
 fn rules_that_have_no_effect_are_mistakes() {
     let certificate = "access = [{ certificate = 'cn:a', rights = ['read'] }]";
     let breaker = "access = [{ token_file = 'a', rights = ['break'] }]";
+    let operator = "access = [{ token_file = 'a', rights = ['schedule'] }]";
     let off = format!("listen.tcp = ''\nlisten.unix = '/s'\n{breaker}\nadmin.allow_break = true");
     for (file, part) in [
         (certificate, "listen.tls.client_ca"),
-        (breaker, "admin.allow_break is false"),
+        (breaker, "gives the right break, and admin.allow_break is false"),
+        (operator, "gives the right schedule, and admin.allow_schedule_changes is false"),
         (&off, "listen.tcp is off"),
     ] {
         let found = mistakes(&sources(file, &[], &[]));

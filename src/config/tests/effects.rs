@@ -123,6 +123,7 @@ const ROWS: &[Row] = &[
     ("drain.hand_over", "", "false", "true"),
     ("admin.listen", "", "''", "'127.0.0.1:1'"),
     ("admin.allow_break", "", "true", "false"),
+    ("admin.allow_schedule_changes", "", "true", "false"),
     ("log.format", "", "'json'", "'human'"),
     ("log.filter", "", "'info'", "'debug'"),
 ];

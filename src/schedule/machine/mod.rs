@@ -264,7 +264,8 @@ fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
 }
 
 /// The instant that everybody waits for, by what is stored: due, running or to come (T5, T16).
-pub(super) fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSecond> {
+#[must_use]
+pub fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSecond> {
     let mut record = begun(plan, record);
     record.run.take_if(|run| matches!(run.occasion, Occasion::ByHand { .. }));
     adopt(&mut record, plan);

@@ -78,7 +78,7 @@ pub(crate) fn grant(validity: Validity) -> Event {
 
 /// What a sidecar of this version understands.
 pub(crate) fn understood() -> Option<Understood> {
-    Some(Understood { wait_without_end: true, permits: 1 })
+    Some(Understood { wait_without_end: true, permits: 1, ..Understood::default() })
 }
 
 /// Waits until `condition` holds.

@@ -153,7 +153,11 @@ impl Driver {
                 revoke(&self.state, &self.events, revoked.break_note);
             }
             // Said before a grant only.
-            Event::Waiting(_) | Event::Granted(_) | Event::Busy(_) => {}
+            Event::Waiting(_)
+            | Event::Granted(_)
+            | Event::Busy(_)
+            | Event::AlreadyDone(_)
+            | Event::Skipped(_) => {}
         }
         None
     }
@@ -203,6 +207,8 @@ impl Driver {
                 Event::Lost(lost) => return Ok(Err(Loss::from_wire(lost))),
                 Event::Waiting(_)
                 | Event::Busy(_)
+                | Event::AlreadyDone(_)
+                | Event::Skipped(_)
                 | Event::Renewed(_)
                 | Event::AtRisk(_)
                 | Event::Recovered(_)

@@ -12,7 +12,7 @@ use super::guard::HoldGuard;
 use super::state::HoldState;
 use super::{HoldEvent, Loss};
 use crate::client::{Client, Outcome};
-use crate::error::{Error, Refusal};
+use crate::error::{Error, NOT_ASKED, Refusal};
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
@@ -132,6 +132,7 @@ async fn ask(
                 wanted.check(busy.understood)?;
                 return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))));
             }
+            Event::AlreadyDone(_) | Event::Skipped(_) => return Err(Error::Protocol(NOT_ASKED)),
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
                 wanted.check(place.understood)?;

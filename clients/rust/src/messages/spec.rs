@@ -143,6 +143,7 @@ impl LeaseSpec {
             labels: self.labels,
             wait_without_end: self.wait_without_end,
             permits: Some(self.permits),
+            ..proto::LeaseSpec::default()
         }
     }
 }

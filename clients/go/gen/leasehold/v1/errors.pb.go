@@ -68,6 +68,18 @@ const (
 	ErrorReason_ERROR_REASON_TOKEN_NOT_GROWING ErrorReason = 17
 	// DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5).
 	ErrorReason_ERROR_REASON_TOKEN_UNREADABLE ErrorReason = 18
+	// NOT_FOUND: nobody ever subscribed to a schedule on this lock.
+	ErrorReason_ERROR_REASON_UNKNOWN_SCHEDULE ErrorReason = 20
+	// FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong.
+	ErrorReason_ERROR_REASON_OCCURRENCE_IN_FUTURE ErrorReason = 21
+	// FAILED_PRECONDITION: the operator has not set `admin.allow_schedule_changes`.
+	ErrorReason_ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED ErrorReason = 22
+	// RESOURCE_EXHAUSTED: 8 runs by hand wait already.
+	ErrorReason_ERROR_REASON_TOO_MANY_TRIGGERS ErrorReason = 23
+	// DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do.
+	ErrorReason_ERROR_REASON_SCHEDULE_UNREADABLE ErrorReason = 24
+	// FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at).
+	ErrorReason_ERROR_REASON_LOCK_HAS_SCHEDULE ErrorReason = 25
 	// RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo.
 	ErrorReason_ERROR_REASON_TOO_MANY_HOLDS ErrorReason = 60
 	// RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo.
@@ -76,7 +88,7 @@ const (
 	ErrorReason_ERROR_REASON_SUPERSEDED ErrorReason = 62
 	// ABORTED: the stream was ended because the client did not read it; the hold can be resumed.
 	ErrorReason_ERROR_REASON_STREAM_BEHIND ErrorReason = 63
-	// Made by clients: the sidecar that answered does not know a field that the caller has set (Understood).
+	// UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood).
 	ErrorReason_ERROR_REASON_UNSUPPORTED ErrorReason = 64
 	// UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27).
 	ErrorReason_ERROR_REASON_CHECKPOINT_UNKNOWN ErrorReason = 50
@@ -104,6 +116,12 @@ var (
 		16: "ERROR_REASON_STORE_FAILED",
 		17: "ERROR_REASON_TOKEN_NOT_GROWING",
 		18: "ERROR_REASON_TOKEN_UNREADABLE",
+		20: "ERROR_REASON_UNKNOWN_SCHEDULE",
+		21: "ERROR_REASON_OCCURRENCE_IN_FUTURE",
+		22: "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED",
+		23: "ERROR_REASON_TOO_MANY_TRIGGERS",
+		24: "ERROR_REASON_SCHEDULE_UNREADABLE",
+		25: "ERROR_REASON_LOCK_HAS_SCHEDULE",
 		60: "ERROR_REASON_TOO_MANY_HOLDS",
 		61: "ERROR_REASON_TOO_MANY_WAITERS",
 		62: "ERROR_REASON_SUPERSEDED",
@@ -112,31 +130,37 @@ var (
 		50: "ERROR_REASON_CHECKPOINT_UNKNOWN",
 	}
 	ErrorReason_value = map[string]int32{
-		"ERROR_REASON_UNSPECIFIED":        0,
-		"ERROR_REASON_INVALID_FIELD":      1,
-		"ERROR_REASON_UNKNOWN_LEASE":      2,
-		"ERROR_REASON_UNKNOWN_LOCK":       3,
-		"ERROR_REASON_HOLD_LOST":          4,
-		"ERROR_REASON_HOLD_RELEASED":      5,
-		"ERROR_REASON_BREAK_NOT_ENABLED":  6,
-		"ERROR_REASON_CONTAINER_MISSING":  7,
-		"ERROR_REASON_ACCESS_DENIED":      8,
-		"ERROR_REASON_OVERRIDE_FORBIDDEN": 9,
-		"ERROR_REASON_STORE_DENIED":       10,
-		"ERROR_REASON_USER_NOT_ALLOWED":   11,
-		"ERROR_REASON_UNAUTHENTICATED":    12,
-		"ERROR_REASON_STORE_UNAVAILABLE":  13,
-		"ERROR_REASON_STORE_THROTTLED":    14,
-		"ERROR_REASON_SHUTTING_DOWN":      15,
-		"ERROR_REASON_STORE_FAILED":       16,
-		"ERROR_REASON_TOKEN_NOT_GROWING":  17,
-		"ERROR_REASON_TOKEN_UNREADABLE":   18,
-		"ERROR_REASON_TOO_MANY_HOLDS":     60,
-		"ERROR_REASON_TOO_MANY_WAITERS":   61,
-		"ERROR_REASON_SUPERSEDED":         62,
-		"ERROR_REASON_STREAM_BEHIND":      63,
-		"ERROR_REASON_UNSUPPORTED":        64,
-		"ERROR_REASON_CHECKPOINT_UNKNOWN": 50,
+		"ERROR_REASON_UNSPECIFIED":                  0,
+		"ERROR_REASON_INVALID_FIELD":                1,
+		"ERROR_REASON_UNKNOWN_LEASE":                2,
+		"ERROR_REASON_UNKNOWN_LOCK":                 3,
+		"ERROR_REASON_HOLD_LOST":                    4,
+		"ERROR_REASON_HOLD_RELEASED":                5,
+		"ERROR_REASON_BREAK_NOT_ENABLED":            6,
+		"ERROR_REASON_CONTAINER_MISSING":            7,
+		"ERROR_REASON_ACCESS_DENIED":                8,
+		"ERROR_REASON_OVERRIDE_FORBIDDEN":           9,
+		"ERROR_REASON_STORE_DENIED":                 10,
+		"ERROR_REASON_USER_NOT_ALLOWED":             11,
+		"ERROR_REASON_UNAUTHENTICATED":              12,
+		"ERROR_REASON_STORE_UNAVAILABLE":            13,
+		"ERROR_REASON_STORE_THROTTLED":              14,
+		"ERROR_REASON_SHUTTING_DOWN":                15,
+		"ERROR_REASON_STORE_FAILED":                 16,
+		"ERROR_REASON_TOKEN_NOT_GROWING":            17,
+		"ERROR_REASON_TOKEN_UNREADABLE":             18,
+		"ERROR_REASON_UNKNOWN_SCHEDULE":             20,
+		"ERROR_REASON_OCCURRENCE_IN_FUTURE":         21,
+		"ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED": 22,
+		"ERROR_REASON_TOO_MANY_TRIGGERS":            23,
+		"ERROR_REASON_SCHEDULE_UNREADABLE":          24,
+		"ERROR_REASON_LOCK_HAS_SCHEDULE":            25,
+		"ERROR_REASON_TOO_MANY_HOLDS":               60,
+		"ERROR_REASON_TOO_MANY_WAITERS":             61,
+		"ERROR_REASON_SUPERSEDED":                   62,
+		"ERROR_REASON_STREAM_BEHIND":                63,
+		"ERROR_REASON_UNSUPPORTED":                  64,
+		"ERROR_REASON_CHECKPOINT_UNKNOWN":           50,
 	}
 )
 
@@ -171,7 +195,7 @@ var File_leasehold_v1_errors_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xc7\x06\n" +
+	"\x19leasehold/v1/errors.proto\x12\fleasehold.v1*\xae\b\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aERROR_REASON_INVALID_FIELD\x10\x01\x12\x1e\n" +
@@ -192,7 +216,13 @@ const file_leasehold_v1_errors_proto_rawDesc = "" +
 	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x0f\x12\x1d\n" +
 	"\x19ERROR_REASON_STORE_FAILED\x10\x10\x12\"\n" +
 	"\x1eERROR_REASON_TOKEN_NOT_GROWING\x10\x11\x12!\n" +
-	"\x1dERROR_REASON_TOKEN_UNREADABLE\x10\x12\x12\x1f\n" +
+	"\x1dERROR_REASON_TOKEN_UNREADABLE\x10\x12\x12!\n" +
+	"\x1dERROR_REASON_UNKNOWN_SCHEDULE\x10\x14\x12%\n" +
+	"!ERROR_REASON_OCCURRENCE_IN_FUTURE\x10\x15\x12-\n" +
+	")ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED\x10\x16\x12\"\n" +
+	"\x1eERROR_REASON_TOO_MANY_TRIGGERS\x10\x17\x12$\n" +
+	" ERROR_REASON_SCHEDULE_UNREADABLE\x10\x18\x12\"\n" +
+	"\x1eERROR_REASON_LOCK_HAS_SCHEDULE\x10\x19\x12\x1f\n" +
 	"\x1bERROR_REASON_TOO_MANY_HOLDS\x10<\x12!\n" +
 	"\x1dERROR_REASON_TOO_MANY_WAITERS\x10=\x12\x1b\n" +
 	"\x17ERROR_REASON_SUPERSEDED\x10>\x12\x1e\n" +

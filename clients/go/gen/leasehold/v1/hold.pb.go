@@ -157,6 +157,64 @@ func (LossReason) EnumDescriptor() ([]byte, []int) {
 	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{1}
 }
 
+// What became of an outcome that came with a release.
+type OutcomeResult int32
+
+const (
+	// There was none.
+	OutcomeResult_OUTCOME_RESULT_UNSPECIFIED OutcomeResult = 0
+	// The store has it.
+	OutcomeResult_OUTCOME_RESULT_RECORDED OutcomeResult = 1
+	// The store does not have it: the next caller with this occurrence is granted it.
+	OutcomeResult_OUTCOME_RESULT_NOT_RECORDED OutcomeResult = 2
+	// The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
+	// was recorded.
+	OutcomeResult_OUTCOME_RESULT_UNKNOWN OutcomeResult = 3
+)
+
+// Enum value maps for OutcomeResult.
+var (
+	OutcomeResult_name = map[int32]string{
+		0: "OUTCOME_RESULT_UNSPECIFIED",
+		1: "OUTCOME_RESULT_RECORDED",
+		2: "OUTCOME_RESULT_NOT_RECORDED",
+		3: "OUTCOME_RESULT_UNKNOWN",
+	}
+	OutcomeResult_value = map[string]int32{
+		"OUTCOME_RESULT_UNSPECIFIED":  0,
+		"OUTCOME_RESULT_RECORDED":     1,
+		"OUTCOME_RESULT_NOT_RECORDED": 2,
+		"OUTCOME_RESULT_UNKNOWN":      3,
+	}
+)
+
+func (x OutcomeResult) Enum() *OutcomeResult {
+	p := new(OutcomeResult)
+	*p = x
+	return p
+}
+
+func (x OutcomeResult) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OutcomeResult) Descriptor() protoreflect.EnumDescriptor {
+	return file_leasehold_v1_hold_proto_enumTypes[2].Descriptor()
+}
+
+func (OutcomeResult) Type() protoreflect.EnumType {
+	return &file_leasehold_v1_hold_proto_enumTypes[2]
+}
+
+func (x OutcomeResult) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OutcomeResult.Descriptor instead.
+func (OutcomeResult) EnumDescriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+}
+
 // What became of a checkpoint that came with a release.
 type CheckpointOutcome int32
 
@@ -199,11 +257,11 @@ func (x CheckpointOutcome) String() string {
 }
 
 func (CheckpointOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[2].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[3].Descriptor()
 }
 
 func (CheckpointOutcome) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[2]
+	return &file_leasehold_v1_hold_proto_enumTypes[3]
 }
 
 func (x CheckpointOutcome) Number() protoreflect.EnumNumber {
@@ -212,7 +270,7 @@ func (x CheckpointOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CheckpointOutcome.Descriptor instead.
 func (CheckpointOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{2}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
 }
 
 // What a release did.
@@ -261,11 +319,11 @@ func (x ReleaseOutcome) String() string {
 }
 
 func (ReleaseOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_leasehold_v1_hold_proto_enumTypes[3].Descriptor()
+	return file_leasehold_v1_hold_proto_enumTypes[4].Descriptor()
 }
 
 func (ReleaseOutcome) Type() protoreflect.EnumType {
-	return &file_leasehold_v1_hold_proto_enumTypes[3]
+	return &file_leasehold_v1_hold_proto_enumTypes[4]
 }
 
 func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
@@ -274,7 +332,7 @@ func (x ReleaseOutcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReleaseOutcome.Descriptor instead.
 func (ReleaseOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{3}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{4}
 }
 
 // What a caller asks for. A value out of its range is INVALID_ARGUMENT, and the error names the field.
@@ -314,6 +372,14 @@ type LeaseSpec struct {
 	// Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
 	// INVALID_ARGUMENT. Default: false.
 	WaitWithoutEnd bool `protobuf:"varint,11,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
+	// The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
+	// CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
+	// after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
+	// More than 5 s after the store's time is FAILED_PRECONDITION (OCCURRENCE_IN_FUTURE). Not with `permits` above 1, nor
+	// with `min_hold`, nor on a lock that has a schedule. Default: none. Rules T1, T2.
+	OccurrenceAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=occurrence_at,json=occurrenceAt,proto3" json:"occurrence_at,omitempty"`
+	// How often `occurrence_at` may fail or be abandoned before it is final: 1 to 100. Default: 0, no limit.
+	OccurrenceMaxAttempts uint32 `protobuf:"varint,21,opt,name=occurrence_max_attempts,json=occurrenceMaxAttempts,proto3" json:"occurrence_max_attempts,omitempty"`
 	// How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
 	// lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
 	// the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
@@ -431,6 +497,20 @@ func (x *LeaseSpec) GetWaitWithoutEnd() bool {
 	return false
 }
 
+func (x *LeaseSpec) GetOccurrenceAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurrenceAt
+	}
+	return nil
+}
+
+func (x *LeaseSpec) GetOccurrenceMaxAttempts() uint32 {
+	if x != nil {
+		return x.OccurrenceMaxAttempts
+	}
+	return 0
+}
+
 func (x *LeaseSpec) GetPermits() uint32 {
 	if x != nil && x.Permits != nil {
 		return *x.Permits
@@ -447,6 +527,8 @@ type Understood struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in the spec.
 	WaitWithoutEnd bool `protobuf:"varint,1,opt,name=wait_without_end,json=waitWithoutEnd,proto3" json:"wait_without_end,omitempty"`
+	// As in the spec.
+	OccurrenceAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=occurrence_at,json=occurrenceAt,proto3" json:"occurrence_at,omitempty"`
 	// As in the spec, 1 if that does not say.
 	Permits       uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -488,6 +570,13 @@ func (x *Understood) GetWaitWithoutEnd() bool {
 		return x.WaitWithoutEnd
 	}
 	return false
+}
+
+func (x *Understood) GetOccurrenceAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OccurrenceAt
+	}
+	return nil
 }
 
 func (x *Understood) GetPermits() uint32 {
@@ -702,6 +791,9 @@ type Grant struct {
 	MaxHoldEnds *Deadline `protobuf:"bytes,10,opt,name=max_hold_ends,json=maxHoldEnds,proto3" json:"max_hold_ends,omitempty"`
 	// What was understood of the spec. In the first Grant of a hold; absent in one that resumes it.
 	Understood *Understood `protobuf:"bytes,11,opt,name=understood,proto3" json:"understood,omitempty"`
+	// Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
+	// earlier holder failed, or died without an outcome.
+	Attempt uint32 `protobuf:"varint,20,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits.
 	Permit uint32 `protobuf:"varint,40,opt,name=permit,proto3" json:"permit,omitempty"`
 	// The lock's checkpoint as the last holder left it. Absent if there is none. Rule S25.
@@ -817,6 +909,13 @@ func (x *Grant) GetUnderstood() *Understood {
 	return nil
 }
 
+func (x *Grant) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
 func (x *Grant) GetPermit() uint32 {
 	if x != nil {
 		return x.Permit
@@ -915,6 +1014,118 @@ func (x *Busy) GetHeldPermits() uint32 {
 	return 0
 }
 
+// The occurrence that the caller named has a final outcome, so nobody is granted it again. This is an answer, not an
+// error.
+type AlreadyDone struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more.
+	Run *EndedRun `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// What was understood of the spec.
+	Understood    *Understood `protobuf:"bytes,2,opt,name=understood,proto3" json:"understood,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AlreadyDone) Reset() {
+	*x = AlreadyDone{}
+	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AlreadyDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AlreadyDone) ProtoMessage() {}
+
+func (x *AlreadyDone) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AlreadyDone.ProtoReflect.Descriptor instead.
+func (*AlreadyDone) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AlreadyDone) GetRun() *EndedRun {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
+func (x *AlreadyDone) GetUnderstood() *Understood {
+	if x != nil {
+		return x.Understood
+	}
+	return nil
+}
+
+// The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
+// itself. It is not granted. This is an answer, not an error.
+type Skipped struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest occurrence that has an outcome.
+	Watermark *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// What was understood of the spec.
+	Understood    *Understood `protobuf:"bytes,2,opt,name=understood,proto3" json:"understood,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Skipped) Reset() {
+	*x = Skipped{}
+	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Skipped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Skipped) ProtoMessage() {}
+
+func (x *Skipped) ProtoReflect() protoreflect.Message {
+	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Skipped.ProtoReflect.Descriptor instead.
+func (*Skipped) Descriptor() ([]byte, []int) {
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Skipped) GetWatermark() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Watermark
+	}
+	return nil
+}
+
+func (x *Skipped) GetUnderstood() *Understood {
+	if x != nil {
+		return x.Understood
+	}
+	return nil
+}
+
 // Resumes a hold whose stream broke. Rule S16.
 type Resume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -933,7 +1144,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1156,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[7]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1169,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{7}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Resume) GetResumeToken() string {
@@ -1001,7 +1212,7 @@ type Waiting struct {
 
 func (x *Waiting) Reset() {
 	*x = Waiting{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1224,7 @@ func (x *Waiting) String() string {
 func (*Waiting) ProtoMessage() {}
 
 func (x *Waiting) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[8]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1237,7 @@ func (x *Waiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Waiting.ProtoReflect.Descriptor instead.
 func (*Waiting) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{8}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Waiting) GetPosition() uint32 {
@@ -1067,7 +1278,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1290,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[9]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1303,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{9}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Renewed) GetValidity() *Validity {
@@ -1131,7 +1342,7 @@ type AtRisk struct {
 
 func (x *AtRisk) Reset() {
 	*x = AtRisk{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1354,7 @@ func (x *AtRisk) String() string {
 func (*AtRisk) ProtoMessage() {}
 
 func (x *AtRisk) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[10]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1367,7 @@ func (x *AtRisk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AtRisk.ProtoReflect.Descriptor instead.
 func (*AtRisk) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{10}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AtRisk) GetValidity() *Validity {
@@ -1191,7 +1402,7 @@ type Recovered struct {
 
 func (x *Recovered) Reset() {
 	*x = Recovered{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1414,7 @@ func (x *Recovered) String() string {
 func (*Recovered) ProtoMessage() {}
 
 func (x *Recovered) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[11]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1427,7 @@ func (x *Recovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovered.ProtoReflect.Descriptor instead.
 func (*Recovered) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{11}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Recovered) GetValidity() *Validity {
@@ -1238,7 +1449,7 @@ type Draining struct {
 
 func (x *Draining) Reset() {
 	*x = Draining{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1461,7 @@ func (x *Draining) String() string {
 func (*Draining) ProtoMessage() {}
 
 func (x *Draining) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[12]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1474,7 @@ func (x *Draining) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Draining.ProtoReflect.Descriptor instead.
 func (*Draining) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{12}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Draining) GetTimeLeft() *durationpb.Duration {
@@ -1288,7 +1499,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1511,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[13]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1524,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{13}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Revoked) GetValidity() *Validity {
@@ -1345,7 +1556,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1568,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[14]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1581,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{14}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Lost) GetReason() LossReason {
@@ -1405,7 +1616,7 @@ type Released struct {
 
 func (x *Released) Reset() {
 	*x = Released{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1417,7 +1628,7 @@ func (x *Released) String() string {
 func (*Released) ProtoMessage() {}
 
 func (x *Released) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[15]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,7 +1641,7 @@ func (x *Released) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Released.ProtoReflect.Descriptor instead.
 func (*Released) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{15}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Released) GetResult() *ReleaseResult {
@@ -1449,6 +1660,8 @@ type ReleaseResult struct {
 	LossReason LossReason `protobuf:"varint,2,opt,name=loss_reason,json=lossReason,proto3,enum=leasehold.v1.LossReason" json:"loss_reason,omitempty"`
 	// Until when nobody is granted the lock, by the store's clock; with outcome RESTING only.
 	RestingUntil *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
+	// What became of the outcome in the request. UNSPECIFIED if there was none.
+	OutcomeResult OutcomeResult `protobuf:"varint,20,opt,name=outcome_result,json=outcomeResult,proto3,enum=leasehold.v1.OutcomeResult" json:"outcome_result,omitempty"`
 	// What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
 	// checkpoints.
 	CheckpointOutcome CheckpointOutcome `protobuf:"varint,50,opt,name=checkpoint_outcome,json=checkpointOutcome,proto3,enum=leasehold.v1.CheckpointOutcome" json:"checkpoint_outcome,omitempty"`
@@ -1462,7 +1675,7 @@ type ReleaseResult struct {
 
 func (x *ReleaseResult) Reset() {
 	*x = ReleaseResult{}
-	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1687,7 @@ func (x *ReleaseResult) String() string {
 func (*ReleaseResult) ProtoMessage() {}
 
 func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
-	mi := &file_leasehold_v1_hold_proto_msgTypes[16]
+	mi := &file_leasehold_v1_hold_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1700,7 @@ func (x *ReleaseResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResult.ProtoReflect.Descriptor instead.
 func (*ReleaseResult) Descriptor() ([]byte, []int) {
-	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{16}
+	return file_leasehold_v1_hold_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseResult) GetOutcome() ReleaseOutcome {
@@ -1509,6 +1722,13 @@ func (x *ReleaseResult) GetRestingUntil() *timestamppb.Timestamp {
 		return x.RestingUntil
 	}
 	return nil
+}
+
+func (x *ReleaseResult) GetOutcomeResult() OutcomeResult {
+	if x != nil {
+		return x.OutcomeResult
+	}
+	return OutcomeResult_OUTCOME_RESULT_UNSPECIFIED
 }
 
 func (x *ReleaseResult) GetCheckpointOutcome() CheckpointOutcome {
@@ -1536,7 +1756,7 @@ var File_leasehold_v1_hold_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\"\x8e\x05\n" +
+	"\x17leasehold/v1/hold.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\x87\x06\n" +
 	"\tLeaseSpec\x12'\n" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyR\x03key\x12@\n" +
 	"\x0elease_duration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x12-\n" +
@@ -1551,17 +1771,20 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x06holder\x18\t \x01(\tR\x06holder\x12;\n" +
 	"\x06labels\x18\n" +
 	" \x03(\v2#.leasehold.v1.LeaseSpec.LabelsEntryR\x06labels\x12(\n" +
-	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12\x1d\n" +
+	"\x10wait_without_end\x18\v \x01(\bR\x0ewaitWithoutEnd\x12?\n" +
+	"\roccurrence_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\foccurrenceAt\x126\n" +
+	"\x17occurrence_max_attempts\x18\x15 \x01(\rR\x15occurrenceMaxAttempts\x12\x1d\n" +
 	"\apermits\x18( \x01(\rH\x01R\apermits\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_auto_renewB\n" +
 	"\n" +
-	"\b_permits\"P\n" +
+	"\b_permits\"\x91\x01\n" +
 	"\n" +
 	"Understood\x12(\n" +
-	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12\x18\n" +
+	"\x10wait_without_end\x18\x01 \x01(\bR\x0ewaitWithoutEnd\x12?\n" +
+	"\roccurrence_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\foccurrenceAt\x12\x18\n" +
 	"\apermits\x18( \x01(\rR\apermits\"c\n" +
 	"\bDeadline\x12&\n" +
 	"\x02at\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\x02at\x12/\n" +
@@ -1573,7 +1796,7 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\bValidity\x127\n" +
 	"\vvalid_until\x18\x01 \x01(\v2\x16.leasehold.v1.BootTimeR\n" +
 	"validUntil\x126\n" +
-	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xb4\x04\n" +
+	"\tvalid_for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"\xce\x04\n" +
 	"\x05Grant\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12!\n" +
 	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x12\x1b\n" +
@@ -1592,7 +1815,8 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	" \x01(\v2\x16.leasehold.v1.DeadlineR\vmaxHoldEnds\x128\n" +
 	"\n" +
 	"understood\x18\v \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
-	"understood\x12\x16\n" +
+	"understood\x12\x18\n" +
+	"\aattempt\x18\x14 \x01(\rR\aattempt\x12\x16\n" +
 	"\x06permit\x18( \x01(\rR\x06permit\x128\n" +
 	"\n" +
 	"checkpoint\x182 \x01(\v2\x18.leasehold.v1.CheckpointR\n" +
@@ -1605,7 +1829,17 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\n" +
 	"understood\x18\x04 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
 	"understood\x12!\n" +
-	"\fheld_permits\x18( \x01(\rR\vheldPermits\"\x8c\x01\n" +
+	"\fheld_permits\x18( \x01(\rR\vheldPermits\"q\n" +
+	"\vAlreadyDone\x12(\n" +
+	"\x03run\x18\x01 \x01(\v2\x16.leasehold.v1.EndedRunR\x03run\x128\n" +
+	"\n" +
+	"understood\x18\x02 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
+	"understood\"}\n" +
+	"\aSkipped\x128\n" +
+	"\twatermark\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\twatermark\x128\n" +
+	"\n" +
+	"understood\x18\x02 \x01(\v2\x18.leasehold.v1.UnderstoodR\n" +
+	"understood\"\x8c\x01\n" +
 	"\x06Resume\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12@\n" +
 	"\x10told_valid_until\x18\x02 \x01(\v2\x16.leasehold.v1.BootTimeR\x0etoldValidUntil\x12\x1d\n" +
@@ -1639,12 +1873,13 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\n" +
 	"break_note\x18\x03 \x01(\v2\x17.leasehold.v1.BreakNoteR\tbreakNote\"?\n" +
 	"\bReleased\x123\n" +
-	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"\xef\x02\n" +
+	"\x06result\x18\x01 \x01(\v2\x1b.leasehold.v1.ReleaseResultR\x06result\"\xb3\x03\n" +
 	"\rReleaseResult\x126\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1c.leasehold.v1.ReleaseOutcomeR\aoutcome\x129\n" +
 	"\vloss_reason\x18\x02 \x01(\x0e2\x18.leasehold.v1.LossReasonR\n" +
 	"lossReason\x12?\n" +
-	"\rresting_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\frestingUntil\x12N\n" +
+	"\rresting_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\frestingUntil\x12B\n" +
+	"\x0eoutcome_result\x18\x14 \x01(\x0e2\x1b.leasehold.v1.OutcomeResultR\routcomeResult\x12N\n" +
 	"\x12checkpoint_outcome\x182 \x01(\x0e2\x1f.leasehold.v1.CheckpointOutcomeR\x11checkpointOutcome\x12-\n" +
 	"\x12checkpoint_version\x183 \x01(\x04R\x11checkpointVersion\x12+\n" +
 	"\x11checkpoint_detail\x184 \x01(\tR\x10checkpointDetail*r\n" +
@@ -1663,7 +1898,12 @@ const file_leasehold_v1_hold_proto_rawDesc = "" +
 	"\x18LOSS_REASON_LOCK_DELETED\x10\x04\x12 \n" +
 	"\x1cLOSS_REASON_MAX_HOLD_REACHED\x10\x05\x12\x1b\n" +
 	"\x17LOSS_REASON_NO_PROGRESS\x10\x06\x12\x18\n" +
-	"\x14LOSS_REASON_SHUTDOWN\x10\a*\x97\x01\n" +
+	"\x14LOSS_REASON_SHUTDOWN\x10\a*\x89\x01\n" +
+	"\rOutcomeResult\x12\x1e\n" +
+	"\x1aOUTCOME_RESULT_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17OUTCOME_RESULT_RECORDED\x10\x01\x12\x1f\n" +
+	"\x1bOUTCOME_RESULT_NOT_RECORDED\x10\x02\x12\x1a\n" +
+	"\x16OUTCOME_RESULT_UNKNOWN\x10\x03*\x97\x01\n" +
 	"\x11CheckpointOutcome\x12\"\n" +
 	"\x1eCHECKPOINT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CHECKPOINT_OUTCOME_SAVED\x10\x01\x12 \n" +
@@ -1689,85 +1929,96 @@ func file_leasehold_v1_hold_proto_rawDescGZIP() []byte {
 	return file_leasehold_v1_hold_proto_rawDescData
 }
 
-var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_leasehold_v1_hold_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_leasehold_v1_hold_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_leasehold_v1_hold_proto_goTypes = []any{
 	(BusyReason)(0),               // 0: leasehold.v1.BusyReason
 	(LossReason)(0),               // 1: leasehold.v1.LossReason
-	(CheckpointOutcome)(0),        // 2: leasehold.v1.CheckpointOutcome
-	(ReleaseOutcome)(0),           // 3: leasehold.v1.ReleaseOutcome
-	(*LeaseSpec)(nil),             // 4: leasehold.v1.LeaseSpec
-	(*Understood)(nil),            // 5: leasehold.v1.Understood
-	(*Deadline)(nil),              // 6: leasehold.v1.Deadline
-	(*BootTime)(nil),              // 7: leasehold.v1.BootTime
-	(*Validity)(nil),              // 8: leasehold.v1.Validity
-	(*Grant)(nil),                 // 9: leasehold.v1.Grant
-	(*Busy)(nil),                  // 10: leasehold.v1.Busy
-	(*Resume)(nil),                // 11: leasehold.v1.Resume
-	(*Waiting)(nil),               // 12: leasehold.v1.Waiting
-	(*Renewed)(nil),               // 13: leasehold.v1.Renewed
-	(*AtRisk)(nil),                // 14: leasehold.v1.AtRisk
-	(*Recovered)(nil),             // 15: leasehold.v1.Recovered
-	(*Draining)(nil),              // 16: leasehold.v1.Draining
-	(*Revoked)(nil),               // 17: leasehold.v1.Revoked
-	(*Lost)(nil),                  // 18: leasehold.v1.Lost
-	(*Released)(nil),              // 19: leasehold.v1.Released
-	(*ReleaseResult)(nil),         // 20: leasehold.v1.ReleaseResult
-	nil,                           // 21: leasehold.v1.LeaseSpec.LabelsEntry
-	(*LockKey)(nil),               // 22: leasehold.v1.LockKey
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*Checkpoint)(nil),            // 25: leasehold.v1.Checkpoint
-	(*LockRecord)(nil),            // 26: leasehold.v1.LockRecord
-	(ErrorReason)(0),              // 27: leasehold.v1.ErrorReason
-	(*BreakNote)(nil),             // 28: leasehold.v1.BreakNote
+	(OutcomeResult)(0),            // 2: leasehold.v1.OutcomeResult
+	(CheckpointOutcome)(0),        // 3: leasehold.v1.CheckpointOutcome
+	(ReleaseOutcome)(0),           // 4: leasehold.v1.ReleaseOutcome
+	(*LeaseSpec)(nil),             // 5: leasehold.v1.LeaseSpec
+	(*Understood)(nil),            // 6: leasehold.v1.Understood
+	(*Deadline)(nil),              // 7: leasehold.v1.Deadline
+	(*BootTime)(nil),              // 8: leasehold.v1.BootTime
+	(*Validity)(nil),              // 9: leasehold.v1.Validity
+	(*Grant)(nil),                 // 10: leasehold.v1.Grant
+	(*Busy)(nil),                  // 11: leasehold.v1.Busy
+	(*AlreadyDone)(nil),           // 12: leasehold.v1.AlreadyDone
+	(*Skipped)(nil),               // 13: leasehold.v1.Skipped
+	(*Resume)(nil),                // 14: leasehold.v1.Resume
+	(*Waiting)(nil),               // 15: leasehold.v1.Waiting
+	(*Renewed)(nil),               // 16: leasehold.v1.Renewed
+	(*AtRisk)(nil),                // 17: leasehold.v1.AtRisk
+	(*Recovered)(nil),             // 18: leasehold.v1.Recovered
+	(*Draining)(nil),              // 19: leasehold.v1.Draining
+	(*Revoked)(nil),               // 20: leasehold.v1.Revoked
+	(*Lost)(nil),                  // 21: leasehold.v1.Lost
+	(*Released)(nil),              // 22: leasehold.v1.Released
+	(*ReleaseResult)(nil),         // 23: leasehold.v1.ReleaseResult
+	nil,                           // 24: leasehold.v1.LeaseSpec.LabelsEntry
+	(*LockKey)(nil),               // 25: leasehold.v1.LockKey
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*Checkpoint)(nil),            // 28: leasehold.v1.Checkpoint
+	(*LockRecord)(nil),            // 29: leasehold.v1.LockRecord
+	(*EndedRun)(nil),              // 30: leasehold.v1.EndedRun
+	(ErrorReason)(0),              // 31: leasehold.v1.ErrorReason
+	(*BreakNote)(nil),             // 32: leasehold.v1.BreakNote
 }
 var file_leasehold_v1_hold_proto_depIdxs = []int32{
-	22, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
-	23, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
-	23, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
-	23, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
-	23, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
-	23, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
-	21, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
-	7,  // 7: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
-	23, // 8: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
-	23, // 9: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
-	7,  // 10: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
-	23, // 11: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
-	8,  // 12: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
-	24, // 13: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
-	24, // 14: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 15: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
-	5,  // 16: leasehold.v1.Grant.understood:type_name -> leasehold.v1.Understood
-	25, // 17: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
-	26, // 18: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
-	23, // 19: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
-	0,  // 20: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
-	5,  // 21: leasehold.v1.Busy.understood:type_name -> leasehold.v1.Understood
-	7,  // 22: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
-	26, // 23: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
-	5,  // 24: leasehold.v1.Waiting.understood:type_name -> leasehold.v1.Understood
-	8,  // 25: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
-	6,  // 26: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
-	8,  // 27: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
-	27, // 28: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
-	8,  // 29: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
-	23, // 30: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
-	8,  // 31: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
-	28, // 32: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
-	1,  // 33: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
-	28, // 34: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
-	20, // 35: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
-	3,  // 36: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
-	1,  // 37: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
-	24, // 38: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
-	2,  // 39: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	25, // 0: leasehold.v1.LeaseSpec.key:type_name -> leasehold.v1.LockKey
+	26, // 1: leasehold.v1.LeaseSpec.lease_duration:type_name -> google.protobuf.Duration
+	26, // 2: leasehold.v1.LeaseSpec.wait:type_name -> google.protobuf.Duration
+	26, // 3: leasehold.v1.LeaseSpec.max_hold:type_name -> google.protobuf.Duration
+	26, // 4: leasehold.v1.LeaseSpec.min_hold:type_name -> google.protobuf.Duration
+	26, // 5: leasehold.v1.LeaseSpec.progress_timeout:type_name -> google.protobuf.Duration
+	24, // 6: leasehold.v1.LeaseSpec.labels:type_name -> leasehold.v1.LeaseSpec.LabelsEntry
+	27, // 7: leasehold.v1.LeaseSpec.occurrence_at:type_name -> google.protobuf.Timestamp
+	27, // 8: leasehold.v1.Understood.occurrence_at:type_name -> google.protobuf.Timestamp
+	8,  // 9: leasehold.v1.Deadline.at:type_name -> leasehold.v1.BootTime
+	26, // 10: leasehold.v1.Deadline.after:type_name -> google.protobuf.Duration
+	26, // 11: leasehold.v1.BootTime.since_boot:type_name -> google.protobuf.Duration
+	8,  // 12: leasehold.v1.Validity.valid_until:type_name -> leasehold.v1.BootTime
+	26, // 13: leasehold.v1.Validity.valid_for:type_name -> google.protobuf.Duration
+	9,  // 14: leasehold.v1.Grant.validity:type_name -> leasehold.v1.Validity
+	27, // 15: leasehold.v1.Grant.acquired_at:type_name -> google.protobuf.Timestamp
+	27, // 16: leasehold.v1.Grant.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 17: leasehold.v1.Grant.max_hold_ends:type_name -> leasehold.v1.Deadline
+	6,  // 18: leasehold.v1.Grant.understood:type_name -> leasehold.v1.Understood
+	28, // 19: leasehold.v1.Grant.checkpoint:type_name -> leasehold.v1.Checkpoint
+	29, // 20: leasehold.v1.Busy.record:type_name -> leasehold.v1.LockRecord
+	26, // 21: leasehold.v1.Busy.retry_after:type_name -> google.protobuf.Duration
+	0,  // 22: leasehold.v1.Busy.reason:type_name -> leasehold.v1.BusyReason
+	6,  // 23: leasehold.v1.Busy.understood:type_name -> leasehold.v1.Understood
+	30, // 24: leasehold.v1.AlreadyDone.run:type_name -> leasehold.v1.EndedRun
+	6,  // 25: leasehold.v1.AlreadyDone.understood:type_name -> leasehold.v1.Understood
+	27, // 26: leasehold.v1.Skipped.watermark:type_name -> google.protobuf.Timestamp
+	6,  // 27: leasehold.v1.Skipped.understood:type_name -> leasehold.v1.Understood
+	8,  // 28: leasehold.v1.Resume.told_valid_until:type_name -> leasehold.v1.BootTime
+	29, // 29: leasehold.v1.Waiting.record:type_name -> leasehold.v1.LockRecord
+	6,  // 30: leasehold.v1.Waiting.understood:type_name -> leasehold.v1.Understood
+	9,  // 31: leasehold.v1.Renewed.validity:type_name -> leasehold.v1.Validity
+	7,  // 32: leasehold.v1.Renewed.max_hold_ends:type_name -> leasehold.v1.Deadline
+	9,  // 33: leasehold.v1.AtRisk.validity:type_name -> leasehold.v1.Validity
+	31, // 34: leasehold.v1.AtRisk.cause:type_name -> leasehold.v1.ErrorReason
+	9,  // 35: leasehold.v1.Recovered.validity:type_name -> leasehold.v1.Validity
+	26, // 36: leasehold.v1.Draining.time_left:type_name -> google.protobuf.Duration
+	9,  // 37: leasehold.v1.Revoked.validity:type_name -> leasehold.v1.Validity
+	32, // 38: leasehold.v1.Revoked.break_note:type_name -> leasehold.v1.BreakNote
+	1,  // 39: leasehold.v1.Lost.reason:type_name -> leasehold.v1.LossReason
+	32, // 40: leasehold.v1.Lost.break_note:type_name -> leasehold.v1.BreakNote
+	23, // 41: leasehold.v1.Released.result:type_name -> leasehold.v1.ReleaseResult
+	4,  // 42: leasehold.v1.ReleaseResult.outcome:type_name -> leasehold.v1.ReleaseOutcome
+	1,  // 43: leasehold.v1.ReleaseResult.loss_reason:type_name -> leasehold.v1.LossReason
+	27, // 44: leasehold.v1.ReleaseResult.resting_until:type_name -> google.protobuf.Timestamp
+	2,  // 45: leasehold.v1.ReleaseResult.outcome_result:type_name -> leasehold.v1.OutcomeResult
+	3,  // 46: leasehold.v1.ReleaseResult.checkpoint_outcome:type_name -> leasehold.v1.CheckpointOutcome
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_hold_proto_init() }
@@ -1777,14 +2028,15 @@ func file_leasehold_v1_hold_proto_init() {
 	}
 	file_leasehold_v1_errors_proto_init()
 	file_leasehold_v1_lock_proto_init()
+	file_leasehold_v1_schedule_proto_init()
 	file_leasehold_v1_hold_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_leasehold_v1_hold_proto_rawDesc), len(file_leasehold_v1_hold_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   18,
+			NumEnums:      5,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

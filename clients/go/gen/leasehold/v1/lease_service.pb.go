@@ -251,13 +251,15 @@ func (x *AcquireLeaseRequest) GetSpec() *LeaseSpec {
 // Response of LeaseService.AcquireLease.
 type AcquireLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The outcome. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because the client
+	// The outcome. Always set; 22 to 29 are kept for further outcomes. A client that finds it unset, because the client
 	// is older than the outcome, does not hold the lock.
 	//
 	// Types that are valid to be assigned to Outcome:
 	//
 	//	*AcquireLeaseResponse_Granted
 	//	*AcquireLeaseResponse_Busy
+	//	*AcquireLeaseResponse_AlreadyDone
+	//	*AcquireLeaseResponse_Skipped
 	Outcome       isAcquireLeaseResponse_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -318,6 +320,24 @@ func (x *AcquireLeaseResponse) GetBusy() *Busy {
 	return nil
 }
 
+func (x *AcquireLeaseResponse) GetAlreadyDone() *AlreadyDone {
+	if x != nil {
+		if x, ok := x.Outcome.(*AcquireLeaseResponse_AlreadyDone); ok {
+			return x.AlreadyDone
+		}
+	}
+	return nil
+}
+
+func (x *AcquireLeaseResponse) GetSkipped() *Skipped {
+	if x != nil {
+		if x, ok := x.Outcome.(*AcquireLeaseResponse_Skipped); ok {
+			return x.Skipped
+		}
+	}
+	return nil
+}
+
 type isAcquireLeaseResponse_Outcome interface {
 	isAcquireLeaseResponse_Outcome()
 }
@@ -332,9 +352,23 @@ type AcquireLeaseResponse_Busy struct {
 	Busy *Busy `protobuf:"bytes,2,opt,name=busy,proto3,oneof"`
 }
 
+type AcquireLeaseResponse_AlreadyDone struct {
+	// The occurrence in the spec has a final outcome.
+	AlreadyDone *AlreadyDone `protobuf:"bytes,20,opt,name=already_done,json=alreadyDone,proto3,oneof"`
+}
+
+type AcquireLeaseResponse_Skipped struct {
+	// The occurrence in the spec is older than one that has an outcome.
+	Skipped *Skipped `protobuf:"bytes,21,opt,name=skipped,proto3,oneof"`
+}
+
 func (*AcquireLeaseResponse_Granted) isAcquireLeaseResponse_Outcome() {}
 
 func (*AcquireLeaseResponse_Busy) isAcquireLeaseResponse_Outcome() {}
+
+func (*AcquireLeaseResponse_AlreadyDone) isAcquireLeaseResponse_Outcome() {}
+
+func (*AcquireLeaseResponse_Skipped) isAcquireLeaseResponse_Outcome() {}
 
 // Request of LeaseService.ReleaseLease.
 //
@@ -346,6 +380,11 @@ type ReleaseLeaseRequest struct {
 	// The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
 	// call with its generation (S16). 0: unknown.
 	Generation uint64 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	// How the occurrence of the spec ended (LeaseSpec.occurrence_at): SUCCEEDED, FAILED, FAILED_FINAL or RETURNED.
+	// SUCCEEDED and FAILED_FINAL make it final. It is saved before the release, in one write with the checkpoint.
+	// INVALID_ARGUMENT if the hold has no occurrence. Default: none, and the next caller with this occurrence is granted
+	// it.
+	Outcome RunOutcome `protobuf:"varint,20,opt,name=outcome,proto3,enum=leasehold.v1.RunOutcome" json:"outcome,omitempty"`
 	// Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
 	// the layout `webjobs` INVALID_ARGUMENT, and nothing is released.
 	Checkpoint    []byte `protobuf:"bytes,50,opt,name=checkpoint,proto3,oneof" json:"checkpoint,omitempty"`
@@ -395,6 +434,13 @@ func (x *ReleaseLeaseRequest) GetGeneration() uint64 {
 		return x.Generation
 	}
 	return 0
+}
+
+func (x *ReleaseLeaseRequest) GetOutcome() RunOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return RunOutcome_RUN_OUTCOME_UNSPECIFIED
 }
 
 func (x *ReleaseLeaseRequest) GetCheckpoint() []byte {
@@ -694,6 +740,8 @@ type HoldLeaseResponse struct {
 	//	*HoldLeaseResponse_Lost
 	//	*HoldLeaseResponse_Released
 	//	*HoldLeaseResponse_Revoked
+	//	*HoldLeaseResponse_AlreadyDone
+	//	*HoldLeaseResponse_Skipped
 	Event         isHoldLeaseResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -826,6 +874,24 @@ func (x *HoldLeaseResponse) GetRevoked() *Revoked {
 	return nil
 }
 
+func (x *HoldLeaseResponse) GetAlreadyDone() *AlreadyDone {
+	if x != nil {
+		if x, ok := x.Event.(*HoldLeaseResponse_AlreadyDone); ok {
+			return x.AlreadyDone
+		}
+	}
+	return nil
+}
+
+func (x *HoldLeaseResponse) GetSkipped() *Skipped {
+	if x != nil {
+		if x, ok := x.Event.(*HoldLeaseResponse_Skipped); ok {
+			return x.Skipped
+		}
+	}
+	return nil
+}
+
 type isHoldLeaseResponse_Event interface {
 	isHoldLeaseResponse_Event()
 }
@@ -880,6 +946,16 @@ type HoldLeaseResponse_Revoked struct {
 	Revoked *Revoked `protobuf:"bytes,10,opt,name=revoked,proto3,oneof"`
 }
 
+type HoldLeaseResponse_AlreadyDone struct {
+	// The occurrence in the spec has a final outcome: the last event.
+	AlreadyDone *AlreadyDone `protobuf:"bytes,20,opt,name=already_done,json=alreadyDone,proto3,oneof"`
+}
+
+type HoldLeaseResponse_Skipped struct {
+	// The occurrence in the spec is older than one that has an outcome: the last event.
+	Skipped *Skipped `protobuf:"bytes,21,opt,name=skipped,proto3,oneof"`
+}
+
 func (*HoldLeaseResponse_Waiting) isHoldLeaseResponse_Event() {}
 
 func (*HoldLeaseResponse_Granted) isHoldLeaseResponse_Event() {}
@@ -899,6 +975,10 @@ func (*HoldLeaseResponse_Lost) isHoldLeaseResponse_Event() {}
 func (*HoldLeaseResponse_Released) isHoldLeaseResponse_Event() {}
 
 func (*HoldLeaseResponse_Revoked) isHoldLeaseResponse_Event() {}
+
+func (*HoldLeaseResponse_AlreadyDone) isHoldLeaseResponse_Event() {}
+
+func (*HoldLeaseResponse_Skipped) isHoldLeaseResponse_Event() {}
 
 // Request of LeaseService.GetLock.
 type GetLockRequest struct {
@@ -2358,7 +2438,8 @@ type GetServerInfoResponse struct {
 	// The configured limits.
 	Limits *ServerLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
 	// What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
-	// `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+	// `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
+	// `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
 	// The host id of the configured provider.
 	HostId string `protobuf:"bytes,5,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
@@ -2582,18 +2663,21 @@ var File_leasehold_v1_lease_service_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\n" +
-	" leasehold/v1/lease_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\"B\n" +
+	" leasehold/v1/lease_service.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17leasehold/v1/hold.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"B\n" +
 	"\x13AcquireLeaseRequest\x12+\n" +
-	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecR\x04spec\"|\n" +
+	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecR\x04spec\"\xef\x01\n" +
 	"\x14AcquireLeaseResponse\x12/\n" +
 	"\agranted\x18\x01 \x01(\v2\x13.leasehold.v1.GrantH\x00R\agranted\x12(\n" +
-	"\x04busy\x18\x02 \x01(\v2\x12.leasehold.v1.BusyH\x00R\x04busyB\t\n" +
-	"\aoutcome\"\x84\x01\n" +
+	"\x04busy\x18\x02 \x01(\v2\x12.leasehold.v1.BusyH\x00R\x04busy\x12>\n" +
+	"\falready_done\x18\x14 \x01(\v2\x19.leasehold.v1.AlreadyDoneH\x00R\valreadyDone\x121\n" +
+	"\askipped\x18\x15 \x01(\v2\x15.leasehold.v1.SkippedH\x00R\askippedB\t\n" +
+	"\aoutcome\"\xb8\x01\n" +
 	"\x13ReleaseLeaseRequest\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x04R\n" +
-	"generation\x12#\n" +
+	"generation\x122\n" +
+	"\aoutcome\x18\x14 \x01(\x0e2\x18.leasehold.v1.RunOutcomeR\aoutcome\x12#\n" +
 	"\n" +
 	"checkpoint\x182 \x01(\fH\x00R\n" +
 	"checkpoint\x88\x01\x01B\r\n" +
@@ -2614,7 +2698,7 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x10HoldLeaseRequest\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.leasehold.v1.LeaseSpecH\x00R\x04spec\x12.\n" +
 	"\x06resume\x18\x02 \x01(\v2\x14.leasehold.v1.ResumeH\x00R\x06resumeB\a\n" +
-	"\x05start\"\x90\x04\n" +
+	"\x05start\"\x83\x05\n" +
 	"\x11HoldLeaseResponse\x121\n" +
 	"\awaiting\x18\x01 \x01(\v2\x15.leasehold.v1.WaitingH\x00R\awaiting\x12/\n" +
 	"\agranted\x18\x02 \x01(\v2\x13.leasehold.v1.GrantH\x00R\agranted\x12(\n" +
@@ -2626,7 +2710,9 @@ const file_leasehold_v1_lease_service_proto_rawDesc = "" +
 	"\x04lost\x18\b \x01(\v2\x12.leasehold.v1.LostH\x00R\x04lost\x124\n" +
 	"\breleased\x18\t \x01(\v2\x16.leasehold.v1.ReleasedH\x00R\breleased\x121\n" +
 	"\arevoked\x18\n" +
-	" \x01(\v2\x15.leasehold.v1.RevokedH\x00R\arevokedB\a\n" +
+	" \x01(\v2\x15.leasehold.v1.RevokedH\x00R\arevoked\x12>\n" +
+	"\falready_done\x18\x14 \x01(\v2\x19.leasehold.v1.AlreadyDoneH\x00R\valreadyDone\x121\n" +
+	"\askipped\x18\x15 \x01(\v2\x15.leasehold.v1.SkippedH\x00R\askippedB\a\n" +
 	"\x05event\"i\n" +
 	"\x0eGetLockRequest\x12.\n" +
 	"\x04lock\x18\x01 \x01(\v2\x1a.leasehold.v1.LockSelectorR\x04lock\x12'\n" +
@@ -2837,114 +2923,122 @@ var file_leasehold_v1_lease_service_proto_goTypes = []any{
 	(*LeaseSpec)(nil),              // 37: leasehold.v1.LeaseSpec
 	(*Grant)(nil),                  // 38: leasehold.v1.Grant
 	(*Busy)(nil),                   // 39: leasehold.v1.Busy
-	(*ReleaseResult)(nil),          // 40: leasehold.v1.ReleaseResult
-	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
-	(*Validity)(nil),               // 42: leasehold.v1.Validity
-	(*timestamppb.Timestamp)(nil),  // 43: google.protobuf.Timestamp
-	(*Deadline)(nil),               // 44: leasehold.v1.Deadline
-	(*Resume)(nil),                 // 45: leasehold.v1.Resume
-	(*Waiting)(nil),                // 46: leasehold.v1.Waiting
-	(*Renewed)(nil),                // 47: leasehold.v1.Renewed
-	(*AtRisk)(nil),                 // 48: leasehold.v1.AtRisk
-	(*Recovered)(nil),              // 49: leasehold.v1.Recovered
-	(*Draining)(nil),               // 50: leasehold.v1.Draining
-	(*Lost)(nil),                   // 51: leasehold.v1.Lost
-	(*Released)(nil),               // 52: leasehold.v1.Released
-	(*Revoked)(nil),                // 53: leasehold.v1.Revoked
-	(*LockSelector)(nil),           // 54: leasehold.v1.LockSelector
-	(*LockRecord)(nil),             // 55: leasehold.v1.LockRecord
-	(LockState)(0),                 // 56: leasehold.v1.LockState
-	(*BreakNote)(nil),              // 57: leasehold.v1.BreakNote
-	(BreakMode)(0),                 // 58: leasehold.v1.BreakMode
-	(*LockKey)(nil),                // 59: leasehold.v1.LockKey
+	(*AlreadyDone)(nil),            // 40: leasehold.v1.AlreadyDone
+	(*Skipped)(nil),                // 41: leasehold.v1.Skipped
+	(RunOutcome)(0),                // 42: leasehold.v1.RunOutcome
+	(*ReleaseResult)(nil),          // 43: leasehold.v1.ReleaseResult
+	(*durationpb.Duration)(nil),    // 44: google.protobuf.Duration
+	(*Validity)(nil),               // 45: leasehold.v1.Validity
+	(*timestamppb.Timestamp)(nil),  // 46: google.protobuf.Timestamp
+	(*Deadline)(nil),               // 47: leasehold.v1.Deadline
+	(*Resume)(nil),                 // 48: leasehold.v1.Resume
+	(*Waiting)(nil),                // 49: leasehold.v1.Waiting
+	(*Renewed)(nil),                // 50: leasehold.v1.Renewed
+	(*AtRisk)(nil),                 // 51: leasehold.v1.AtRisk
+	(*Recovered)(nil),              // 52: leasehold.v1.Recovered
+	(*Draining)(nil),               // 53: leasehold.v1.Draining
+	(*Lost)(nil),                   // 54: leasehold.v1.Lost
+	(*Released)(nil),               // 55: leasehold.v1.Released
+	(*Revoked)(nil),                // 56: leasehold.v1.Revoked
+	(*LockSelector)(nil),           // 57: leasehold.v1.LockSelector
+	(*LockRecord)(nil),             // 58: leasehold.v1.LockRecord
+	(LockState)(0),                 // 59: leasehold.v1.LockState
+	(*BreakNote)(nil),              // 60: leasehold.v1.BreakNote
+	(BreakMode)(0),                 // 61: leasehold.v1.BreakMode
+	(*LockKey)(nil),                // 62: leasehold.v1.LockKey
 }
 var file_leasehold_v1_lease_service_proto_depIdxs = []int32{
 	37, // 0: leasehold.v1.AcquireLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
 	38, // 1: leasehold.v1.AcquireLeaseResponse.granted:type_name -> leasehold.v1.Grant
 	39, // 2: leasehold.v1.AcquireLeaseResponse.busy:type_name -> leasehold.v1.Busy
-	40, // 3: leasehold.v1.ReleaseLeaseResponse.result:type_name -> leasehold.v1.ReleaseResult
-	41, // 4: leasehold.v1.ExtendLeaseRequest.max_hold:type_name -> google.protobuf.Duration
-	42, // 5: leasehold.v1.ExtendLeaseResponse.validity:type_name -> leasehold.v1.Validity
-	43, // 6: leasehold.v1.ExtendLeaseResponse.max_hold_ends_at:type_name -> google.protobuf.Timestamp
-	44, // 7: leasehold.v1.ExtendLeaseResponse.max_hold_ends:type_name -> leasehold.v1.Deadline
-	37, // 8: leasehold.v1.HoldLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
-	45, // 9: leasehold.v1.HoldLeaseRequest.resume:type_name -> leasehold.v1.Resume
-	46, // 10: leasehold.v1.HoldLeaseResponse.waiting:type_name -> leasehold.v1.Waiting
-	38, // 11: leasehold.v1.HoldLeaseResponse.granted:type_name -> leasehold.v1.Grant
-	39, // 12: leasehold.v1.HoldLeaseResponse.busy:type_name -> leasehold.v1.Busy
-	47, // 13: leasehold.v1.HoldLeaseResponse.renewed:type_name -> leasehold.v1.Renewed
-	48, // 14: leasehold.v1.HoldLeaseResponse.at_risk:type_name -> leasehold.v1.AtRisk
-	49, // 15: leasehold.v1.HoldLeaseResponse.recovered:type_name -> leasehold.v1.Recovered
-	50, // 16: leasehold.v1.HoldLeaseResponse.draining:type_name -> leasehold.v1.Draining
-	51, // 17: leasehold.v1.HoldLeaseResponse.lost:type_name -> leasehold.v1.Lost
-	52, // 18: leasehold.v1.HoldLeaseResponse.released:type_name -> leasehold.v1.Released
-	53, // 19: leasehold.v1.HoldLeaseResponse.revoked:type_name -> leasehold.v1.Revoked
-	54, // 20: leasehold.v1.GetLockRequest.lock:type_name -> leasehold.v1.LockSelector
-	55, // 21: leasehold.v1.GetLockResponse.record:type_name -> leasehold.v1.LockRecord
-	56, // 22: leasehold.v1.ListLocksRequest.states:type_name -> leasehold.v1.LockState
-	35, // 23: leasehold.v1.ListLocksRequest.labels:type_name -> leasehold.v1.ListLocksRequest.LabelsEntry
-	55, // 24: leasehold.v1.ListLocksResponse.records:type_name -> leasehold.v1.LockRecord
-	54, // 25: leasehold.v1.WatchLockRequest.lock:type_name -> leasehold.v1.LockSelector
-	55, // 26: leasehold.v1.WatchLockResponse.record:type_name -> leasehold.v1.LockRecord
-	36, // 27: leasehold.v1.WatchLocksRequest.labels:type_name -> leasehold.v1.WatchLocksRequest.LabelsEntry
-	55, // 28: leasehold.v1.WatchLocksResponse.changed:type_name -> leasehold.v1.LockRecord
-	19, // 29: leasehold.v1.WatchLocksResponse.listed:type_name -> leasehold.v1.Listed
-	43, // 30: leasehold.v1.Listed.at:type_name -> google.protobuf.Timestamp
-	42, // 31: leasehold.v1.ReportProgressResponse.validity:type_name -> leasehold.v1.Validity
-	42, // 32: leasehold.v1.GetHoldResponse.validity:type_name -> leasehold.v1.Validity
-	0,  // 33: leasehold.v1.GetHoldResponse.state:type_name -> leasehold.v1.HoldState
-	44, // 34: leasehold.v1.GetHoldResponse.max_hold_ends:type_name -> leasehold.v1.Deadline
-	44, // 35: leasehold.v1.GetHoldResponse.progress_due:type_name -> leasehold.v1.Deadline
-	57, // 36: leasehold.v1.GetHoldResponse.break_note:type_name -> leasehold.v1.BreakNote
-	42, // 37: leasehold.v1.SaveCheckpointResponse.validity:type_name -> leasehold.v1.Validity
-	54, // 38: leasehold.v1.CheckTokenRequest.lock:type_name -> leasehold.v1.LockSelector
-	1,  // 39: leasehold.v1.CheckTokenResponse.status:type_name -> leasehold.v1.TokenStatus
-	54, // 40: leasehold.v1.BreakLockRequest.lock:type_name -> leasehold.v1.LockSelector
-	58, // 41: leasehold.v1.BreakLockRequest.mode:type_name -> leasehold.v1.BreakMode
-	2,  // 42: leasehold.v1.BreakLockResponse.outcome:type_name -> leasehold.v1.BreakOutcome
-	41, // 43: leasehold.v1.BreakLockResponse.free_in:type_name -> google.protobuf.Duration
-	55, // 44: leasehold.v1.BreakLockResponse.record:type_name -> leasehold.v1.LockRecord
-	59, // 45: leasehold.v1.ResolvePathRequest.key:type_name -> leasehold.v1.LockKey
-	34, // 46: leasehold.v1.GetServerInfoResponse.limits:type_name -> leasehold.v1.ServerLimits
-	41, // 47: leasehold.v1.ServerLimits.wait:type_name -> google.protobuf.Duration
-	41, // 48: leasehold.v1.ServerLimits.max_hold:type_name -> google.protobuf.Duration
-	41, // 49: leasehold.v1.ServerLimits.default_max_hold:type_name -> google.protobuf.Duration
-	41, // 50: leasehold.v1.ServerLimits.default_lease_duration:type_name -> google.protobuf.Duration
-	3,  // 51: leasehold.v1.LeaseService.AcquireLease:input_type -> leasehold.v1.AcquireLeaseRequest
-	5,  // 52: leasehold.v1.LeaseService.ReleaseLease:input_type -> leasehold.v1.ReleaseLeaseRequest
-	7,  // 53: leasehold.v1.LeaseService.ExtendLease:input_type -> leasehold.v1.ExtendLeaseRequest
-	9,  // 54: leasehold.v1.LeaseService.HoldLease:input_type -> leasehold.v1.HoldLeaseRequest
-	11, // 55: leasehold.v1.LeaseService.GetLock:input_type -> leasehold.v1.GetLockRequest
-	13, // 56: leasehold.v1.LeaseService.ListLocks:input_type -> leasehold.v1.ListLocksRequest
-	15, // 57: leasehold.v1.LeaseService.WatchLock:input_type -> leasehold.v1.WatchLockRequest
-	17, // 58: leasehold.v1.LeaseService.WatchLocks:input_type -> leasehold.v1.WatchLocksRequest
-	20, // 59: leasehold.v1.LeaseService.ReportProgress:input_type -> leasehold.v1.ReportProgressRequest
-	22, // 60: leasehold.v1.LeaseService.GetHold:input_type -> leasehold.v1.GetHoldRequest
-	24, // 61: leasehold.v1.LeaseService.SaveCheckpoint:input_type -> leasehold.v1.SaveCheckpointRequest
-	26, // 62: leasehold.v1.LeaseService.CheckToken:input_type -> leasehold.v1.CheckTokenRequest
-	28, // 63: leasehold.v1.LeaseService.BreakLock:input_type -> leasehold.v1.BreakLockRequest
-	30, // 64: leasehold.v1.LeaseService.ResolvePath:input_type -> leasehold.v1.ResolvePathRequest
-	32, // 65: leasehold.v1.LeaseService.GetServerInfo:input_type -> leasehold.v1.GetServerInfoRequest
-	4,  // 66: leasehold.v1.LeaseService.AcquireLease:output_type -> leasehold.v1.AcquireLeaseResponse
-	6,  // 67: leasehold.v1.LeaseService.ReleaseLease:output_type -> leasehold.v1.ReleaseLeaseResponse
-	8,  // 68: leasehold.v1.LeaseService.ExtendLease:output_type -> leasehold.v1.ExtendLeaseResponse
-	10, // 69: leasehold.v1.LeaseService.HoldLease:output_type -> leasehold.v1.HoldLeaseResponse
-	12, // 70: leasehold.v1.LeaseService.GetLock:output_type -> leasehold.v1.GetLockResponse
-	14, // 71: leasehold.v1.LeaseService.ListLocks:output_type -> leasehold.v1.ListLocksResponse
-	16, // 72: leasehold.v1.LeaseService.WatchLock:output_type -> leasehold.v1.WatchLockResponse
-	18, // 73: leasehold.v1.LeaseService.WatchLocks:output_type -> leasehold.v1.WatchLocksResponse
-	21, // 74: leasehold.v1.LeaseService.ReportProgress:output_type -> leasehold.v1.ReportProgressResponse
-	23, // 75: leasehold.v1.LeaseService.GetHold:output_type -> leasehold.v1.GetHoldResponse
-	25, // 76: leasehold.v1.LeaseService.SaveCheckpoint:output_type -> leasehold.v1.SaveCheckpointResponse
-	27, // 77: leasehold.v1.LeaseService.CheckToken:output_type -> leasehold.v1.CheckTokenResponse
-	29, // 78: leasehold.v1.LeaseService.BreakLock:output_type -> leasehold.v1.BreakLockResponse
-	31, // 79: leasehold.v1.LeaseService.ResolvePath:output_type -> leasehold.v1.ResolvePathResponse
-	33, // 80: leasehold.v1.LeaseService.GetServerInfo:output_type -> leasehold.v1.GetServerInfoResponse
-	66, // [66:81] is the sub-list for method output_type
-	51, // [51:66] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	40, // 3: leasehold.v1.AcquireLeaseResponse.already_done:type_name -> leasehold.v1.AlreadyDone
+	41, // 4: leasehold.v1.AcquireLeaseResponse.skipped:type_name -> leasehold.v1.Skipped
+	42, // 5: leasehold.v1.ReleaseLeaseRequest.outcome:type_name -> leasehold.v1.RunOutcome
+	43, // 6: leasehold.v1.ReleaseLeaseResponse.result:type_name -> leasehold.v1.ReleaseResult
+	44, // 7: leasehold.v1.ExtendLeaseRequest.max_hold:type_name -> google.protobuf.Duration
+	45, // 8: leasehold.v1.ExtendLeaseResponse.validity:type_name -> leasehold.v1.Validity
+	46, // 9: leasehold.v1.ExtendLeaseResponse.max_hold_ends_at:type_name -> google.protobuf.Timestamp
+	47, // 10: leasehold.v1.ExtendLeaseResponse.max_hold_ends:type_name -> leasehold.v1.Deadline
+	37, // 11: leasehold.v1.HoldLeaseRequest.spec:type_name -> leasehold.v1.LeaseSpec
+	48, // 12: leasehold.v1.HoldLeaseRequest.resume:type_name -> leasehold.v1.Resume
+	49, // 13: leasehold.v1.HoldLeaseResponse.waiting:type_name -> leasehold.v1.Waiting
+	38, // 14: leasehold.v1.HoldLeaseResponse.granted:type_name -> leasehold.v1.Grant
+	39, // 15: leasehold.v1.HoldLeaseResponse.busy:type_name -> leasehold.v1.Busy
+	50, // 16: leasehold.v1.HoldLeaseResponse.renewed:type_name -> leasehold.v1.Renewed
+	51, // 17: leasehold.v1.HoldLeaseResponse.at_risk:type_name -> leasehold.v1.AtRisk
+	52, // 18: leasehold.v1.HoldLeaseResponse.recovered:type_name -> leasehold.v1.Recovered
+	53, // 19: leasehold.v1.HoldLeaseResponse.draining:type_name -> leasehold.v1.Draining
+	54, // 20: leasehold.v1.HoldLeaseResponse.lost:type_name -> leasehold.v1.Lost
+	55, // 21: leasehold.v1.HoldLeaseResponse.released:type_name -> leasehold.v1.Released
+	56, // 22: leasehold.v1.HoldLeaseResponse.revoked:type_name -> leasehold.v1.Revoked
+	40, // 23: leasehold.v1.HoldLeaseResponse.already_done:type_name -> leasehold.v1.AlreadyDone
+	41, // 24: leasehold.v1.HoldLeaseResponse.skipped:type_name -> leasehold.v1.Skipped
+	57, // 25: leasehold.v1.GetLockRequest.lock:type_name -> leasehold.v1.LockSelector
+	58, // 26: leasehold.v1.GetLockResponse.record:type_name -> leasehold.v1.LockRecord
+	59, // 27: leasehold.v1.ListLocksRequest.states:type_name -> leasehold.v1.LockState
+	35, // 28: leasehold.v1.ListLocksRequest.labels:type_name -> leasehold.v1.ListLocksRequest.LabelsEntry
+	58, // 29: leasehold.v1.ListLocksResponse.records:type_name -> leasehold.v1.LockRecord
+	57, // 30: leasehold.v1.WatchLockRequest.lock:type_name -> leasehold.v1.LockSelector
+	58, // 31: leasehold.v1.WatchLockResponse.record:type_name -> leasehold.v1.LockRecord
+	36, // 32: leasehold.v1.WatchLocksRequest.labels:type_name -> leasehold.v1.WatchLocksRequest.LabelsEntry
+	58, // 33: leasehold.v1.WatchLocksResponse.changed:type_name -> leasehold.v1.LockRecord
+	19, // 34: leasehold.v1.WatchLocksResponse.listed:type_name -> leasehold.v1.Listed
+	46, // 35: leasehold.v1.Listed.at:type_name -> google.protobuf.Timestamp
+	45, // 36: leasehold.v1.ReportProgressResponse.validity:type_name -> leasehold.v1.Validity
+	45, // 37: leasehold.v1.GetHoldResponse.validity:type_name -> leasehold.v1.Validity
+	0,  // 38: leasehold.v1.GetHoldResponse.state:type_name -> leasehold.v1.HoldState
+	47, // 39: leasehold.v1.GetHoldResponse.max_hold_ends:type_name -> leasehold.v1.Deadline
+	47, // 40: leasehold.v1.GetHoldResponse.progress_due:type_name -> leasehold.v1.Deadline
+	60, // 41: leasehold.v1.GetHoldResponse.break_note:type_name -> leasehold.v1.BreakNote
+	45, // 42: leasehold.v1.SaveCheckpointResponse.validity:type_name -> leasehold.v1.Validity
+	57, // 43: leasehold.v1.CheckTokenRequest.lock:type_name -> leasehold.v1.LockSelector
+	1,  // 44: leasehold.v1.CheckTokenResponse.status:type_name -> leasehold.v1.TokenStatus
+	57, // 45: leasehold.v1.BreakLockRequest.lock:type_name -> leasehold.v1.LockSelector
+	61, // 46: leasehold.v1.BreakLockRequest.mode:type_name -> leasehold.v1.BreakMode
+	2,  // 47: leasehold.v1.BreakLockResponse.outcome:type_name -> leasehold.v1.BreakOutcome
+	44, // 48: leasehold.v1.BreakLockResponse.free_in:type_name -> google.protobuf.Duration
+	58, // 49: leasehold.v1.BreakLockResponse.record:type_name -> leasehold.v1.LockRecord
+	62, // 50: leasehold.v1.ResolvePathRequest.key:type_name -> leasehold.v1.LockKey
+	34, // 51: leasehold.v1.GetServerInfoResponse.limits:type_name -> leasehold.v1.ServerLimits
+	44, // 52: leasehold.v1.ServerLimits.wait:type_name -> google.protobuf.Duration
+	44, // 53: leasehold.v1.ServerLimits.max_hold:type_name -> google.protobuf.Duration
+	44, // 54: leasehold.v1.ServerLimits.default_max_hold:type_name -> google.protobuf.Duration
+	44, // 55: leasehold.v1.ServerLimits.default_lease_duration:type_name -> google.protobuf.Duration
+	3,  // 56: leasehold.v1.LeaseService.AcquireLease:input_type -> leasehold.v1.AcquireLeaseRequest
+	5,  // 57: leasehold.v1.LeaseService.ReleaseLease:input_type -> leasehold.v1.ReleaseLeaseRequest
+	7,  // 58: leasehold.v1.LeaseService.ExtendLease:input_type -> leasehold.v1.ExtendLeaseRequest
+	9,  // 59: leasehold.v1.LeaseService.HoldLease:input_type -> leasehold.v1.HoldLeaseRequest
+	11, // 60: leasehold.v1.LeaseService.GetLock:input_type -> leasehold.v1.GetLockRequest
+	13, // 61: leasehold.v1.LeaseService.ListLocks:input_type -> leasehold.v1.ListLocksRequest
+	15, // 62: leasehold.v1.LeaseService.WatchLock:input_type -> leasehold.v1.WatchLockRequest
+	17, // 63: leasehold.v1.LeaseService.WatchLocks:input_type -> leasehold.v1.WatchLocksRequest
+	20, // 64: leasehold.v1.LeaseService.ReportProgress:input_type -> leasehold.v1.ReportProgressRequest
+	22, // 65: leasehold.v1.LeaseService.GetHold:input_type -> leasehold.v1.GetHoldRequest
+	24, // 66: leasehold.v1.LeaseService.SaveCheckpoint:input_type -> leasehold.v1.SaveCheckpointRequest
+	26, // 67: leasehold.v1.LeaseService.CheckToken:input_type -> leasehold.v1.CheckTokenRequest
+	28, // 68: leasehold.v1.LeaseService.BreakLock:input_type -> leasehold.v1.BreakLockRequest
+	30, // 69: leasehold.v1.LeaseService.ResolvePath:input_type -> leasehold.v1.ResolvePathRequest
+	32, // 70: leasehold.v1.LeaseService.GetServerInfo:input_type -> leasehold.v1.GetServerInfoRequest
+	4,  // 71: leasehold.v1.LeaseService.AcquireLease:output_type -> leasehold.v1.AcquireLeaseResponse
+	6,  // 72: leasehold.v1.LeaseService.ReleaseLease:output_type -> leasehold.v1.ReleaseLeaseResponse
+	8,  // 73: leasehold.v1.LeaseService.ExtendLease:output_type -> leasehold.v1.ExtendLeaseResponse
+	10, // 74: leasehold.v1.LeaseService.HoldLease:output_type -> leasehold.v1.HoldLeaseResponse
+	12, // 75: leasehold.v1.LeaseService.GetLock:output_type -> leasehold.v1.GetLockResponse
+	14, // 76: leasehold.v1.LeaseService.ListLocks:output_type -> leasehold.v1.ListLocksResponse
+	16, // 77: leasehold.v1.LeaseService.WatchLock:output_type -> leasehold.v1.WatchLockResponse
+	18, // 78: leasehold.v1.LeaseService.WatchLocks:output_type -> leasehold.v1.WatchLocksResponse
+	21, // 79: leasehold.v1.LeaseService.ReportProgress:output_type -> leasehold.v1.ReportProgressResponse
+	23, // 80: leasehold.v1.LeaseService.GetHold:output_type -> leasehold.v1.GetHoldResponse
+	25, // 81: leasehold.v1.LeaseService.SaveCheckpoint:output_type -> leasehold.v1.SaveCheckpointResponse
+	27, // 82: leasehold.v1.LeaseService.CheckToken:output_type -> leasehold.v1.CheckTokenResponse
+	29, // 83: leasehold.v1.LeaseService.BreakLock:output_type -> leasehold.v1.BreakLockResponse
+	31, // 84: leasehold.v1.LeaseService.ResolvePath:output_type -> leasehold.v1.ResolvePathResponse
+	33, // 85: leasehold.v1.LeaseService.GetServerInfo:output_type -> leasehold.v1.GetServerInfoResponse
+	71, // [71:86] is the sub-list for method output_type
+	56, // [56:71] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_lease_service_proto_init() }
@@ -2954,9 +3048,12 @@ func file_leasehold_v1_lease_service_proto_init() {
 	}
 	file_leasehold_v1_hold_proto_init()
 	file_leasehold_v1_lock_proto_init()
+	file_leasehold_v1_schedule_proto_init()
 	file_leasehold_v1_lease_service_proto_msgTypes[1].OneofWrappers = []any{
 		(*AcquireLeaseResponse_Granted)(nil),
 		(*AcquireLeaseResponse_Busy)(nil),
+		(*AcquireLeaseResponse_AlreadyDone)(nil),
+		(*AcquireLeaseResponse_Skipped)(nil),
 	}
 	file_leasehold_v1_lease_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_leasehold_v1_lease_service_proto_msgTypes[6].OneofWrappers = []any{
@@ -2974,6 +3071,8 @@ func file_leasehold_v1_lease_service_proto_init() {
 		(*HoldLeaseResponse_Lost)(nil),
 		(*HoldLeaseResponse_Released)(nil),
 		(*HoldLeaseResponse_Revoked)(nil),
+		(*HoldLeaseResponse_AlreadyDone)(nil),
+		(*HoldLeaseResponse_Skipped)(nil),
 	}
 	file_leasehold_v1_lease_service_proto_msgTypes[10].OneofWrappers = []any{
 		(*ListLocksRequest_HostId)(nil),

@@ -433,6 +433,8 @@ type LockRecord struct {
 	// When the lease was renewed last, by the store's clock. Only if the lock is held through this sidecar. Together with
 	// `lease_duration` it says when the lock becomes available at the latest if its holder dies now.
 	RenewedAt *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=renewed_at,json=renewedAt,proto3" json:"renewed_at,omitempty"`
+	// The lock's schedule, or the occurrences that its callers named. Absent if it has neither.
+	Schedule *ScheduleState `protobuf:"bytes,20,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say.
 	Permits uint32 `protobuf:"varint,40,opt,name=permits,proto3" json:"permits,omitempty"`
 	// Which permit this is: 0 for the lock's own path.
@@ -592,6 +594,13 @@ func (x *LockRecord) GetLeaseDuration() *durationpb.Duration {
 func (x *LockRecord) GetRenewedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.RenewedAt
+	}
+	return nil
+}
+
+func (x *LockRecord) GetSchedule() *ScheduleState {
+	if x != nil {
+		return x.Schedule
 	}
 	return nil
 }
@@ -793,7 +802,7 @@ var File_leasehold_v1_lock_proto protoreflect.FileDescriptor
 
 const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\n" +
-	"\x17leasehold/v1/lock.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\x01\n" +
+	"\x17leasehold/v1/lock.proto\x12\fleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleasehold/v1/schedule.proto\"\xc1\x01\n" +
 	"\aLockKey\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\tR\bfunction\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12*\n" +
@@ -808,7 +817,7 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x15.leasehold.v1.LockKeyH\x00R\x03key\x12\x1d\n" +
 	"\tlock_path\x18\x02 \x01(\tH\x00R\blockPath\x12\x16\n" +
 	"\x06permit\x18( \x01(\rR\x06permitB\x06\n" +
-	"\x04lock\"\xe2\b\n" +
+	"\x04lock\"\x9b\t\n" +
 	"\n" +
 	"LockRecord\x12\x1b\n" +
 	"\tlock_path\x18\x01 \x01(\tR\blockPath\x12\x17\n" +
@@ -832,7 +841,8 @@ const file_leasehold_v1_lock_proto_rawDesc = "" +
 	"\x17holder_is_last_recorded\x18\x0f \x01(\bR\x14holderIsLastRecorded\x12@\n" +
 	"\x0elease_duration\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\rleaseDuration\x129\n" +
 	"\n" +
-	"renewed_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x12\x18\n" +
+	"renewed_at\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\trenewedAt\x127\n" +
+	"\bschedule\x18\x14 \x01(\v2\x1b.leasehold.v1.ScheduleStateR\bschedule\x12\x18\n" +
 	"\apermits\x18( \x01(\rR\apermits\x12\x16\n" +
 	"\x06permit\x18) \x01(\rR\x06permit\x128\n" +
 	"\n" +
@@ -901,6 +911,7 @@ var file_leasehold_v1_lock_proto_goTypes = []any{
 	nil,                           // 8: leasehold.v1.LockRecord.LabelsEntry
 	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*ScheduleState)(nil),         // 11: leasehold.v1.ScheduleState
 }
 var file_leasehold_v1_lock_proto_depIdxs = []int32{
 	0,  // 0: leasehold.v1.LockKey.mode:type_name -> leasehold.v1.LockMode
@@ -914,15 +925,16 @@ var file_leasehold_v1_lock_proto_depIdxs = []int32{
 	7,  // 8: leasehold.v1.LockRecord.break_note:type_name -> leasehold.v1.BreakNote
 	10, // 9: leasehold.v1.LockRecord.lease_duration:type_name -> google.protobuf.Duration
 	9,  // 10: leasehold.v1.LockRecord.renewed_at:type_name -> google.protobuf.Timestamp
-	6,  // 11: leasehold.v1.LockRecord.checkpoint:type_name -> leasehold.v1.Checkpoint
-	9,  // 12: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
-	9,  // 13: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
-	2,  // 14: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	11, // 11: leasehold.v1.LockRecord.schedule:type_name -> leasehold.v1.ScheduleState
+	6,  // 12: leasehold.v1.LockRecord.checkpoint:type_name -> leasehold.v1.Checkpoint
+	9,  // 13: leasehold.v1.Checkpoint.saved_at:type_name -> google.protobuf.Timestamp
+	9,  // 14: leasehold.v1.BreakNote.broken_at:type_name -> google.protobuf.Timestamp
+	2,  // 15: leasehold.v1.BreakNote.mode:type_name -> leasehold.v1.BreakMode
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_leasehold_v1_lock_proto_init() }
@@ -930,6 +942,7 @@ func file_leasehold_v1_lock_proto_init() {
 	if File_leasehold_v1_lock_proto != nil {
 		return
 	}
+	file_leasehold_v1_schedule_proto_init()
 	file_leasehold_v1_lock_proto_msgTypes[0].OneofWrappers = []any{}
 	file_leasehold_v1_lock_proto_msgTypes[1].OneofWrappers = []any{
 		(*LockSelector_Key)(nil),

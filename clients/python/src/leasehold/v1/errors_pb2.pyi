@@ -60,6 +60,18 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     """DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5)."""
     ERROR_REASON_TOKEN_UNREADABLE: _ErrorReason.ValueType  # 18
     """DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5)."""
+    ERROR_REASON_UNKNOWN_SCHEDULE: _ErrorReason.ValueType  # 20
+    """NOT_FOUND: nobody ever subscribed to a schedule on this lock."""
+    ERROR_REASON_OCCURRENCE_IN_FUTURE: _ErrorReason.ValueType  # 21
+    """FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong."""
+    ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED: _ErrorReason.ValueType  # 22
+    """FAILED_PRECONDITION: the operator has not set `admin.allow_schedule_changes`."""
+    ERROR_REASON_TOO_MANY_TRIGGERS: _ErrorReason.ValueType  # 23
+    """RESOURCE_EXHAUSTED: 8 runs by hand wait already."""
+    ERROR_REASON_SCHEDULE_UNREADABLE: _ErrorReason.ValueType  # 24
+    """DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do."""
+    ERROR_REASON_LOCK_HAS_SCHEDULE: _ErrorReason.ValueType  # 25
+    """FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at)."""
     ERROR_REASON_TOO_MANY_HOLDS: _ErrorReason.ValueType  # 60
     """RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo."""
     ERROR_REASON_TOO_MANY_WAITERS: _ErrorReason.ValueType  # 61
@@ -69,7 +81,7 @@ class _ErrorReasonEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._En
     ERROR_REASON_STREAM_BEHIND: _ErrorReason.ValueType  # 63
     """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
     ERROR_REASON_UNSUPPORTED: _ErrorReason.ValueType  # 64
-    """Made by clients: the sidecar that answered does not know a field that the caller has set (Understood)."""
+    """UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
     ERROR_REASON_CHECKPOINT_UNKNOWN: _ErrorReason.ValueType  # 50
     """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 
@@ -118,6 +130,18 @@ ERROR_REASON_TOKEN_NOT_GROWING: ErrorReason.ValueType  # 17
 """DATA_LOSS: the store fell back to an older copy of the lock, so nothing is granted (S5)."""
 ERROR_REASON_TOKEN_UNREADABLE: ErrorReason.ValueType  # 18
 """DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5)."""
+ERROR_REASON_UNKNOWN_SCHEDULE: ErrorReason.ValueType  # 20
+"""NOT_FOUND: nobody ever subscribed to a schedule on this lock."""
+ERROR_REASON_OCCURRENCE_IN_FUTURE: ErrorReason.ValueType  # 21
+"""FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong."""
+ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED: ErrorReason.ValueType  # 22
+"""FAILED_PRECONDITION: the operator has not set `admin.allow_schedule_changes`."""
+ERROR_REASON_TOO_MANY_TRIGGERS: ErrorReason.ValueType  # 23
+"""RESOURCE_EXHAUSTED: 8 runs by hand wait already."""
+ERROR_REASON_SCHEDULE_UNREADABLE: ErrorReason.ValueType  # 24
+"""DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do."""
+ERROR_REASON_LOCK_HAS_SCHEDULE: ErrorReason.ValueType  # 25
+"""FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at)."""
 ERROR_REASON_TOO_MANY_HOLDS: ErrorReason.ValueType  # 60
 """RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo."""
 ERROR_REASON_TOO_MANY_WAITERS: ErrorReason.ValueType  # 61
@@ -127,7 +151,7 @@ ERROR_REASON_SUPERSEDED: ErrorReason.ValueType  # 62
 ERROR_REASON_STREAM_BEHIND: ErrorReason.ValueType  # 63
 """ABORTED: the stream was ended because the client did not read it; the hold can be resumed."""
 ERROR_REASON_UNSUPPORTED: ErrorReason.ValueType  # 64
-"""Made by clients: the sidecar that answered does not know a field that the caller has set (Understood)."""
+"""UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood)."""
 ERROR_REASON_CHECKPOINT_UNKNOWN: ErrorReason.ValueType  # 50
 """UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27)."""
 Global___ErrorReason: typing_extensions.TypeAlias = ErrorReason

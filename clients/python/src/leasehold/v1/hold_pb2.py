@@ -26,9 +26,10 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from leasehold.v1 import errors_pb2 as leasehold_dot_v1_dot_errors__pb2
 from leasehold.v1 import lock_pb2 as leasehold_dot_v1_dot_lock__pb2
+from leasehold.v1 import schedule_pb2 as leasehold_dot_v1_dot_schedule__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/hold.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\"\x86\x04\n\tLeaseSpec\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKey\x12\x31\n\x0elease_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08max_hold\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08min_hold\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10progress_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\nauto_renew\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12\x0e\n\x06holder\x18\t \x01(\t\x12\x33\n\x06labels\x18\n \x03(\x0b\x32#.leasehold.v1.LeaseSpec.LabelsEntry\x12\x18\n\x10wait_without_end\x18\x0b \x01(\x08\x12\x14\n\x07permits\x18( \x01(\rH\x01\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_auto_renewB\n\n\x08_permits\"7\n\nUnderstood\x12\x18\n\x10wait_without_end\x18\x01 \x01(\x08\x12\x0f\n\x07permits\x18( \x01(\r\"X\n\x08\x44\x65\x61\x64line\x12\"\n\x02\x61t\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12(\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"J\n\x08\x42ootTime\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12-\n\nsince_boot\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"e\n\x08Validity\x12+\n\x0bvalid_until\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12,\n\tvalid_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xa4\x03\n\x05Grant\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12\x11\n\tlock_path\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x12(\n\x08validity\x18\x06 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12/\n\x0b\x61\x63quired_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ngeneration\x18\t \x01(\x04\x12-\n\rmax_hold_ends\x18\n \x01(\x0b\x32\x16.leasehold.v1.Deadline\x12,\n\nunderstood\x18\x0b \x01(\x0b\x32\x18.leasehold.v1.Understood\x12\x0e\n\x06permit\x18( \x01(\r\x12,\n\ncheckpoint\x18\x32 \x01(\x0b\x32\x18.leasehold.v1.Checkpoint\"\xce\x01\n\x04\x42usy\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12.\n\x0bretry_after\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x06reason\x18\x03 \x01(\x0e\x32\x18.leasehold.v1.BusyReason\x12,\n\nunderstood\x18\x04 \x01(\x0b\x32\x18.leasehold.v1.Understood\x12\x14\n\x0cheld_permits\x18( \x01(\r\"d\n\x06Resume\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12\x30\n\x10told_valid_until\x18\x02 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12\x12\n\nattempt_id\x18\x03 \x01(\t\"s\n\x07Waiting\x12\x10\n\x08position\x18\x01 \x01(\r\x12(\n\x06record\x18\x02 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12,\n\nunderstood\x18\x03 \x01(\x0b\x32\x18.leasehold.v1.Understood\"x\n\x07Renewed\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12-\n\rmax_hold_ends\x18\x03 \x01(\x0b\x32\x16.leasehold.v1.Deadline\"l\n\x06\x41tRisk\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12(\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x19.leasehold.v1.ErrorReason\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"5\n\tRecovered\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\"8\n\x08\x44raining\x12,\n\ttime_left\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"`\n\x07Revoked\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12+\n\nbreak_note\x18\x02 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"m\n\x04Lost\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12+\n\nbreak_note\x18\x03 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"7\n\x08Released\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.leasehold.v1.ReleaseResult\"\x94\x02\n\rReleaseResult\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.leasehold.v1.ReleaseOutcome\x12-\n\x0bloss_reason\x18\x02 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x31\n\rresting_until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12;\n\x12\x63heckpoint_outcome\x18\x32 \x01(\x0e\x32\x1f.leasehold.v1.CheckpointOutcome\x12\x1a\n\x12\x63heckpoint_version\x18\x33 \x01(\x04\x12\x19\n\x11\x63heckpoint_detail\x18\x34 \x01(\t*r\n\nBusyReason\x12\x1b\n\x17\x42USY_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42USY_REASON_HELD\x10\x01\x12\x18\n\x14\x42USY_REASON_BREAKING\x10\x02\x12\x17\n\x13\x42USY_REASON_RESTING\x10\x03*\xe8\x01\n\nLossReason\x12\x1b\n\x17LOSS_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13LOSS_REASON_EXPIRED\x10\x01\x12\x15\n\x11LOSS_REASON_TAKEN\x10\x02\x12\x16\n\x12LOSS_REASON_BROKEN\x10\x03\x12\x1c\n\x18LOSS_REASON_LOCK_DELETED\x10\x04\x12 \n\x1cLOSS_REASON_MAX_HOLD_REACHED\x10\x05\x12\x1b\n\x17LOSS_REASON_NO_PROGRESS\x10\x06\x12\x18\n\x14LOSS_REASON_SHUTDOWN\x10\x07*\x97\x01\n\x11\x43heckpointOutcome\x12\"\n\x1e\x43HECKPOINT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43HECKPOINT_OUTCOME_SAVED\x10\x01\x12 \n\x1c\x43HECKPOINT_OUTCOME_NOT_SAVED\x10\x02\x12\x1e\n\x1a\x43HECKPOINT_OUTCOME_UNKNOWN\x10\x03*\xb4\x01\n\x0eReleaseOutcome\x12\x1f\n\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18RELEASE_OUTCOME_RELEASED\x10\x01\x12 \n\x1cRELEASE_OUTCOME_ALREADY_LOST\x10\x02\x12$\n RELEASE_OUTCOME_ALREADY_RELEASED\x10\x03\x12\x1b\n\x17RELEASE_OUTCOME_RESTING\x10\x04\x42v\n\x10\x64\x65v.leasehold.v1B\tHoldProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/hold.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19leasehold/v1/errors.proto\x1a\x17leasehold/v1/lock.proto\x1a\x1bleasehold/v1/schedule.proto\"\xda\x04\n\tLeaseSpec\x12\"\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKey\x12\x31\n\x0elease_duration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04wait\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08max_hold\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x08min_hold\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x33\n\x10progress_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\nauto_renew\x18\x07 \x01(\x08H\x00\x88\x01\x01\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12\x0e\n\x06holder\x18\t \x01(\t\x12\x33\n\x06labels\x18\n \x03(\x0b\x32#.leasehold.v1.LeaseSpec.LabelsEntry\x12\x18\n\x10wait_without_end\x18\x0b \x01(\x08\x12\x31\n\roccurrence_at\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1f\n\x17occurrence_max_attempts\x18\x15 \x01(\r\x12\x14\n\x07permits\x18( \x01(\rH\x01\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_auto_renewB\n\n\x08_permits\"j\n\nUnderstood\x12\x18\n\x10wait_without_end\x18\x01 \x01(\x08\x12\x31\n\roccurrence_at\x18\x14 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07permits\x18( \x01(\r\"X\n\x08\x44\x65\x61\x64line\x12\"\n\x02\x61t\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12(\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"J\n\x08\x42ootTime\x12\x0f\n\x07\x62oot_id\x18\x01 \x01(\t\x12-\n\nsince_boot\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"e\n\x08Validity\x12+\n\x0bvalid_until\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12,\n\tvalid_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb5\x03\n\x05Grant\x12\x10\n\x08lease_id\x18\x01 \x01(\t\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12\x11\n\tlock_path\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x12(\n\x08validity\x18\x06 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12/\n\x0b\x61\x63quired_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nexpires_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\ngeneration\x18\t \x01(\x04\x12-\n\rmax_hold_ends\x18\n \x01(\x0b\x32\x16.leasehold.v1.Deadline\x12,\n\nunderstood\x18\x0b \x01(\x0b\x32\x18.leasehold.v1.Understood\x12\x0f\n\x07\x61ttempt\x18\x14 \x01(\r\x12\x0e\n\x06permit\x18( \x01(\r\x12,\n\ncheckpoint\x18\x32 \x01(\x0b\x32\x18.leasehold.v1.Checkpoint\"\xce\x01\n\x04\x42usy\x12(\n\x06record\x18\x01 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12.\n\x0bretry_after\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x06reason\x18\x03 \x01(\x0e\x32\x18.leasehold.v1.BusyReason\x12,\n\nunderstood\x18\x04 \x01(\x0b\x32\x18.leasehold.v1.Understood\x12\x14\n\x0cheld_permits\x18( \x01(\r\"`\n\x0b\x41lreadyDone\x12#\n\x03run\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.EndedRun\x12,\n\nunderstood\x18\x02 \x01(\x0b\x32\x18.leasehold.v1.Understood\"f\n\x07Skipped\x12-\n\twatermark\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\nunderstood\x18\x02 \x01(\x0b\x32\x18.leasehold.v1.Understood\"d\n\x06Resume\x12\x14\n\x0cresume_token\x18\x01 \x01(\t\x12\x30\n\x10told_valid_until\x18\x02 \x01(\x0b\x32\x16.leasehold.v1.BootTime\x12\x12\n\nattempt_id\x18\x03 \x01(\t\"s\n\x07Waiting\x12\x10\n\x08position\x18\x01 \x01(\r\x12(\n\x06record\x18\x02 \x01(\x0b\x32\x18.leasehold.v1.LockRecord\x12,\n\nunderstood\x18\x03 \x01(\x0b\x32\x18.leasehold.v1.Understood\"x\n\x07Renewed\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12\x14\n\x0cresume_token\x18\x02 \x01(\t\x12-\n\rmax_hold_ends\x18\x03 \x01(\x0b\x32\x16.leasehold.v1.Deadline\"l\n\x06\x41tRisk\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12(\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x19.leasehold.v1.ErrorReason\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"5\n\tRecovered\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\"8\n\x08\x44raining\x12,\n\ttime_left\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"`\n\x07Revoked\x12(\n\x08validity\x18\x01 \x01(\x0b\x32\x16.leasehold.v1.Validity\x12+\n\nbreak_note\x18\x02 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"m\n\x04Lost\x12(\n\x06reason\x18\x01 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x0e\n\x06\x64\x65tail\x18\x02 \x01(\t\x12+\n\nbreak_note\x18\x03 \x01(\x0b\x32\x17.leasehold.v1.BreakNote\"7\n\x08Released\x12+\n\x06result\x18\x01 \x01(\x0b\x32\x1b.leasehold.v1.ReleaseResult\"\xc9\x02\n\rReleaseResult\x12-\n\x07outcome\x18\x01 \x01(\x0e\x32\x1c.leasehold.v1.ReleaseOutcome\x12-\n\x0bloss_reason\x18\x02 \x01(\x0e\x32\x18.leasehold.v1.LossReason\x12\x31\n\rresting_until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x33\n\x0eoutcome_result\x18\x14 \x01(\x0e\x32\x1b.leasehold.v1.OutcomeResult\x12;\n\x12\x63heckpoint_outcome\x18\x32 \x01(\x0e\x32\x1f.leasehold.v1.CheckpointOutcome\x12\x1a\n\x12\x63heckpoint_version\x18\x33 \x01(\x04\x12\x19\n\x11\x63heckpoint_detail\x18\x34 \x01(\t*r\n\nBusyReason\x12\x1b\n\x17\x42USY_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10\x42USY_REASON_HELD\x10\x01\x12\x18\n\x14\x42USY_REASON_BREAKING\x10\x02\x12\x17\n\x13\x42USY_REASON_RESTING\x10\x03*\xe8\x01\n\nLossReason\x12\x1b\n\x17LOSS_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13LOSS_REASON_EXPIRED\x10\x01\x12\x15\n\x11LOSS_REASON_TAKEN\x10\x02\x12\x16\n\x12LOSS_REASON_BROKEN\x10\x03\x12\x1c\n\x18LOSS_REASON_LOCK_DELETED\x10\x04\x12 \n\x1cLOSS_REASON_MAX_HOLD_REACHED\x10\x05\x12\x1b\n\x17LOSS_REASON_NO_PROGRESS\x10\x06\x12\x18\n\x14LOSS_REASON_SHUTDOWN\x10\x07*\x89\x01\n\rOutcomeResult\x12\x1e\n\x1aOUTCOME_RESULT_UNSPECIFIED\x10\x00\x12\x1b\n\x17OUTCOME_RESULT_RECORDED\x10\x01\x12\x1f\n\x1bOUTCOME_RESULT_NOT_RECORDED\x10\x02\x12\x1a\n\x16OUTCOME_RESULT_UNKNOWN\x10\x03*\x97\x01\n\x11\x43heckpointOutcome\x12\"\n\x1e\x43HECKPOINT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43HECKPOINT_OUTCOME_SAVED\x10\x01\x12 \n\x1c\x43HECKPOINT_OUTCOME_NOT_SAVED\x10\x02\x12\x1e\n\x1a\x43HECKPOINT_OUTCOME_UNKNOWN\x10\x03*\xb4\x01\n\x0eReleaseOutcome\x12\x1f\n\x1bRELEASE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18RELEASE_OUTCOME_RELEASED\x10\x01\x12 \n\x1cRELEASE_OUTCOME_ALREADY_LOST\x10\x02\x12$\n RELEASE_OUTCOME_ALREADY_RELEASED\x10\x03\x12\x1b\n\x17RELEASE_OUTCOME_RESTING\x10\x04\x42v\n\x10\x64\x65v.leasehold.v1B\tHoldProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,48 +39,54 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.leasehold.v1B\tHoldProtoP\001ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\252\002\014Leasehold.V1'
   _globals['_LEASESPEC_LABELSENTRY']._loaded_options = None
   _globals['_LEASESPEC_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_BUSYREASON']._serialized_start=2746
-  _globals['_BUSYREASON']._serialized_end=2860
-  _globals['_LOSSREASON']._serialized_start=2863
-  _globals['_LOSSREASON']._serialized_end=3095
-  _globals['_CHECKPOINTOUTCOME']._serialized_start=3098
-  _globals['_CHECKPOINTOUTCOME']._serialized_end=3249
-  _globals['_RELEASEOUTCOME']._serialized_start=3252
-  _globals['_RELEASEOUTCOME']._serialized_end=3432
-  _globals['_LEASESPEC']._serialized_start=159
-  _globals['_LEASESPEC']._serialized_end=677
-  _globals['_LEASESPEC_LABELSENTRY']._serialized_start=605
-  _globals['_LEASESPEC_LABELSENTRY']._serialized_end=650
-  _globals['_UNDERSTOOD']._serialized_start=679
-  _globals['_UNDERSTOOD']._serialized_end=734
-  _globals['_DEADLINE']._serialized_start=736
-  _globals['_DEADLINE']._serialized_end=824
-  _globals['_BOOTTIME']._serialized_start=826
-  _globals['_BOOTTIME']._serialized_end=900
-  _globals['_VALIDITY']._serialized_start=902
-  _globals['_VALIDITY']._serialized_end=1003
-  _globals['_GRANT']._serialized_start=1006
-  _globals['_GRANT']._serialized_end=1426
-  _globals['_BUSY']._serialized_start=1429
-  _globals['_BUSY']._serialized_end=1635
-  _globals['_RESUME']._serialized_start=1637
-  _globals['_RESUME']._serialized_end=1737
-  _globals['_WAITING']._serialized_start=1739
-  _globals['_WAITING']._serialized_end=1854
-  _globals['_RENEWED']._serialized_start=1856
-  _globals['_RENEWED']._serialized_end=1976
-  _globals['_ATRISK']._serialized_start=1978
-  _globals['_ATRISK']._serialized_end=2086
-  _globals['_RECOVERED']._serialized_start=2088
-  _globals['_RECOVERED']._serialized_end=2141
-  _globals['_DRAINING']._serialized_start=2143
-  _globals['_DRAINING']._serialized_end=2199
-  _globals['_REVOKED']._serialized_start=2201
-  _globals['_REVOKED']._serialized_end=2297
-  _globals['_LOST']._serialized_start=2299
-  _globals['_LOST']._serialized_end=2408
-  _globals['_RELEASED']._serialized_start=2410
-  _globals['_RELEASED']._serialized_end=2465
-  _globals['_RELEASERESULT']._serialized_start=2468
-  _globals['_RELEASERESULT']._serialized_end=2744
+  _globals['_BUSYREASON']._serialized_start=3182
+  _globals['_BUSYREASON']._serialized_end=3296
+  _globals['_LOSSREASON']._serialized_start=3299
+  _globals['_LOSSREASON']._serialized_end=3531
+  _globals['_OUTCOMERESULT']._serialized_start=3534
+  _globals['_OUTCOMERESULT']._serialized_end=3671
+  _globals['_CHECKPOINTOUTCOME']._serialized_start=3674
+  _globals['_CHECKPOINTOUTCOME']._serialized_end=3825
+  _globals['_RELEASEOUTCOME']._serialized_start=3828
+  _globals['_RELEASEOUTCOME']._serialized_end=4008
+  _globals['_LEASESPEC']._serialized_start=188
+  _globals['_LEASESPEC']._serialized_end=790
+  _globals['_LEASESPEC_LABELSENTRY']._serialized_start=718
+  _globals['_LEASESPEC_LABELSENTRY']._serialized_end=763
+  _globals['_UNDERSTOOD']._serialized_start=792
+  _globals['_UNDERSTOOD']._serialized_end=898
+  _globals['_DEADLINE']._serialized_start=900
+  _globals['_DEADLINE']._serialized_end=988
+  _globals['_BOOTTIME']._serialized_start=990
+  _globals['_BOOTTIME']._serialized_end=1064
+  _globals['_VALIDITY']._serialized_start=1066
+  _globals['_VALIDITY']._serialized_end=1167
+  _globals['_GRANT']._serialized_start=1170
+  _globals['_GRANT']._serialized_end=1607
+  _globals['_BUSY']._serialized_start=1610
+  _globals['_BUSY']._serialized_end=1816
+  _globals['_ALREADYDONE']._serialized_start=1818
+  _globals['_ALREADYDONE']._serialized_end=1914
+  _globals['_SKIPPED']._serialized_start=1916
+  _globals['_SKIPPED']._serialized_end=2018
+  _globals['_RESUME']._serialized_start=2020
+  _globals['_RESUME']._serialized_end=2120
+  _globals['_WAITING']._serialized_start=2122
+  _globals['_WAITING']._serialized_end=2237
+  _globals['_RENEWED']._serialized_start=2239
+  _globals['_RENEWED']._serialized_end=2359
+  _globals['_ATRISK']._serialized_start=2361
+  _globals['_ATRISK']._serialized_end=2469
+  _globals['_RECOVERED']._serialized_start=2471
+  _globals['_RECOVERED']._serialized_end=2524
+  _globals['_DRAINING']._serialized_start=2526
+  _globals['_DRAINING']._serialized_end=2582
+  _globals['_REVOKED']._serialized_start=2584
+  _globals['_REVOKED']._serialized_end=2680
+  _globals['_LOST']._serialized_start=2682
+  _globals['_LOST']._serialized_end=2791
+  _globals['_RELEASED']._serialized_start=2793
+  _globals['_RELEASED']._serialized_end=2848
+  _globals['_RELEASERESULT']._serialized_start=2851
+  _globals['_RELEASERESULT']._serialized_end=3180
 # @@protoc_insertion_point(module_scope)

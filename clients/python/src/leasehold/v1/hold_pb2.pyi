@@ -16,6 +16,7 @@ import google.protobuf.message
 import google.protobuf.timestamp_pb2
 import leasehold.v1.errors_pb2
 import leasehold.v1.lock_pb2
+import leasehold.v1.schedule_pb2
 import sys
 import typing
 
@@ -97,6 +98,38 @@ LOSS_REASON_NO_PROGRESS: LossReason.ValueType  # 6
 LOSS_REASON_SHUTDOWN: LossReason.ValueType  # 7
 """The sidecar shut down, and the drain period was over."""
 Global___LossReason: typing_extensions.TypeAlias = LossReason
+
+class _OutcomeResult:
+    ValueType = typing.NewType("ValueType", builtins.int)
+    V: typing_extensions.TypeAlias = ValueType
+
+class _OutcomeResultEnumTypeWrapper(google.protobuf.internal.enum_type_wrapper._EnumTypeWrapper[_OutcomeResult.ValueType], builtins.type):
+    DESCRIPTOR: google.protobuf.descriptor.EnumDescriptor
+    OUTCOME_RESULT_UNSPECIFIED: _OutcomeResult.ValueType  # 0
+    """There was none."""
+    OUTCOME_RESULT_RECORDED: _OutcomeResult.ValueType  # 1
+    """The store has it."""
+    OUTCOME_RESULT_NOT_RECORDED: _OutcomeResult.ValueType  # 2
+    """The store does not have it: the next caller with this occurrence is granted it."""
+    OUTCOME_RESULT_UNKNOWN: _OutcomeResult.ValueType  # 3
+    """The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
+    was recorded.
+    """
+
+class OutcomeResult(_OutcomeResult, metaclass=_OutcomeResultEnumTypeWrapper):
+    """What became of an outcome that came with a release."""
+
+OUTCOME_RESULT_UNSPECIFIED: OutcomeResult.ValueType  # 0
+"""There was none."""
+OUTCOME_RESULT_RECORDED: OutcomeResult.ValueType  # 1
+"""The store has it."""
+OUTCOME_RESULT_NOT_RECORDED: OutcomeResult.ValueType  # 2
+"""The store does not have it: the next caller with this occurrence is granted it."""
+OUTCOME_RESULT_UNKNOWN: OutcomeResult.ValueType  # 3
+"""The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
+was recorded.
+"""
+Global___OutcomeResult: typing_extensions.TypeAlias = OutcomeResult
 
 class _CheckpointOutcome:
     ValueType = typing.NewType("ValueType", builtins.int)
@@ -202,6 +235,8 @@ class LeaseSpec(google.protobuf.message.Message):
     HOLDER_FIELD_NUMBER: builtins.int
     LABELS_FIELD_NUMBER: builtins.int
     WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
+    OCCURRENCE_AT_FIELD_NUMBER: builtins.int
+    OCCURRENCE_MAX_ATTEMPTS_FIELD_NUMBER: builtins.int
     PERMITS_FIELD_NUMBER: builtins.int
     auto_renew: builtins.bool
     """Whether the sidecar renews the lease. False: the hold lasts for one lease duration. Default: true."""
@@ -218,6 +253,8 @@ class LeaseSpec(google.protobuf.message.Message):
     """Waits for as long as the stream is open, however long that is. HoldLease only, and only without `wait`; otherwise
     INVALID_ARGUMENT. Default: false.
     """
+    occurrence_max_attempts: builtins.int
+    """How often `occurrence_at` may fail or be abandoned before it is final: 1 to 100. Default: 0, no limit."""
     permits: builtins.int
     """How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
     lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
@@ -263,6 +300,15 @@ class LeaseSpec(google.protobuf.message.Message):
         A-Z a-z 0-9 . _ - /, values without control characters, 1,024 bytes in all. Not for secrets. Default: none.
         """
 
+    @property
+    def occurrence_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
+        CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
+        after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
+        More than 5 s after the store's time is FAILED_PRECONDITION (OCCURRENCE_IN_FUTURE). Not with `permits` above 1, nor
+        with `min_hold`, nor on a lock that has a schedule. Default: none. Rules T1, T2.
+        """
+
     def __init__(
         self,
         *,
@@ -277,10 +323,12 @@ class LeaseSpec(google.protobuf.message.Message):
         holder: builtins.str = ...,
         labels: collections.abc.Mapping[builtins.str, builtins.str] | None = ...,
         wait_without_end: builtins.bool = ...,
+        occurrence_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        occurrence_max_attempts: builtins.int = ...,
         permits: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "key", b"key", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "permits", b"permits", "progress_timeout", b"progress_timeout", "wait", b"wait"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "permits", b"permits", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait", "wait_without_end", b"wait_without_end"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "key", b"key", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "occurrence_at", b"occurrence_at", "permits", b"permits", "progress_timeout", b"progress_timeout", "wait", b"wait"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_auto_renew", b"_auto_renew", "_permits", b"_permits", "auto_renew", b"auto_renew", "holder", b"holder", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "max_hold", b"max_hold", "min_hold", b"min_hold", "occurrence_at", b"occurrence_at", "occurrence_max_attempts", b"occurrence_max_attempts", "permits", b"permits", "progress_timeout", b"progress_timeout", "request_id", b"request_id", "wait", b"wait", "wait_without_end", b"wait_without_end"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_auto_renew", b"_auto_renew"]) -> typing.Literal["auto_renew"] | None: ...
     @typing.overload
@@ -300,18 +348,25 @@ class Understood(google.protobuf.message.Message):
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
     WAIT_WITHOUT_END_FIELD_NUMBER: builtins.int
+    OCCURRENCE_AT_FIELD_NUMBER: builtins.int
     PERMITS_FIELD_NUMBER: builtins.int
     wait_without_end: builtins.bool
     """As in the spec."""
     permits: builtins.int
     """As in the spec, 1 if that does not say."""
+    @property
+    def occurrence_at(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """As in the spec."""
+
     def __init__(
         self,
         *,
         wait_without_end: builtins.bool = ...,
+        occurrence_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
         permits: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["permits", b"permits", "wait_without_end", b"wait_without_end"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["occurrence_at", b"occurrence_at", "permits", b"permits", "wait_without_end", b"wait_without_end"]) -> None: ...
 
 Global___Understood: typing_extensions.TypeAlias = Understood
 
@@ -425,6 +480,7 @@ class Grant(google.protobuf.message.Message):
     GENERATION_FIELD_NUMBER: builtins.int
     MAX_HOLD_ENDS_FIELD_NUMBER: builtins.int
     UNDERSTOOD_FIELD_NUMBER: builtins.int
+    ATTEMPT_FIELD_NUMBER: builtins.int
     PERMIT_FIELD_NUMBER: builtins.int
     CHECKPOINT_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
@@ -446,6 +502,10 @@ class Grant(google.protobuf.message.Message):
     """
     generation: builtins.int
     """Starts at 1, and grows each time that the hold is resumed. Send it with every later call about this hold (S16)."""
+    attempt: builtins.int
+    """Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
+    earlier holder failed, or died without an outcome.
+    """
     permit: builtins.int
     """Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits."""
     @property
@@ -488,11 +548,12 @@ class Grant(google.protobuf.message.Message):
         generation: builtins.int = ...,
         max_hold_ends: Global___Deadline | None = ...,
         understood: Global___Understood | None = ...,
+        attempt: builtins.int = ...,
         permit: builtins.int = ...,
         checkpoint: leasehold.v1.lock_pb2.Checkpoint | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "max_hold_ends", b"max_hold_ends", "understood", b"understood", "validity", b"validity"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "max_hold_ends", b"max_hold_ends", "permit", b"permit", "resume_token", b"resume_token", "understood", b"understood", "validity", b"validity"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["acquired_at", b"acquired_at", "attempt", b"attempt", "checkpoint", b"checkpoint", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "generation", b"generation", "host_id", b"host_id", "lease_id", b"lease_id", "lock_path", b"lock_path", "max_hold_ends", b"max_hold_ends", "permit", b"permit", "resume_token", b"resume_token", "understood", b"understood", "validity", b"validity"]) -> None: ...
 
 Global___Grant: typing_extensions.TypeAlias = Grant
 
@@ -539,6 +600,64 @@ class Busy(google.protobuf.message.Message):
     def ClearField(self, field_name: typing.Literal["held_permits", b"held_permits", "reason", b"reason", "record", b"record", "retry_after", b"retry_after", "understood", b"understood"]) -> None: ...
 
 Global___Busy: typing_extensions.TypeAlias = Busy
+
+@typing.final
+class AlreadyDone(google.protobuf.message.Message):
+    """The occurrence that the caller named has a final outcome, so nobody is granted it again. This is an answer, not an
+    error.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: builtins.int
+    UNDERSTOOD_FIELD_NUMBER: builtins.int
+    @property
+    def run(self) -> leasehold.v1.schedule_pb2.EndedRun:
+        """How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more."""
+
+    @property
+    def understood(self) -> Global___Understood:
+        """What was understood of the spec."""
+
+    def __init__(
+        self,
+        *,
+        run: leasehold.v1.schedule_pb2.EndedRun | None = ...,
+        understood: Global___Understood | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["run", b"run", "understood", b"understood"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["run", b"run", "understood", b"understood"]) -> None: ...
+
+Global___AlreadyDone: typing_extensions.TypeAlias = AlreadyDone
+
+@typing.final
+class Skipped(google.protobuf.message.Message):
+    """The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
+    itself. It is not granted. This is an answer, not an error.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    WATERMARK_FIELD_NUMBER: builtins.int
+    UNDERSTOOD_FIELD_NUMBER: builtins.int
+    @property
+    def watermark(self) -> google.protobuf.timestamp_pb2.Timestamp:
+        """The newest occurrence that has an outcome."""
+
+    @property
+    def understood(self) -> Global___Understood:
+        """What was understood of the spec."""
+
+    def __init__(
+        self,
+        *,
+        watermark: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        understood: Global___Understood | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["understood", b"understood", "watermark", b"watermark"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["understood", b"understood", "watermark", b"watermark"]) -> None: ...
+
+Global___Skipped: typing_extensions.TypeAlias = Skipped
 
 @typing.final
 class Resume(google.protobuf.message.Message):
@@ -807,6 +926,7 @@ class ReleaseResult(google.protobuf.message.Message):
     OUTCOME_FIELD_NUMBER: builtins.int
     LOSS_REASON_FIELD_NUMBER: builtins.int
     RESTING_UNTIL_FIELD_NUMBER: builtins.int
+    OUTCOME_RESULT_FIELD_NUMBER: builtins.int
     CHECKPOINT_OUTCOME_FIELD_NUMBER: builtins.int
     CHECKPOINT_VERSION_FIELD_NUMBER: builtins.int
     CHECKPOINT_DETAIL_FIELD_NUMBER: builtins.int
@@ -814,6 +934,8 @@ class ReleaseResult(google.protobuf.message.Message):
     """What the release did."""
     loss_reason: Global___LossReason.ValueType
     """Why the hold had been lost; with outcome ALREADY_LOST only."""
+    outcome_result: Global___OutcomeResult.ValueType
+    """What became of the outcome in the request. UNSPECIFIED if there was none."""
     checkpoint_outcome: Global___CheckpointOutcome.ValueType
     """What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
     checkpoints.
@@ -832,11 +954,12 @@ class ReleaseResult(google.protobuf.message.Message):
         outcome: Global___ReleaseOutcome.ValueType = ...,
         loss_reason: Global___LossReason.ValueType = ...,
         resting_until: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        outcome_result: Global___OutcomeResult.ValueType = ...,
         checkpoint_outcome: Global___CheckpointOutcome.ValueType = ...,
         checkpoint_version: builtins.int = ...,
         checkpoint_detail: builtins.str = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["resting_until", b"resting_until"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["checkpoint_detail", b"checkpoint_detail", "checkpoint_outcome", b"checkpoint_outcome", "checkpoint_version", b"checkpoint_version", "loss_reason", b"loss_reason", "outcome", b"outcome", "resting_until", b"resting_until"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["checkpoint_detail", b"checkpoint_detail", "checkpoint_outcome", b"checkpoint_outcome", "checkpoint_version", b"checkpoint_version", "loss_reason", b"loss_reason", "outcome", b"outcome", "outcome_result", b"outcome_result", "resting_until", b"resting_until"]) -> None: ...
 
 Global___ReleaseResult: typing_extensions.TypeAlias = ReleaseResult

@@ -16,6 +16,7 @@ import google.protobuf.message
 import google.protobuf.timestamp_pb2
 import leasehold.v1.hold_pb2
 import leasehold.v1.lock_pb2
+import leasehold.v1.schedule_pb2
 import sys
 import typing
 
@@ -143,6 +144,8 @@ class AcquireLeaseResponse(google.protobuf.message.Message):
 
     GRANTED_FIELD_NUMBER: builtins.int
     BUSY_FIELD_NUMBER: builtins.int
+    ALREADY_DONE_FIELD_NUMBER: builtins.int
+    SKIPPED_FIELD_NUMBER: builtins.int
     @property
     def granted(self) -> leasehold.v1.hold_pb2.Grant:
         """The caller holds the lock."""
@@ -151,15 +154,25 @@ class AcquireLeaseResponse(google.protobuf.message.Message):
     def busy(self) -> leasehold.v1.hold_pb2.Busy:
         """Somebody else holds it, or it rests."""
 
+    @property
+    def already_done(self) -> leasehold.v1.hold_pb2.AlreadyDone:
+        """The occurrence in the spec has a final outcome."""
+
+    @property
+    def skipped(self) -> leasehold.v1.hold_pb2.Skipped:
+        """The occurrence in the spec is older than one that has an outcome."""
+
     def __init__(
         self,
         *,
         granted: leasehold.v1.hold_pb2.Grant | None = ...,
         busy: leasehold.v1.hold_pb2.Busy | None = ...,
+        already_done: leasehold.v1.hold_pb2.AlreadyDone | None = ...,
+        skipped: leasehold.v1.hold_pb2.Skipped | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["busy", b"busy", "granted", b"granted", "outcome", b"outcome"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["busy", b"busy", "granted", b"granted", "outcome", b"outcome"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["outcome", b"outcome"]) -> typing.Literal["granted", "busy"] | None: ...
+    def HasField(self, field_name: typing.Literal["already_done", b"already_done", "busy", b"busy", "granted", b"granted", "outcome", b"outcome", "skipped", b"skipped"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["already_done", b"already_done", "busy", b"busy", "granted", b"granted", "outcome", b"outcome", "skipped", b"skipped"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["outcome", b"outcome"]) -> typing.Literal["granted", "busy", "already_done", "skipped"] | None: ...
 
 Global___AcquireLeaseResponse: typing_extensions.TypeAlias = AcquireLeaseResponse
 
@@ -174,12 +187,19 @@ class ReleaseLeaseRequest(google.protobuf.message.Message):
 
     LEASE_ID_FIELD_NUMBER: builtins.int
     GENERATION_FIELD_NUMBER: builtins.int
+    OUTCOME_FIELD_NUMBER: builtins.int
     CHECKPOINT_FIELD_NUMBER: builtins.int
     lease_id: builtins.str
     """From the Grant. Required."""
     generation: builtins.int
     """The newest generation of the hold that the caller knows, from its Grant. A resumed hold is ended early only by a
     call with its generation (S16). 0: unknown.
+    """
+    outcome: leasehold.v1.schedule_pb2.RunOutcome.ValueType
+    """How the occurrence of the spec ended (LeaseSpec.occurrence_at): SUCCEEDED, FAILED, FAILED_FINAL or RETURNED.
+    SUCCEEDED and FAILED_FINAL make it final. It is saved before the release, in one write with the checkpoint.
+    INVALID_ARGUMENT if the hold has no occurrence. Default: none, and the next caller with this occurrence is granted
+    it.
     """
     checkpoint: builtins.bytes
     """Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
@@ -190,10 +210,11 @@ class ReleaseLeaseRequest(google.protobuf.message.Message):
         *,
         lease_id: builtins.str = ...,
         generation: builtins.int = ...,
+        outcome: leasehold.v1.schedule_pb2.RunOutcome.ValueType = ...,
         checkpoint: builtins.bytes | None = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["_checkpoint", b"_checkpoint", "checkpoint", b"checkpoint"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_checkpoint", b"_checkpoint", "checkpoint", b"checkpoint", "generation", b"generation", "lease_id", b"lease_id"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["_checkpoint", b"_checkpoint", "checkpoint", b"checkpoint", "generation", b"generation", "lease_id", b"lease_id", "outcome", b"outcome"]) -> None: ...
     def WhichOneof(self, oneof_group: typing.Literal["_checkpoint", b"_checkpoint"]) -> typing.Literal["checkpoint"] | None: ...
 
 Global___ReleaseLeaseRequest: typing_extensions.TypeAlias = ReleaseLeaseRequest
@@ -333,6 +354,8 @@ class HoldLeaseResponse(google.protobuf.message.Message):
     LOST_FIELD_NUMBER: builtins.int
     RELEASED_FIELD_NUMBER: builtins.int
     REVOKED_FIELD_NUMBER: builtins.int
+    ALREADY_DONE_FIELD_NUMBER: builtins.int
+    SKIPPED_FIELD_NUMBER: builtins.int
     @property
     def waiting(self) -> leasehold.v1.hold_pb2.Waiting:
         """The caller waits."""
@@ -373,6 +396,14 @@ class HoldLeaseResponse(google.protobuf.message.Message):
     def revoked(self) -> leasehold.v1.hold_pb2.Revoked:
         """The lock was broken, and the hold ends with its validity."""
 
+    @property
+    def already_done(self) -> leasehold.v1.hold_pb2.AlreadyDone:
+        """The occurrence in the spec has a final outcome: the last event."""
+
+    @property
+    def skipped(self) -> leasehold.v1.hold_pb2.Skipped:
+        """The occurrence in the spec is older than one that has an outcome: the last event."""
+
     def __init__(
         self,
         *,
@@ -386,10 +417,12 @@ class HoldLeaseResponse(google.protobuf.message.Message):
         lost: leasehold.v1.hold_pb2.Lost | None = ...,
         released: leasehold.v1.hold_pb2.Released | None = ...,
         revoked: leasehold.v1.hold_pb2.Revoked | None = ...,
+        already_done: leasehold.v1.hold_pb2.AlreadyDone | None = ...,
+        skipped: leasehold.v1.hold_pb2.Skipped | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "revoked", b"revoked", "waiting", b"waiting"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "revoked", b"revoked", "waiting", b"waiting"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["event", b"event"]) -> typing.Literal["waiting", "granted", "busy", "renewed", "at_risk", "recovered", "draining", "lost", "released", "revoked"] | None: ...
+    def HasField(self, field_name: typing.Literal["already_done", b"already_done", "at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "revoked", b"revoked", "skipped", b"skipped", "waiting", b"waiting"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["already_done", b"already_done", "at_risk", b"at_risk", "busy", b"busy", "draining", b"draining", "event", b"event", "granted", b"granted", "lost", b"lost", "recovered", b"recovered", "released", b"released", "renewed", b"renewed", "revoked", b"revoked", "skipped", b"skipped", "waiting", b"waiting"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["event", b"event"]) -> typing.Literal["waiting", "granted", "busy", "renewed", "at_risk", "recovered", "draining", "lost", "released", "revoked", "already_done", "skipped"] | None: ...
 
 Global___HoldLeaseResponse: typing_extensions.TypeAlias = HoldLeaseResponse
 
@@ -1084,7 +1117,8 @@ class GetServerInfoResponse(google.protobuf.message.Message):
     @property
     def features(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
         """What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
-        `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+        `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
+        `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
         """
 
     def __init__(

@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from leasehold.v1 import schedule_pb2 as leasehold_dot_v1_dot_schedule__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/lock.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x01\n\x07LockKey\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\r\n\x05scope\x18\x02 \x01(\t\x12$\n\x04mode\x18\x03 \x01(\x0e\x32\x16.leasehold.v1.LockMode\x12\x14\n\x07host_id\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x16\n\thost_type\x18\x05 \x01(\tH\x01\x88\x01\x01\x42\n\n\x08_host_idB\x0c\n\n_host_type\"a\n\x0cLockSelector\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKeyH\x00\x12\x13\n\tlock_path\x18\x02 \x01(\tH\x00\x12\x0e\n\x06permit\x18( \x01(\rB\x06\n\x04lock\"\xd9\x06\n\nLockRecord\x12\x11\n\tlock_path\x18\x01 \x01(\t\x12\x0f\n\x07host_id\x18\x02 \x01(\t\x12\"\n\x03key\x18\x03 \x01(\x0b\x32\x15.leasehold.v1.LockKey\x12&\n\x05state\x18\x04 \x01(\x0e\x32\x17.leasehold.v1.LockState\x12\x1a\n\rfencing_token\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06holder\x18\x06 \x01(\t\x12\x11\n\thost_type\x18\x07 \x01(\t\x12\x34\n\x06labels\x18\x08 \x03(\x0b\x32$.leasehold.v1.LockRecord.LabelsEntry\x12/\n\x0b\x61\x63quired_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rresting_until\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nwritten_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cwaiters_here\x18\x0c \x01(\r\x12\x11\n\theld_here\x18\r \x01(\x08\x12+\n\nbreak_note\x18\x0e \x01(\x0b\x32\x17.leasehold.v1.BreakNote\x12\x1f\n\x17holder_is_last_recorded\x18\x0f \x01(\x08\x12\x31\n\x0elease_duration\x18\x10 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\nrenewed_at\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07permits\x18( \x01(\r\x12\x0e\n\x06permit\x18) \x01(\r\x12,\n\ncheckpoint\x18\x32 \x01(\x0b\x32\x18.leasehold.v1.Checkpoint\x12\x1f\n\x12\x63heckpoint_version\x18\x33 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0f\x63heckpoint_size\x18\x34 \x01(\rH\x02\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_fencing_tokenB\x15\n\x13_checkpoint_versionB\x12\n\x10_checkpoint_size\"q\n\nCheckpoint\x12\r\n\x05value\x18\x01 \x01(\x0c\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x15\n\rfencing_token\x18\x03 \x01(\x04\x12,\n\x08saved_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb2\x01\n\tBreakNote\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x11\n\tbroken_by\x18\x02 \x01(\t\x12-\n\tbroken_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\rfencing_token\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12%\n\x04mode\x18\x05 \x01(\x0e\x32\x17.leasehold.v1.BreakModeB\x10\n\x0e_fencing_token*U\n\x08LockMode\x12\x19\n\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12LOCK_MODE_FUNCTION\x10\x01\x12\x16\n\x12LOCK_MODE_LISTENER\x10\x02*\x87\x01\n\tLockState\x12\x1a\n\x16LOCK_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14LOCK_STATE_AVAILABLE\x10\x01\x12\x13\n\x0fLOCK_STATE_HELD\x10\x02\x12\x17\n\x13LOCK_STATE_BREAKING\x10\x03\x12\x16\n\x12LOCK_STATE_RESTING\x10\x04*S\n\tBreakMode\x12\x1a\n\x16\x42REAK_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x42REAK_MODE_RUN_OUT\x10\x01\x12\x12\n\x0e\x42REAK_MODE_NOW\x10\x02\x42v\n\x10\x64\x65v.leasehold.v1B\tLockProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17leasehold/v1/lock.proto\x12\x0cleasehold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bleasehold/v1/schedule.proto\"\x98\x01\n\x07LockKey\x12\x10\n\x08\x66unction\x18\x01 \x01(\t\x12\r\n\x05scope\x18\x02 \x01(\t\x12$\n\x04mode\x18\x03 \x01(\x0e\x32\x16.leasehold.v1.LockMode\x12\x14\n\x07host_id\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x16\n\thost_type\x18\x05 \x01(\tH\x01\x88\x01\x01\x42\n\n\x08_host_idB\x0c\n\n_host_type\"a\n\x0cLockSelector\x12$\n\x03key\x18\x01 \x01(\x0b\x32\x15.leasehold.v1.LockKeyH\x00\x12\x13\n\tlock_path\x18\x02 \x01(\tH\x00\x12\x0e\n\x06permit\x18( \x01(\rB\x06\n\x04lock\"\x88\x07\n\nLockRecord\x12\x11\n\tlock_path\x18\x01 \x01(\t\x12\x0f\n\x07host_id\x18\x02 \x01(\t\x12\"\n\x03key\x18\x03 \x01(\x0b\x32\x15.leasehold.v1.LockKey\x12&\n\x05state\x18\x04 \x01(\x0e\x32\x17.leasehold.v1.LockState\x12\x1a\n\rfencing_token\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0e\n\x06holder\x18\x06 \x01(\t\x12\x11\n\thost_type\x18\x07 \x01(\t\x12\x34\n\x06labels\x18\x08 \x03(\x0b\x32$.leasehold.v1.LockRecord.LabelsEntry\x12/\n\x0b\x61\x63quired_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rresting_until\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nwritten_at\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cwaiters_here\x18\x0c \x01(\r\x12\x11\n\theld_here\x18\r \x01(\x08\x12+\n\nbreak_note\x18\x0e \x01(\x0b\x32\x17.leasehold.v1.BreakNote\x12\x1f\n\x17holder_is_last_recorded\x18\x0f \x01(\x08\x12\x31\n\x0elease_duration\x18\x10 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\nrenewed_at\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08schedule\x18\x14 \x01(\x0b\x32\x1b.leasehold.v1.ScheduleState\x12\x0f\n\x07permits\x18( \x01(\r\x12\x0e\n\x06permit\x18) \x01(\r\x12,\n\ncheckpoint\x18\x32 \x01(\x0b\x32\x18.leasehold.v1.Checkpoint\x12\x1f\n\x12\x63heckpoint_version\x18\x33 \x01(\x04H\x01\x88\x01\x01\x12\x1c\n\x0f\x63heckpoint_size\x18\x34 \x01(\rH\x02\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_fencing_tokenB\x15\n\x13_checkpoint_versionB\x12\n\x10_checkpoint_size\"q\n\nCheckpoint\x12\r\n\x05value\x18\x01 \x01(\x0c\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12\x15\n\rfencing_token\x18\x03 \x01(\x04\x12,\n\x08saved_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb2\x01\n\tBreakNote\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x11\n\tbroken_by\x18\x02 \x01(\t\x12-\n\tbroken_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\rfencing_token\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12%\n\x04mode\x18\x05 \x01(\x0e\x32\x17.leasehold.v1.BreakModeB\x10\n\x0e_fencing_token*U\n\x08LockMode\x12\x19\n\x15LOCK_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12LOCK_MODE_FUNCTION\x10\x01\x12\x16\n\x12LOCK_MODE_LISTENER\x10\x02*\x87\x01\n\tLockState\x12\x1a\n\x16LOCK_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14LOCK_STATE_AVAILABLE\x10\x01\x12\x13\n\x0fLOCK_STATE_HELD\x10\x02\x12\x17\n\x13LOCK_STATE_BREAKING\x10\x03\x12\x16\n\x12LOCK_STATE_RESTING\x10\x04*S\n\tBreakMode\x12\x1a\n\x16\x42REAK_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x42REAK_MODE_RUN_OUT\x10\x01\x12\x12\n\x0e\x42REAK_MODE_NOW\x10\x02\x42v\n\x10\x64\x65v.leasehold.v1B\tLockProtoP\x01ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\xaa\x02\x0cLeasehold.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,22 +37,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\020dev.leasehold.v1B\tLockProtoP\001ZFgithub.com/leasehold/leasehold/clients/go/gen/leasehold/v1;leaseholdv1\252\002\014Leasehold.V1'
   _globals['_LOCKRECORD_LABELSENTRY']._loaded_options = None
   _globals['_LOCKRECORD_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_LOCKMODE']._serialized_start=1516
-  _globals['_LOCKMODE']._serialized_end=1601
-  _globals['_LOCKSTATE']._serialized_start=1604
-  _globals['_LOCKSTATE']._serialized_end=1739
-  _globals['_BREAKMODE']._serialized_start=1741
-  _globals['_BREAKMODE']._serialized_end=1824
-  _globals['_LOCKKEY']._serialized_start=107
-  _globals['_LOCKKEY']._serialized_end=259
-  _globals['_LOCKSELECTOR']._serialized_start=261
-  _globals['_LOCKSELECTOR']._serialized_end=358
-  _globals['_LOCKRECORD']._serialized_start=361
-  _globals['_LOCKRECORD']._serialized_end=1218
-  _globals['_LOCKRECORD_LABELSENTRY']._serialized_start=1112
-  _globals['_LOCKRECORD_LABELSENTRY']._serialized_end=1157
-  _globals['_CHECKPOINT']._serialized_start=1220
-  _globals['_CHECKPOINT']._serialized_end=1333
-  _globals['_BREAKNOTE']._serialized_start=1336
-  _globals['_BREAKNOTE']._serialized_end=1514
+  _globals['_LOCKMODE']._serialized_start=1592
+  _globals['_LOCKMODE']._serialized_end=1677
+  _globals['_LOCKSTATE']._serialized_start=1680
+  _globals['_LOCKSTATE']._serialized_end=1815
+  _globals['_BREAKMODE']._serialized_start=1817
+  _globals['_BREAKMODE']._serialized_end=1900
+  _globals['_LOCKKEY']._serialized_start=136
+  _globals['_LOCKKEY']._serialized_end=288
+  _globals['_LOCKSELECTOR']._serialized_start=290
+  _globals['_LOCKSELECTOR']._serialized_end=387
+  _globals['_LOCKRECORD']._serialized_start=390
+  _globals['_LOCKRECORD']._serialized_end=1294
+  _globals['_LOCKRECORD_LABELSENTRY']._serialized_start=1188
+  _globals['_LOCKRECORD_LABELSENTRY']._serialized_end=1233
+  _globals['_CHECKPOINT']._serialized_start=1296
+  _globals['_CHECKPOINT']._serialized_end=1409
+  _globals['_BREAKNOTE']._serialized_start=1412
+  _globals['_BREAKNOTE']._serialized_end=1590
 # @@protoc_insertion_point(module_scope)

@@ -17,6 +17,7 @@ import google.protobuf.internal.containers
 import google.protobuf.internal.enum_type_wrapper
 import google.protobuf.message
 import google.protobuf.timestamp_pb2
+import leasehold.v1.schedule_pb2
 import sys
 import typing
 
@@ -248,6 +249,7 @@ class LockRecord(google.protobuf.message.Message):
     HOLDER_IS_LAST_RECORDED_FIELD_NUMBER: builtins.int
     LEASE_DURATION_FIELD_NUMBER: builtins.int
     RENEWED_AT_FIELD_NUMBER: builtins.int
+    SCHEDULE_FIELD_NUMBER: builtins.int
     PERMITS_FIELD_NUMBER: builtins.int
     PERMIT_FIELD_NUMBER: builtins.int
     CHECKPOINT_FIELD_NUMBER: builtins.int
@@ -320,6 +322,10 @@ class LockRecord(google.protobuf.message.Message):
         """
 
     @property
+    def schedule(self) -> leasehold.v1.schedule_pb2.ScheduleState:
+        """The lock's schedule, or the occurrences that its callers named. Absent if it has neither."""
+
+    @property
     def checkpoint(self) -> Global___Checkpoint:
         """The lock's checkpoint. Only in answers to GetLock with `with_checkpoint`; absent if there is none."""
 
@@ -343,14 +349,15 @@ class LockRecord(google.protobuf.message.Message):
         holder_is_last_recorded: builtins.bool = ...,
         lease_duration: google.protobuf.duration_pb2.Duration | None = ...,
         renewed_at: google.protobuf.timestamp_pb2.Timestamp | None = ...,
+        schedule: leasehold.v1.schedule_pb2.ScheduleState | None = ...,
         permits: builtins.int = ...,
         permit: builtins.int = ...,
         checkpoint: Global___Checkpoint | None = ...,
         checkpoint_version: builtins.int | None = ...,
         checkpoint_size: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "written_at", b"written_at"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
+    def HasField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "key", b"key", "lease_duration", b"lease_duration", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "schedule", b"schedule", "written_at", b"written_at"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_checkpoint_size", b"_checkpoint_size", "_checkpoint_version", b"_checkpoint_version", "_fencing_token", b"_fencing_token", "acquired_at", b"acquired_at", "break_note", b"break_note", "checkpoint", b"checkpoint", "checkpoint_size", b"checkpoint_size", "checkpoint_version", b"checkpoint_version", "fencing_token", b"fencing_token", "held_here", b"held_here", "holder", b"holder", "holder_is_last_recorded", b"holder_is_last_recorded", "host_id", b"host_id", "host_type", b"host_type", "key", b"key", "labels", b"labels", "lease_duration", b"lease_duration", "lock_path", b"lock_path", "permit", b"permit", "permits", b"permits", "renewed_at", b"renewed_at", "resting_until", b"resting_until", "schedule", b"schedule", "state", b"state", "waiters_here", b"waiters_here", "written_at", b"written_at"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_checkpoint_size", b"_checkpoint_size"]) -> typing.Literal["checkpoint_size"] | None: ...
     @typing.overload

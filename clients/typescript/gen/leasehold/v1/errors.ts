@@ -53,6 +53,18 @@ export enum ErrorReason {
   TOKEN_NOT_GROWING = "ERROR_REASON_TOKEN_NOT_GROWING",
   /** TOKEN_UNREADABLE - DATA_LOSS: the lock's stored token exists but cannot be read, so nothing is granted (S5). */
   TOKEN_UNREADABLE = "ERROR_REASON_TOKEN_UNREADABLE",
+  /** UNKNOWN_SCHEDULE - NOT_FOUND: nobody ever subscribed to a schedule on this lock. */
+  UNKNOWN_SCHEDULE = "ERROR_REASON_UNKNOWN_SCHEDULE",
+  /** OCCURRENCE_IN_FUTURE - FAILED_PRECONDITION: the occurrence is more than 5 s after the store's time; the caller's clock may be wrong. */
+  OCCURRENCE_IN_FUTURE = "ERROR_REASON_OCCURRENCE_IN_FUTURE",
+  /** SCHEDULE_CHANGES_NOT_ENABLED - FAILED_PRECONDITION: the operator has not set `admin.allow_schedule_changes`. */
+  SCHEDULE_CHANGES_NOT_ENABLED = "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED",
+  /** TOO_MANY_TRIGGERS - RESOURCE_EXHAUSTED: 8 runs by hand wait already. */
+  TOO_MANY_TRIGGERS = "ERROR_REASON_TOO_MANY_TRIGGERS",
+  /** SCHEDULE_UNREADABLE - DATA_LOSS: the schedule's stored plan or record cannot be read, so nothing is run. The message says what to do. */
+  SCHEDULE_UNREADABLE = "ERROR_REASON_SCHEDULE_UNREADABLE",
+  /** LOCK_HAS_SCHEDULE - FAILED_PRECONDITION: the lock has a schedule, and the caller named an occurrence of its own (LeaseSpec.occurrence_at). */
+  LOCK_HAS_SCHEDULE = "ERROR_REASON_LOCK_HAS_SCHEDULE",
   /** TOO_MANY_HOLDS - RESOURCE_EXHAUSTED: over the configured number of holds; with google.rpc.RetryInfo. */
   TOO_MANY_HOLDS = "ERROR_REASON_TOO_MANY_HOLDS",
   /** TOO_MANY_WAITERS - RESOURCE_EXHAUSTED: over the configured number of waiting callers; with google.rpc.RetryInfo. */
@@ -61,7 +73,7 @@ export enum ErrorReason {
   SUPERSEDED = "ERROR_REASON_SUPERSEDED",
   /** STREAM_BEHIND - ABORTED: the stream was ended because the client did not read it; the hold can be resumed. */
   STREAM_BEHIND = "ERROR_REASON_STREAM_BEHIND",
-  /** UNSUPPORTED - Made by clients: the sidecar that answered does not know a field that the caller has set (Understood). */
+  /** UNSUPPORTED - UNIMPLEMENTED: the sidecar lacks the call's feature. Also made by clients: it lacks a field that they set (Understood). */
   UNSUPPORTED = "ERROR_REASON_UNSUPPORTED",
   /** CHECKPOINT_UNKNOWN - UNAVAILABLE: the validity ended before the store answered a save. The old checkpoint stands or the new one (S27). */
   CHECKPOINT_UNKNOWN = "ERROR_REASON_CHECKPOINT_UNKNOWN",
@@ -127,6 +139,24 @@ export function errorReasonFromJSON(object: any): ErrorReason {
     case 18:
     case "ERROR_REASON_TOKEN_UNREADABLE":
       return ErrorReason.TOKEN_UNREADABLE;
+    case 20:
+    case "ERROR_REASON_UNKNOWN_SCHEDULE":
+      return ErrorReason.UNKNOWN_SCHEDULE;
+    case 21:
+    case "ERROR_REASON_OCCURRENCE_IN_FUTURE":
+      return ErrorReason.OCCURRENCE_IN_FUTURE;
+    case 22:
+    case "ERROR_REASON_SCHEDULE_CHANGES_NOT_ENABLED":
+      return ErrorReason.SCHEDULE_CHANGES_NOT_ENABLED;
+    case 23:
+    case "ERROR_REASON_TOO_MANY_TRIGGERS":
+      return ErrorReason.TOO_MANY_TRIGGERS;
+    case 24:
+    case "ERROR_REASON_SCHEDULE_UNREADABLE":
+      return ErrorReason.SCHEDULE_UNREADABLE;
+    case 25:
+    case "ERROR_REASON_LOCK_HAS_SCHEDULE":
+      return ErrorReason.LOCK_HAS_SCHEDULE;
     case 60:
     case "ERROR_REASON_TOO_MANY_HOLDS":
       return ErrorReason.TOO_MANY_HOLDS;
@@ -192,6 +222,18 @@ export function errorReasonToNumber(object: ErrorReason): number {
       return 17;
     case ErrorReason.TOKEN_UNREADABLE:
       return 18;
+    case ErrorReason.UNKNOWN_SCHEDULE:
+      return 20;
+    case ErrorReason.OCCURRENCE_IN_FUTURE:
+      return 21;
+    case ErrorReason.SCHEDULE_CHANGES_NOT_ENABLED:
+      return 22;
+    case ErrorReason.TOO_MANY_TRIGGERS:
+      return 23;
+    case ErrorReason.SCHEDULE_UNREADABLE:
+      return 24;
+    case ErrorReason.LOCK_HAS_SCHEDULE:
+      return 25;
     case ErrorReason.TOO_MANY_HOLDS:
       return 60;
     case ErrorReason.TOO_MANY_WAITERS:

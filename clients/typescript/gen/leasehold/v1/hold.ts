@@ -10,6 +10,7 @@ import { Duration } from "../../google/protobuf/duration.js";
 import { Timestamp } from "../../google/protobuf/timestamp.js";
 import { ErrorReason, errorReasonFromJSON, errorReasonToNumber } from "./errors.js";
 import { BreakNote, Checkpoint, LockKey, LockRecord } from "./lock.js";
+import { EndedRun } from "./schedule.js";
 
 /**
  * How to ask for a hold, what a holder gets, and the events of a hold.
@@ -140,6 +141,59 @@ export function lossReasonToNumber(object: LossReason): number {
     case LossReason.SHUTDOWN:
       return 7;
     case LossReason.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
+/** What became of an outcome that came with a release. */
+export enum OutcomeResult {
+  /** UNSPECIFIED - There was none. */
+  UNSPECIFIED = "OUTCOME_RESULT_UNSPECIFIED",
+  /** RECORDED - The store has it. */
+  RECORDED = "OUTCOME_RESULT_RECORDED",
+  /** NOT_RECORDED - The store does not have it: the next caller with this occurrence is granted it. */
+  NOT_RECORDED = "OUTCOME_RESULT_NOT_RECORDED",
+  /**
+   * UNKNOWN - The validity ended before the store's answer came. Ask again for the occurrence: the answer is AlreadyDone if it
+   * was recorded.
+   */
+  UNKNOWN = "OUTCOME_RESULT_UNKNOWN",
+  UNRECOGNIZED = "UNRECOGNIZED",
+}
+
+export function outcomeResultFromJSON(object: any): OutcomeResult {
+  switch (object) {
+    case 0:
+    case "OUTCOME_RESULT_UNSPECIFIED":
+      return OutcomeResult.UNSPECIFIED;
+    case 1:
+    case "OUTCOME_RESULT_RECORDED":
+      return OutcomeResult.RECORDED;
+    case 2:
+    case "OUTCOME_RESULT_NOT_RECORDED":
+      return OutcomeResult.NOT_RECORDED;
+    case 3:
+    case "OUTCOME_RESULT_UNKNOWN":
+      return OutcomeResult.UNKNOWN;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return OutcomeResult.UNRECOGNIZED;
+  }
+}
+
+export function outcomeResultToNumber(object: OutcomeResult): number {
+  switch (object) {
+    case OutcomeResult.UNSPECIFIED:
+      return 0;
+    case OutcomeResult.RECORDED:
+      return 1;
+    case OutcomeResult.NOT_RECORDED:
+      return 2;
+    case OutcomeResult.UNKNOWN:
+      return 3;
+    case OutcomeResult.UNRECOGNIZED:
     default:
       return -1;
   }
@@ -325,6 +379,18 @@ export interface LeaseSpec {
    */
   waitWithoutEnd: boolean;
   /**
+   * The occurrence that this caller is about to run, for callers with a scheduler of their own, such as a Kubernetes
+   * CronJob in two clusters. It is granted until an outcome was recorded for it (ReleaseLeaseRequest.outcome), and never
+   * after: then the answer is AlreadyDone. One that is older than the newest recorded one is Skipped. In whole seconds.
+   * More than 5 s after the store's time is FAILED_PRECONDITION (OCCURRENCE_IN_FUTURE). Not with `permits` above 1, nor
+   * with `min_hold`, nor on a lock that has a schedule. Default: none. Rules T1, T2.
+   */
+  occurrenceAt:
+    | Date
+    | undefined;
+  /** How often `occurrence_at` may fail or be abandoned before it is final: 1 to 100. Default: 0, no limit. */
+  occurrenceMaxAttempts: number;
+  /**
    * How many callers may hold the lock at the same time: 1 to 32. Each holder gets one permit, and each permit is a
    * lock of its own, with a path, a fencing token and a checkpoint of its own; permit 0 is the lock's own path. Give
    * the same number everywhere: while callers give different ones, the greatest of them limits. More than 1 is
@@ -349,6 +415,10 @@ export interface LeaseSpec_LabelsEntry {
 export interface Understood {
   /** As in the spec. */
   waitWithoutEnd: boolean;
+  /** As in the spec. */
+  occurrenceAt:
+    | Date
+    | undefined;
   /** As in the spec, 1 if that does not say. */
   permits: number;
 }
@@ -446,6 +516,11 @@ export interface Grant {
   understood:
     | Understood
     | undefined;
+  /**
+   * Which attempt at `occurrence_at` this is, from 1. 0 if the caller named no occurrence. Greater than 1 means that an
+   * earlier holder failed, or died without an outcome.
+   */
+  attempt: number;
   /** Which permit of the lock is granted, from 0: the lock's own path. See LeaseSpec.permits. */
   permit: number;
   /** The lock's checkpoint as the last holder left it. Absent if there is none. Rule S25. */
@@ -474,6 +549,32 @@ export interface Busy {
     | undefined;
   /** How many of the permits were found held, as far as this sidecar knows. See LeaseSpec.permits. */
   heldPermits: number;
+}
+
+/**
+ * The occurrence that the caller named has a final outcome, so nobody is granted it again. This is an answer, not an
+ * error.
+ */
+export interface AlreadyDone {
+  /** How it ended. With only `scheduled_at` and `outcome` if the record does not say more any more. */
+  run:
+    | EndedRun
+    | undefined;
+  /** What was understood of the spec. */
+  understood: Understood | undefined;
+}
+
+/**
+ * The occurrence that the caller named is older than the newest one that has an outcome, and none was recorded for it
+ * itself. It is not granted. This is an answer, not an error.
+ */
+export interface Skipped {
+  /** The newest occurrence that has an outcome. */
+  watermark:
+    | Date
+    | undefined;
+  /** What was understood of the spec. */
+  understood: Understood | undefined;
 }
 
 /** Resumes a hold whose stream broke. Rule S16. */
@@ -598,6 +699,8 @@ export interface ReleaseResult {
   restingUntil:
     | Date
     | undefined;
+  /** What became of the outcome in the request. UNSPECIFIED if there was none. */
+  outcomeResult: OutcomeResult;
   /**
    * What became of the checkpoint in the request. UNSPECIFIED if there was none, or if the sidecar does not know
    * checkpoints.
@@ -622,6 +725,8 @@ function createBaseLeaseSpec(): LeaseSpec {
     holder: "",
     labels: {},
     waitWithoutEnd: false,
+    occurrenceAt: undefined,
+    occurrenceMaxAttempts: 0,
     permits: undefined,
   };
 }
@@ -660,6 +765,12 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
     });
     if (message.waitWithoutEnd !== false) {
       writer.uint32(88).bool(message.waitWithoutEnd);
+    }
+    if (message.occurrenceAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.occurrenceAt), writer.uint32(162).fork()).join();
+    }
+    if (message.occurrenceMaxAttempts !== 0) {
+      writer.uint32(168).uint32(message.occurrenceMaxAttempts);
     }
     if (message.permits !== undefined) {
       writer.uint32(320).uint32(message.permits);
@@ -771,6 +882,22 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
             message.waitWithoutEnd = reader.bool();
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.occurrenceAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 21: {
+            if (tag !== 168) {
+              break;
+            }
+
+            message.occurrenceMaxAttempts = reader.uint32();
+            continue;
+          }
           case 40: {
             if (tag !== 320) {
               break;
@@ -823,6 +950,8 @@ export const LeaseSpec: MessageFns<LeaseSpec> = {
       {},
     );
     message.waitWithoutEnd = object.waitWithoutEnd ?? false;
+    message.occurrenceAt = object.occurrenceAt ?? undefined;
+    message.occurrenceMaxAttempts = object.occurrenceMaxAttempts ?? 0;
     message.permits = object.permits ?? undefined;
     return message;
   },
@@ -896,13 +1025,16 @@ export const LeaseSpec_LabelsEntry: MessageFns<LeaseSpec_LabelsEntry> = {
 };
 
 function createBaseUnderstood(): Understood {
-  return { waitWithoutEnd: false, permits: 0 };
+  return { waitWithoutEnd: false, occurrenceAt: undefined, permits: 0 };
 }
 
 export const Understood: MessageFns<Understood> = {
   encode(message: Understood, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.waitWithoutEnd !== false) {
       writer.uint32(8).bool(message.waitWithoutEnd);
+    }
+    if (message.occurrenceAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.occurrenceAt), writer.uint32(162).fork()).join();
     }
     if (message.permits !== 0) {
       writer.uint32(320).uint32(message.permits);
@@ -931,6 +1063,14 @@ export const Understood: MessageFns<Understood> = {
             message.waitWithoutEnd = reader.bool();
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.occurrenceAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
           case 40: {
             if (tag !== 320) {
               break;
@@ -957,6 +1097,7 @@ export const Understood: MessageFns<Understood> = {
   fromPartial<I extends Exact<DeepPartial<Understood>, I>>(object: I): Understood {
     const message = createBaseUnderstood();
     message.waitWithoutEnd = object.waitWithoutEnd ?? false;
+    message.occurrenceAt = object.occurrenceAt ?? undefined;
     message.permits = object.permits ?? 0;
     return message;
   },
@@ -1184,6 +1325,7 @@ function createBaseGrant(): Grant {
     generation: 0,
     maxHoldEnds: undefined,
     understood: undefined,
+    attempt: 0,
     permit: 0,
     checkpoint: undefined,
   };
@@ -1223,6 +1365,9 @@ export const Grant: MessageFns<Grant> = {
     }
     if (message.understood !== undefined) {
       Understood.encode(message.understood, writer.uint32(90).fork()).join();
+    }
+    if (message.attempt !== 0) {
+      writer.uint32(160).uint32(message.attempt);
     }
     if (message.permit !== 0) {
       writer.uint32(320).uint32(message.permit);
@@ -1334,6 +1479,14 @@ export const Grant: MessageFns<Grant> = {
             message.understood = Understood.decode(reader, reader.uint32());
             continue;
           }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.attempt = reader.uint32();
+            continue;
+          }
           case 40: {
             if (tag !== 320) {
               break;
@@ -1384,6 +1537,7 @@ export const Grant: MessageFns<Grant> = {
     message.understood = (object.understood !== undefined && object.understood !== null)
       ? Understood.fromPartial(object.understood)
       : undefined;
+    message.attempt = object.attempt ?? 0;
     message.permit = object.permit ?? 0;
     message.checkpoint = (object.checkpoint !== undefined && object.checkpoint !== null)
       ? Checkpoint.fromPartial(object.checkpoint)
@@ -1503,6 +1657,144 @@ export const Busy: MessageFns<Busy> = {
       ? Understood.fromPartial(object.understood)
       : undefined;
     message.heldPermits = object.heldPermits ?? 0;
+    return message;
+  },
+};
+
+function createBaseAlreadyDone(): AlreadyDone {
+  return { run: undefined, understood: undefined };
+}
+
+export const AlreadyDone: MessageFns<AlreadyDone> = {
+  encode(message: AlreadyDone, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.run !== undefined) {
+      EndedRun.encode(message.run, writer.uint32(10).fork()).join();
+    }
+    if (message.understood !== undefined) {
+      Understood.encode(message.understood, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AlreadyDone {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAlreadyDone();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.run = EndedRun.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.understood = Understood.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<AlreadyDone>, I>>(base?: I): AlreadyDone {
+    return AlreadyDone.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<AlreadyDone>, I>>(object: I): AlreadyDone {
+    const message = createBaseAlreadyDone();
+    message.run = (object.run !== undefined && object.run !== null) ? EndedRun.fromPartial(object.run) : undefined;
+    message.understood = (object.understood !== undefined && object.understood !== null)
+      ? Understood.fromPartial(object.understood)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseSkipped(): Skipped {
+  return { watermark: undefined, understood: undefined };
+}
+
+export const Skipped: MessageFns<Skipped> = {
+  encode(message: Skipped, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.watermark !== undefined) {
+      Timestamp.encode(toTimestamp(message.watermark), writer.uint32(10).fork()).join();
+    }
+    if (message.understood !== undefined) {
+      Understood.encode(message.understood, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Skipped {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSkipped();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.watermark = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.understood = Understood.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Skipped>, I>>(base?: I): Skipped {
+    return Skipped.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Skipped>, I>>(object: I): Skipped {
+    const message = createBaseSkipped();
+    message.watermark = object.watermark ?? undefined;
+    message.understood = (object.understood !== undefined && object.understood !== null)
+      ? Understood.fromPartial(object.understood)
+      : undefined;
     return message;
   },
 };
@@ -2163,6 +2455,7 @@ function createBaseReleaseResult(): ReleaseResult {
     outcome: ReleaseOutcome.UNSPECIFIED,
     lossReason: LossReason.UNSPECIFIED,
     restingUntil: undefined,
+    outcomeResult: OutcomeResult.UNSPECIFIED,
     checkpointOutcome: CheckpointOutcome.UNSPECIFIED,
     checkpointVersion: 0,
     checkpointDetail: "",
@@ -2179,6 +2472,9 @@ export const ReleaseResult: MessageFns<ReleaseResult> = {
     }
     if (message.restingUntil !== undefined) {
       Timestamp.encode(toTimestamp(message.restingUntil), writer.uint32(26).fork()).join();
+    }
+    if (message.outcomeResult !== OutcomeResult.UNSPECIFIED) {
+      writer.uint32(160).int32(outcomeResultToNumber(message.outcomeResult));
     }
     if (message.checkpointOutcome !== CheckpointOutcome.UNSPECIFIED) {
       writer.uint32(400).int32(checkpointOutcomeToNumber(message.checkpointOutcome));
@@ -2229,6 +2525,14 @@ export const ReleaseResult: MessageFns<ReleaseResult> = {
             message.restingUntil = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.outcomeResult = outcomeResultFromJSON(reader.int32());
+            continue;
+          }
           case 50: {
             if (tag !== 400) {
               break;
@@ -2273,6 +2577,7 @@ export const ReleaseResult: MessageFns<ReleaseResult> = {
     message.outcome = object.outcome ?? ReleaseOutcome.UNSPECIFIED;
     message.lossReason = object.lossReason ?? LossReason.UNSPECIFIED;
     message.restingUntil = object.restingUntil ?? undefined;
+    message.outcomeResult = object.outcomeResult ?? OutcomeResult.UNSPECIFIED;
     message.checkpointOutcome = object.checkpointOutcome ?? CheckpointOutcome.UNSPECIFIED;
     message.checkpointVersion = object.checkpointVersion ?? 0;
     message.checkpointDetail = object.checkpointDetail ?? "";

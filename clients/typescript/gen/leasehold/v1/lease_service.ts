@@ -23,6 +23,7 @@ import {
 import { Duration } from "../../google/protobuf/duration.js";
 import { Timestamp } from "../../google/protobuf/timestamp.js";
 import {
+  AlreadyDone,
   AtRisk,
   Busy,
   Deadline,
@@ -36,6 +37,7 @@ import {
   Renewed,
   Resume,
   Revoked,
+  Skipped,
   Validity,
   Waiting,
 } from "./hold.js";
@@ -51,6 +53,7 @@ import {
   lockStateFromJSON,
   lockStateToNumber,
 } from "./lock.js";
+import { RunOutcome, runOutcomeFromJSON, runOutcomeToNumber } from "./schedule.js";
 
 /**
  * The service: every call, its request, its response.
@@ -224,7 +227,7 @@ export interface AcquireLeaseRequest {
 /** Response of LeaseService.AcquireLease. */
 export interface AcquireLeaseResponse {
   /**
-   * The outcome. Always set; 20 to 29 are kept for further outcomes. A client that finds it unset, because the client
+   * The outcome. Always set; 22 to 29 are kept for further outcomes. A client that finds it unset, because the client
    * is older than the outcome, does not hold the lock.
    */
   outcome:
@@ -234,6 +237,12 @@ export interface AcquireLeaseResponse {
     | //
     /** Somebody else holds it, or it rests. */
     { $case: "busy"; value: Busy }
+    | //
+    /** The occurrence in the spec has a final outcome. */
+    { $case: "alreadyDone"; value: AlreadyDone }
+    | //
+    /** The occurrence in the spec is older than one that has an outcome. */
+    { $case: "skipped"; value: Skipped }
     | undefined;
 }
 
@@ -250,6 +259,13 @@ export interface ReleaseLeaseRequest {
    * call with its generation (S16). 0: unknown.
    */
   generation: number;
+  /**
+   * How the occurrence of the spec ended (LeaseSpec.occurrence_at): SUCCEEDED, FAILED, FAILED_FINAL or RETURNED.
+   * SUCCEEDED and FAILED_FINAL make it final. It is saved before the release, in one write with the checkpoint.
+   * INVALID_ARGUMENT if the hold has no occurrence. Default: none, and the next caller with this occurrence is granted
+   * it.
+   */
+  outcome: RunOutcome;
   /**
    * Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes. Absent: the checkpoint stays. In
    * the layout `webjobs` INVALID_ARGUMENT, and nothing is released.
@@ -347,6 +363,12 @@ export interface HoldLeaseResponse {
     | //
     /** The lock was broken, and the hold ends with its validity. */
     { $case: "revoked"; value: Revoked }
+    | //
+    /** The occurrence in the spec has a final outcome: the last event. */
+    { $case: "alreadyDone"; value: AlreadyDone }
+    | //
+    /** The occurrence in the spec is older than one that has an outcome: the last event. */
+    { $case: "skipped"; value: Skipped }
     | undefined;
 }
 
@@ -645,7 +667,8 @@ export interface GetServerInfoResponse {
     | undefined;
   /**
    * What this sidecar can do, each a lower-case name: `checkpoints`, `notice`, `permits`, `wait-without-end`,
-   * `break` (admin.allow_break is set), `host-id-override`, `hand-over`. A client ignores a name that it does not know.
+   * `break` (admin.allow_break is set), `host-id-override`, `hand-over`, `schedules` (ScheduleService),
+   * `schedule-changes` (admin.allow_schedule_changes is set). A client ignores a name that it does not know.
    */
   features: string[];
   /** The host id of the configured provider. */
@@ -760,6 +783,12 @@ export const AcquireLeaseResponse: MessageFns<AcquireLeaseResponse> = {
       case "busy":
         Busy.encode(message.outcome.value, writer.uint32(18).fork()).join();
         break;
+      case "alreadyDone":
+        AlreadyDone.encode(message.outcome.value, writer.uint32(162).fork()).join();
+        break;
+      case "skipped":
+        Skipped.encode(message.outcome.value, writer.uint32(170).fork()).join();
+        break;
     }
     return writer;
   },
@@ -793,6 +822,22 @@ export const AcquireLeaseResponse: MessageFns<AcquireLeaseResponse> = {
             message.outcome = { $case: "busy", value: Busy.decode(reader, reader.uint32()) };
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.outcome = { $case: "alreadyDone", value: AlreadyDone.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.outcome = { $case: "skipped", value: Skipped.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -823,13 +868,25 @@ export const AcquireLeaseResponse: MessageFns<AcquireLeaseResponse> = {
         }
         break;
       }
+      case "alreadyDone": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "alreadyDone", value: AlreadyDone.fromPartial(object.outcome.value) };
+        }
+        break;
+      }
+      case "skipped": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "skipped", value: Skipped.fromPartial(object.outcome.value) };
+        }
+        break;
+      }
     }
     return message;
   },
 };
 
 function createBaseReleaseLeaseRequest(): ReleaseLeaseRequest {
-  return { leaseId: "", generation: 0, checkpoint: undefined };
+  return { leaseId: "", generation: 0, outcome: RunOutcome.UNSPECIFIED, checkpoint: undefined };
 }
 
 export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
@@ -839,6 +896,9 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
     }
     if (message.generation !== 0) {
       writer.uint32(16).uint64(message.generation);
+    }
+    if (message.outcome !== RunOutcome.UNSPECIFIED) {
+      writer.uint32(160).int32(runOutcomeToNumber(message.outcome));
     }
     if (message.checkpoint !== undefined) {
       writer.uint32(402).bytes(message.checkpoint);
@@ -875,6 +935,14 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
             message.generation = longToNumber(reader.uint64());
             continue;
           }
+          case 20: {
+            if (tag !== 160) {
+              break;
+            }
+
+            message.outcome = runOutcomeFromJSON(reader.int32());
+            continue;
+          }
           case 50: {
             if (tag !== 402) {
               break;
@@ -902,6 +970,7 @@ export const ReleaseLeaseRequest: MessageFns<ReleaseLeaseRequest> = {
     const message = createBaseReleaseLeaseRequest();
     message.leaseId = object.leaseId ?? "";
     message.generation = object.generation ?? 0;
+    message.outcome = object.outcome ?? RunOutcome.UNSPECIFIED;
     message.checkpoint = object.checkpoint ?? undefined;
     return message;
   },
@@ -1258,6 +1327,12 @@ export const HoldLeaseResponse: MessageFns<HoldLeaseResponse> = {
       case "revoked":
         Revoked.encode(message.event.value, writer.uint32(82).fork()).join();
         break;
+      case "alreadyDone":
+        AlreadyDone.encode(message.event.value, writer.uint32(162).fork()).join();
+        break;
+      case "skipped":
+        Skipped.encode(message.event.value, writer.uint32(170).fork()).join();
+        break;
     }
     return writer;
   },
@@ -1355,6 +1430,22 @@ export const HoldLeaseResponse: MessageFns<HoldLeaseResponse> = {
             message.event = { $case: "revoked", value: Revoked.decode(reader, reader.uint32()) };
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.event = { $case: "alreadyDone", value: AlreadyDone.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.event = { $case: "skipped", value: Skipped.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1430,6 +1521,18 @@ export const HoldLeaseResponse: MessageFns<HoldLeaseResponse> = {
       case "revoked": {
         if (object.event?.value !== undefined && object.event?.value !== null) {
           message.event = { $case: "revoked", value: Revoked.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "alreadyDone": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "alreadyDone", value: AlreadyDone.fromPartial(object.event.value) };
+        }
+        break;
+      }
+      case "skipped": {
+        if (object.event?.value !== undefined && object.event?.value !== null) {
+          message.event = { $case: "skipped", value: Skipped.fromPartial(object.event.value) };
         }
         break;
       }

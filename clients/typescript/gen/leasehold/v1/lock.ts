@@ -8,6 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../google/protobuf/duration.js";
 import { Timestamp } from "../../google/protobuf/timestamp.js";
+import { ScheduleState } from "./schedule.js";
 
 /**
  * What a lock is called, and what is known of it.
@@ -293,6 +294,10 @@ export interface LockRecord {
   renewedAt:
     | Date
     | undefined;
+  /** The lock's schedule, or the occurrences that its callers named. Absent if it has neither. */
+  schedule:
+    | ScheduleState
+    | undefined;
   /** How many permits the holder of the newest grant asked for (LeaseSpec.permits). 0 if the record does not say. */
   permits: number;
   /** Which permit this is: 0 for the lock's own path. */
@@ -564,6 +569,7 @@ function createBaseLockRecord(): LockRecord {
     holderIsLastRecorded: false,
     leaseDuration: undefined,
     renewedAt: undefined,
+    schedule: undefined,
     permits: 0,
     permit: 0,
     checkpoint: undefined,
@@ -624,6 +630,9 @@ export const LockRecord: MessageFns<LockRecord> = {
     }
     if (message.renewedAt !== undefined) {
       Timestamp.encode(toTimestamp(message.renewedAt), writer.uint32(138).fork()).join();
+    }
+    if (message.schedule !== undefined) {
+      ScheduleState.encode(message.schedule, writer.uint32(162).fork()).join();
     }
     if (message.permits !== 0) {
       writer.uint32(320).uint32(message.permits);
@@ -795,6 +804,14 @@ export const LockRecord: MessageFns<LockRecord> = {
             message.renewedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 20: {
+            if (tag !== 162) {
+              break;
+            }
+
+            message.schedule = ScheduleState.decode(reader, reader.uint32());
+            continue;
+          }
           case 40: {
             if (tag !== 320) {
               break;
@@ -881,6 +898,9 @@ export const LockRecord: MessageFns<LockRecord> = {
       ? Duration.fromPartial(object.leaseDuration)
       : undefined;
     message.renewedAt = object.renewedAt ?? undefined;
+    message.schedule = (object.schedule !== undefined && object.schedule !== null)
+      ? ScheduleState.fromPartial(object.schedule)
+      : undefined;
     message.permits = object.permits ?? 0;
     message.permit = object.permit ?? 0;
     message.checkpoint = (object.checkpoint !== undefined && object.checkpoint !== null)

@@ -1,0 +1,117 @@
+//! What streams that hold locks share: their end is a word of the client's, or it is none (S14).
+
+use std::task::{Context, Poll, ready};
+
+use tonic::Status;
+
+use super::life_line::LifeLine;
+use super::status;
+use crate::coordinator::{HoldEvent, HoldStream, ScheduleEvent, ScheduleStream};
+
+/// How often a stream that was dropped lets the task of its connection go first: that task may be about to find that
+/// the connection is gone.
+const TURNS: usize = 3;
+
+/// A stream of the coordinator's that holds a lock. Dropping it says that the client has ended it.
+pub(super) trait Holding: Send + 'static {
+    /// What happens on it.
+    type Event;
+
+    /// The next event; none after the last one, or if the client was too slow to be told.
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<Self::Event>>;
+
+    /// It ended in a way that does not show that the client knows.
+    fn disconnected(self);
+}
+
+impl Holding for HoldStream {
+    type Event = HoldEvent;
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<HoldEvent>> {
+        self.poll_next(context)
+    }
+
+    fn disconnected(self) {
+        Self::disconnected(self);
+    }
+}
+
+impl Holding for ScheduleStream {
+    type Event = ScheduleEvent;
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<ScheduleEvent>> {
+        self.poll_next(context)
+    }
+
+    fn disconnected(self) {
+        Self::disconnected(self);
+    }
+}
+
+/// Such a stream, and its life line: dropped before its last event, it asks its connection why.
+#[derive(Debug)]
+pub(super) struct LifeStream<S: Holding> {
+    /// None after the last event.
+    stream: Option<S>,
+    /// None where the connection is not known: its end shows nothing.
+    life_line: Option<LifeLine>,
+}
+
+impl<S: Holding> LifeStream<S> {
+    pub(super) const fn new(stream: S, life_line: Option<LifeLine>) -> Self {
+        Self { stream: Some(stream), life_line }
+    }
+
+    /// The next event; none after the last one.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<S::Event, Status>>> {
+        let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
+        let Some(event) = ready!(stream.poll_event(context)) else {
+            // Ended without a last event: the client was not told, and may go on believing.
+            if let Some(stream) = self.stream.take() {
+                stream.disconnected();
+            }
+            return Poll::Ready(Some(Err(status::stream_behind())));
+        };
+        Poll::Ready(Some(Ok(event)))
+    }
+
+    /// The last event has come: the end of the stream says no more.
+    pub(super) fn finish(&mut self) {
+        self.stream = None;
+    }
+}
+
+impl<S: Holding> Drop for LifeStream<S> {
+    fn drop(&mut self) {
+        let (Some(stream), life_line) = (self.stream.take(), self.life_line.clone()) else {
+            return;
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return stream.disconnected();
+        };
+        let mut unanswered = Unanswered(Some(stream));
+        runtime.spawn(async move {
+            for _ in 0..TURNS {
+                tokio::task::yield_now().await;
+            }
+            if life_line.is_some_and(|life_line| life_line.shows_that_the_client_released()) {
+                drop(unanswered.0.take());
+            }
+        });
+    }
+}
+
+/// A stream that has ended, until its connection has said why. It cannot be asked any more where its thread ends first, as
+/// at a second signal (S15): what goes on elsewhere must not take that for a release (S13).
+struct Unanswered<S: Holding>(Option<S>);
+
+impl<S: Holding> Drop for Unanswered<S> {
+    fn drop(&mut self) {
+        if let Some(stream) = self.0.take() {
+            stream.disconnected();
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! From domain values to proto.
+
+use super::convert::Preview;
+use crate::coordinator::{
+    CheckpointOutcome, Completed, Completion, RunGrant, ScheduleInfo, Standby,
+};
+use crate::grpc::answer::{self, duration};
+use crate::grpc::proto::{self, schedule_spec};
+use crate::lock::{FencingToken, LockPath, Namespace};
+use crate::schedule::{
+    CatchUp, Definition, Ended, Occasion, Outcome, Overlap, Plan, Run, RunTimeout, ScheduleRecord,
+    waited_for,
+};
+use crate::timetable::{UtcSecond, zone_data_version};
+
+/// Instants are whole seconds.
+pub(super) const fn timestamp(at: UtcSecond) -> prost_types::Timestamp {
+    prost_types::Timestamp { seconds: at.0, nanos: 0 }
+}
+
+/// How a definition is understood (S37).
+pub(super) fn understood(definition: &Definition) -> proto::UnderstoodSchedule {
+    let timetable = definition.timetable();
+    proto::UnderstoodSchedule {
+        expression: timetable.canonical().to_owned(),
+        time_zone: timetable.zone().to_owned(),
+        description: timetable.sentence(),
+        zone_data: zone_data_version().to_owned(),
+    }
+}
+
+pub(super) fn standby(
+    standby: Standby,
+    understood: Option<proto::UnderstoodSchedule>,
+) -> proto::Standby {
+    proto::Standby {
+        next_at: standby.next_at.map(timestamp),
+        last: standby.last.as_ref().map(ended),
+        running_elsewhere: standby.running_elsewhere,
+        paused: standby.paused,
+        understood,
+    }
+}
+
+pub(super) fn run(granted: RunGrant) -> proto::Run {
+    let RunGrant { grant, told } = granted;
+    let run_id = told.run_id.to_string();
+    let (kind, _, request_id) = occasion(&told.run_id.occasion);
+    proto::Run {
+        grant: Some(answer::grant(grant, None)),
+        run_id,
+        kind: kind.into(),
+        scheduled_at: Some(timestamp(told.scheduled_at)),
+        local_time: told.local_time,
+        request_id,
+        attempt: told.attempt,
+        max_attempts: told.max_attempts,
+        lateness: Some(duration(told.lateness)),
+        missed_count: told.missed_count,
+        deadline_at: told.deadline.map(timestamp),
+        next_at: told.next_at.map(timestamp),
+        previous: told.previous.as_ref().map(ended),
+    }
+}
+
+pub(super) fn definition_in_force(
+    definition: &Definition,
+    conflict: bool,
+) -> proto::DefinitionInForce {
+    let proto::UnderstoodSchedule { expression, time_zone, description, .. } =
+        understood(definition);
+    let revision = definition.revision();
+    proto::DefinitionInForce { expression, time_zone, description, revision, conflict }
+}
+
+pub(super) fn completed(completed: Completed) -> proto::CompleteRunResponse {
+    let (saved, checkpoint_version) = match completed.checkpoint {
+        None => (proto::CheckpointOutcome::Unspecified, 0),
+        Some(CheckpointOutcome::Saved { version }) => (proto::CheckpointOutcome::Saved, version),
+        Some(CheckpointOutcome::NotSaved { .. }) => (proto::CheckpointOutcome::NotSaved, 0),
+        Some(CheckpointOutcome::Unknown { .. }) => (proto::CheckpointOutcome::Unknown, 0),
+    };
+    proto::CompleteRunResponse {
+        result: completion(completed.completion).into(),
+        retry_at: completed.retry_at.map(timestamp),
+        next_at: completed.next_at.map(timestamp),
+        checkpoint_outcome: saved.into(),
+        checkpoint_version,
+    }
+}
+
+pub(super) const fn completion(completion: Completion) -> proto::CompletionResult {
+    match completion {
+        Completion::Recorded => proto::CompletionResult::Recorded,
+        Completion::RecordedLate => proto::CompletionResult::RecordedLate,
+        Completion::Superseded => proto::CompletionResult::Superseded,
+    }
+}
+
+pub(super) const fn outcome(outcome: Outcome) -> proto::RunOutcome {
+    match outcome {
+        Outcome::Succeeded => proto::RunOutcome::Succeeded,
+        Outcome::Failed => proto::RunOutcome::Failed,
+        Outcome::FailedFinal => proto::RunOutcome::FailedFinal,
+        Outcome::TimedOut => proto::RunOutcome::TimedOut,
+        Outcome::Returned => proto::RunOutcome::Returned,
+        Outcome::Abandoned => proto::RunOutcome::Abandoned,
+        Outcome::Skipped => proto::RunOutcome::Skipped,
+    }
+}
+
+/// The kind, the instant, and the id of the request.
+fn occasion(occasion: &Occasion) -> (proto::RunKind, Option<prost_types::Timestamp>, String) {
+    match occasion {
+        Occasion::Scheduled(at) => (proto::RunKind::Scheduled, Some(timestamp(*at)), String::new()),
+        Occasion::ByHand { request_id, .. } => (proto::RunKind::Manual, None, request_id.clone()),
+    }
+}
+
+fn ended(run: &Ended) -> proto::EndedRun {
+    let (kind, scheduled_at, request_id) = occasion(&run.occasion);
+    proto::EndedRun {
+        kind: kind.into(),
+        scheduled_at,
+        request_id,
+        outcome: outcome(run.outcome).into(),
+        attempt: run.attempt,
+        fencing_token: run.token.map(FencingToken::value),
+    }
+}
+
+fn started(run: &Run) -> proto::StartedRun {
+    let (kind, scheduled_at, request_id) = occasion(&run.occasion);
+    proto::StartedRun {
+        kind: kind.into(),
+        scheduled_at,
+        request_id,
+        attempt: run.attempt,
+        fencing_token: run.token.value(),
+        started_at: Some(timestamp(run.started)),
+        deadline_at: run.deadline.map(timestamp),
+    }
+}
+
+/// What runs have decided, as it stands in a lock's record.
+pub(in crate::grpc) fn state(record: &ScheduleRecord) -> proto::ScheduleState {
+    let retry_at = record.attempts.retry_at.or(record.by_hand.retry_at);
+    proto::ScheduleState {
+        next_at: record.next.map(timestamp),
+        watermark: Some(timestamp(record.watermark)),
+        watermark_outcome: record.outcome.map_or(proto::RunOutcome::Unspecified, outcome).into(),
+        run: record.run.as_ref().map(started),
+        retry_at: retry_at.map(timestamp),
+        missed: record.missed,
+        ended: record.ended.iter().map(ended).collect(),
+    }
+}
+
+/// A schedule of its own, with the lock's record.
+pub(super) fn schedule(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedule {
+    let record = answer::record(info.record.clone(), namespace);
+    proto::Schedule { record: Some(record), ..listed(info, namespace) }
+}
+
+/// A schedule in a list.
+pub(super) fn listed(info: ScheduleInfo, namespace: &Namespace) -> proto::Schedule {
+    let (plan, problem) = match info.plan {
+        Some(Ok(plan)) => (Some(plan), String::new()),
+        Some(Err(problem)) => (None, problem),
+        None => {
+            let problem = "the schedule's plan was deleted: subscribe to it again, and it goes on";
+            (None, problem.to_owned())
+        }
+    };
+    let by_hand_done = info.state.as_ref().map_or(0, |state| state.by_hand_done);
+    let next = match &plan {
+        Some(plan) => waited_for(plan, info.state.as_deref()),
+        None => info.state.as_ref().and_then(|state| state.next),
+    };
+    let understood = plan.as_ref().map(|plan| understood(plan.definition())).unwrap_or_default();
+    let waiting = plan.iter().flat_map(|plan| plan.requests());
+    let waiting = waiting.filter(|request| request.number > by_hand_done);
+    proto::Schedule {
+        lock_path: info.path.to_string(),
+        key: answer::record(info.record, namespace).key,
+        spec: plan.as_ref().map(|plan| spec(plan.definition())),
+        expression: understood.expression,
+        description: understood.description,
+        zone_data: plan.as_ref().map(|plan| plan.zone_data().to_owned()).unwrap_or_default(),
+        paused: plan.as_ref().is_some_and(|plan| Plan::is_paused(plan)),
+        waiting_request_ids: waiting.map(|request| request.request_id.clone()).collect(),
+        state: info.state.as_deref().map(state),
+        record: None,
+        subscribers_here: u32::try_from(info.subscribers_here).unwrap_or(u32::MAX),
+        problem,
+        next_at: next.map(timestamp),
+    }
+}
+
+/// A definition with every default filled in: subscribing with it changes nothing.
+fn spec(definition: &Definition) -> proto::ScheduleSpec {
+    let (catch_up, catch_up_max) = match definition.catch_up() {
+        CatchUp::Latest => (proto::CatchUp::Latest, 0),
+        CatchUp::None => (proto::CatchUp::None, 0),
+        CatchUp::All(most) => (proto::CatchUp::All, most),
+    };
+    let overlap = match definition.overlap() {
+        Overlap::Follow => proto::Overlap::Follow,
+        Overlap::Skip => proto::Overlap::Skip,
+    };
+    let timeout = match definition.run_timeout() {
+        RunTimeout::NextDue => None,
+        RunTimeout::None => Some(schedule_spec::Timeout::NoRunTimeout(true)),
+        RunTimeout::Duration(timeout) => {
+            Some(schedule_spec::Timeout::RunTimeout(duration(timeout)))
+        }
+    };
+    let cron = definition.timetable().canonical().to_owned();
+    proto::ScheduleSpec {
+        timetable: Some(schedule_spec::Timetable::Cron(cron)),
+        time_zone: definition.timetable().zone().to_owned(),
+        revision: definition.revision(),
+        catch_up: catch_up.into(),
+        catch_up_max,
+        catch_up_window: Some(duration(definition.catch_up_window())),
+        grace: Some(duration(definition.grace())),
+        overlap: overlap.into(),
+        max_attempts: definition.max_attempts(),
+        backoff: Some(duration(definition.first_backoff())),
+        timeout,
+        spread: Some(duration(definition.spread())),
+        takeover_check: definition.takeover_check().map(duration),
+        lease_duration: Some(duration(definition.lease_duration())),
+    }
+}
+
+/// The occurrences after `now`, unless the request says after what. `path` is that of its key.
+pub(super) fn preview(
+    preview: &Preview,
+    path: Option<&LockPath>,
+    now: UtcSecond,
+) -> proto::PreviewScheduleResponse {
+    let definition = &preview.definition;
+    let timetable = definition.timetable();
+    let after = preview.after.unwrap_or(now);
+    let occurrence = |at: UtcSecond| {
+        let starts_at = path.map(|path| {
+            let name = path.as_str().as_bytes();
+            let offset = timetable.spread_offset(name, definition.spread(), at);
+            UtcSecond(at.0.saturating_add_unsigned(offset.as_secs()))
+        });
+        proto::Occurrence {
+            at: Some(timestamp(at)),
+            local_time: timetable.local_time(at),
+            starts_at: starts_at.map(timestamp),
+        }
+    };
+    let occurrences = timetable.occurrences_after(after).take(preview.count);
+    proto::PreviewScheduleResponse {
+        understood: Some(understood(definition)),
+        occurrences: occurrences.map(occurrence).collect(),
+    }
+}

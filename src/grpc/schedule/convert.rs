@@ -1,0 +1,214 @@
+//! From proto to domain values. All mistakes are named at once (S19).
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use super::spec;
+use crate::coordinator::{
+    CompleteRequest, KeyRequest, LockSelector, ResumeRun, SubscribeRequest, Under,
+};
+use crate::grpc::convert::{MAX_HOLDER, MAX_PAGE_TOKEN, generation};
+use crate::grpc::proto;
+use crate::grpc::violations::Violations;
+use crate::lock::CheckpointValue;
+use crate::schedule::{Definition, MAX_REQUEST_ID_BYTES, Report, RunId, check_key, is_request_id};
+use crate::timetable::UtcSecond;
+
+/// Bytes that are kept of why a run ended as it did.
+const MAX_DETAIL: usize = 512;
+const MAX_PAGE_SIZE: u32 = 200;
+const DEFAULT_PAGE_SIZE: usize = 100;
+/// Occurrences in a preview, at most and by default.
+const MAX_COUNT: u32 = 100;
+const DEFAULT_COUNT: u32 = 10;
+/// What a Timestamp may say: from the year 1 to the end of 9999.
+const TIMES: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
+
+/// A SubscribeSchedule request.
+pub(super) fn subscribe(
+    request: proto::SubscribeScheduleRequest,
+    lease_duration: Duration,
+) -> Result<SubscribeRequest, Status> {
+    let mut wrong = Violations::default();
+    let key = wrong.key("key", request.key);
+    if let Some(key) = &key {
+        wrong.take("key.function", check_key(&key.key));
+    }
+    let definition = spec::definition(&mut wrong, request.spec, lease_duration);
+    wrong.text("holder", &request.holder, MAX_HOLDER);
+    let labels = wrong.labels("labels", request.labels);
+    let resume = match (request.resume, request.run_id.as_str()) {
+        (None, "") => None,
+        (None, _) => {
+            wrong.add("run_id", "goes with resume only");
+            None
+        }
+        (Some(resume), run_id) => {
+            let hold = wrong.resume(resume);
+            run(&mut wrong, run_id).map(|run_id| ResumeRun { hold, run_id })
+        }
+    };
+    let is_new = !request.reconnected && resume.is_none();
+    let holder = (!request.holder.is_empty()).then_some(request.holder);
+    wrong.finish(key.zip(definition).map(|(key, definition)| SubscribeRequest {
+        key,
+        definition,
+        is_new,
+        holder,
+        labels,
+        resume,
+    }))
+}
+
+fn run(wrong: &mut Violations, text: &str) -> Option<RunId> {
+    if text.is_empty() {
+        wrong.add("run_id", "is required: pass the run_id of the run");
+        return None;
+    }
+    wrong.take("run_id", text.parse())
+}
+
+/// A CompleteRun request.
+pub(super) fn complete(request: proto::CompleteRunRequest) -> Result<CompleteRequest, Status> {
+    let mut wrong = Violations::default();
+    let lease_id = match request.lease_id.as_str() {
+        "" => None,
+        text => wrong.lease_id(text),
+    };
+    let run_id = run(&mut wrong, &request.run_id);
+    let report = report(&mut wrong, request.outcome);
+    let checkpoint =
+        request.checkpoint.and_then(|value| wrong.take("checkpoint", CheckpointValue::new(&value)));
+    wrong.finish(run_id.zip(report).map(|(run_id, report)| CompleteRequest {
+        lease_id,
+        run_id,
+        report,
+        detail: detail(&request.detail),
+        generation: generation(request.generation),
+        checkpoint,
+    }))
+}
+
+fn report(wrong: &mut Violations, outcome: i32) -> Option<Report> {
+    use proto::RunOutcome;
+    const ALLOWED: &str = "use SUCCEEDED, FAILED, FAILED_FINAL or RETURNED";
+    match RunOutcome::try_from(outcome) {
+        Ok(RunOutcome::Succeeded) => return Some(Report::Succeeded),
+        Ok(RunOutcome::Failed) => return Some(Report::Failed),
+        Ok(RunOutcome::FailedFinal) => return Some(Report::FailedFinal),
+        Ok(RunOutcome::Returned) => return Some(Report::Returned),
+        Ok(RunOutcome::Unspecified) => wrong.add("outcome", format!("is required: {ALLOWED}")),
+        Ok(outcome @ (RunOutcome::TimedOut | RunOutcome::Abandoned | RunOutcome::Skipped)) => {
+            let name = outcome.as_str_name().trim_start_matches("RUN_OUTCOME_");
+            wrong.add("outcome", format!("{name} is not for callers to say; {ALLOWED}"));
+        }
+        Err(_) => wrong.add("outcome", format!("{outcome} is not an outcome; {ALLOWED}")),
+    }
+    None
+}
+
+/// On one line, cut: often it is the text of an error.
+fn detail(text: &str) -> String {
+    let on_one_line = text.chars().map(|one| if one.is_control() { ' ' } else { one });
+    let mut cut = String::new();
+    for one in on_one_line {
+        if cut.len() + one.len_utf8() > MAX_DETAIL {
+            break;
+        }
+        cut.push(one);
+    }
+    cut
+}
+
+/// The lock of a schedule: its own path, for a schedule has no permits.
+pub(super) fn selector(selector: Option<proto::LockSelector>) -> Result<LockSelector, Status> {
+    let mut wrong = Violations::default();
+    let selector = scheduled(&mut wrong, selector);
+    wrong.finish(selector)
+}
+
+fn scheduled(
+    wrong: &mut Violations,
+    selector: Option<proto::LockSelector>,
+) -> Option<LockSelector> {
+    let has_permit = selector.as_ref().is_some_and(|selector| selector.permit > 0);
+    let selector = wrong.selector(selector);
+    if has_permit {
+        wrong.add("lock.permit", "must be 0: the lock of a schedule has one permit");
+    }
+    selector
+}
+
+/// A TriggerSchedule request: which schedule, and the id of the run.
+pub(super) fn trigger(
+    request: proto::TriggerScheduleRequest,
+) -> Result<(LockSelector, String), Status> {
+    let mut wrong = Violations::default();
+    let lock = scheduled(&mut wrong, request.lock);
+    let allowed = format!("1 to {MAX_REQUEST_ID_BYTES} of A-Z a-z 0-9 . _ - are allowed");
+    if request.request_id.is_empty() {
+        let problem = format!("is required, so that a repeated call is one run; {allowed}");
+        wrong.add("request_id", problem);
+    } else if !is_request_id(&request.request_id) {
+        wrong.add("request_id", format!("has {} bytes; {allowed}", request.request_id.len()));
+    }
+    wrong.finish(lock.map(|lock| (lock, request.request_id)))
+}
+
+/// A ListSchedules request: where, how many, and where the page before ended.
+pub(super) fn list(
+    request: proto::ListSchedulesRequest,
+) -> Result<(Under, usize, Option<String>), Status> {
+    use proto::list_schedules_request::Under as Wire;
+    let mut wrong = Violations::default();
+    let under = match request.under {
+        Some(Wire::HostId(host_id)) => wrong.host_id(&host_id),
+        Some(Wire::Prefix(prefix)) => wrong.prefix(prefix),
+        None => Under::OwnHostId,
+    };
+    wrong.text("page_token", &request.page_token, MAX_PAGE_TOKEN);
+    let page_size = match request.page_size {
+        0 => DEFAULT_PAGE_SIZE,
+        size => usize::try_from(size.min(MAX_PAGE_SIZE)).unwrap_or(DEFAULT_PAGE_SIZE),
+    };
+    let page_token = (!request.page_token.is_empty()).then_some(request.page_token);
+    wrong.finish(Some((under, page_size, page_token)))
+}
+
+/// What is to be previewed.
+#[derive(Debug)]
+pub(super) struct Preview {
+    pub(super) definition: Definition,
+    /// None for now.
+    pub(super) after: Option<UtcSecond>,
+    pub(super) count: usize,
+    /// For the offset of `spread`.
+    pub(super) key: Option<KeyRequest>,
+}
+
+/// A PreviewSchedule request.
+pub(super) fn preview(
+    request: proto::PreviewScheduleRequest,
+    lease_duration: Duration,
+) -> Result<Preview, Status> {
+    let mut wrong = Violations::default();
+    let definition = spec::definition(&mut wrong, request.spec, lease_duration);
+    let key = request.key.and_then(|key| wrong.key("key", Some(key)));
+    let after = request.after.and_then(|after| {
+        let is_time = TIMES.contains(&after.seconds) && (0..1_000_000_000).contains(&after.nanos);
+        // Occurrences are whole seconds: the second that it is in is as good.
+        let after = is_time.then_some(UtcSecond(after.seconds));
+        wrong.take("after", after.ok_or("is not a valid time; the years 1 to 9999 are allowed"))
+    });
+    let count = match request.count {
+        0 => DEFAULT_COUNT,
+        count if count <= MAX_COUNT => count,
+        count => {
+            wrong.add("count", format!("is {count}; 1 to {MAX_COUNT} is allowed"));
+            DEFAULT_COUNT
+        }
+    };
+    let count = usize::try_from(count).unwrap_or_default();
+    wrong.finish(definition.map(|definition| Preview { definition, after, count, key }))
+}

@@ -1,0 +1,98 @@
+//! The stream of a subscriber.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures_util::Stream;
+use tonic::Status;
+
+use super::answer;
+use crate::coordinator::{ScheduleEvent, ScheduleStream};
+use crate::grpc::answer::{break_note, cause, duration, loss_reason, validity};
+use crate::grpc::life_line::LifeLine;
+use crate::grpc::life_stream::LifeStream;
+use crate::grpc::{proto, status};
+use crate::schedule::{Definition, Outcome};
+
+/// The events of a subscriber.
+#[derive(Debug)]
+pub(in crate::grpc) struct ScheduleEvents {
+    stream: LifeStream<ScheduleStream>,
+    /// Until it was told (S37).
+    understood: Option<proto::UnderstoodSchedule>,
+}
+
+impl ScheduleEvents {
+    /// Of a subscriber that came with this definition.
+    pub(super) fn new(
+        stream: ScheduleStream,
+        life_line: Option<LifeLine>,
+        definition: &Definition,
+    ) -> Self {
+        let understood = Some(answer::understood(definition));
+        Self { stream: LifeStream::new(stream, life_line), understood }
+    }
+
+    fn event(&mut self, event: ScheduleEvent) -> Result<proto::SubscribeScheduleResponse, Status> {
+        use proto::subscribe_schedule_response::Event;
+        let event = match event {
+            ScheduleEvent::Standby(standby) => {
+                Event::Standby(answer::standby(*standby, self.understood.take()))
+            }
+            ScheduleEvent::Run(run) => Event::Run(answer::run(*run)),
+            ScheduleEvent::Renewed(renewed) => Event::Renewed(proto::Renewed {
+                validity: Some(validity(renewed)),
+                ..proto::Renewed::default()
+            }),
+            ScheduleEvent::AtRisk { validity: left, kind, detail } => {
+                Event::AtRisk(proto::AtRisk {
+                    validity: Some(validity(left)),
+                    cause: cause(kind),
+                    detail,
+                })
+            }
+            ScheduleEvent::Recovered(renewed) => {
+                Event::Recovered(proto::Recovered { validity: Some(validity(renewed)) })
+            }
+            ScheduleEvent::Revoked { validity: left, break_note: note } => {
+                Event::Revoked(proto::Revoked {
+                    validity: Some(validity(left)),
+                    break_note: note.map(break_note),
+                })
+            }
+            ScheduleEvent::Lost { reason, detail, break_note: note } => Event::Lost(proto::Lost {
+                reason: loss_reason(reason).into(),
+                detail,
+                break_note: note.map(break_note),
+            }),
+            ScheduleEvent::Recorded { run_id, report, completion } => {
+                let outcome = report.map(|report| answer::outcome(Outcome::from(report)));
+                Event::Recorded(proto::Recorded {
+                    run_id: run_id.to_string(),
+                    outcome: outcome.unwrap_or_default().into(),
+                    result: answer::completion(completion).into(),
+                })
+            }
+            ScheduleEvent::DefinitionInForce { definition, conflict } => {
+                Event::DefinitionInForce(answer::definition_in_force(&definition, conflict))
+            }
+            ScheduleEvent::Draining { time_left } => {
+                Event::Draining(proto::Draining { time_left: Some(duration(time_left)) })
+            }
+            ScheduleEvent::Failed(error) => {
+                self.stream.finish();
+                return Err(status::of_call(&error));
+            }
+        };
+        Ok(proto::SubscribeScheduleResponse { event: Some(event) })
+    }
+}
+
+impl Stream for ScheduleEvents {
+    type Item = Result<proto::SubscribeScheduleResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let event = ready!(self.stream.poll(context));
+        Poll::Ready(event.map(|event| event.and_then(|event| self.event(event))))
+    }
+}

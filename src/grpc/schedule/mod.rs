@@ -1,0 +1,186 @@
+//! ScheduleService: each rpc in through `convert` and `spec`, to the coordinator, out through `answer` and `events`.
+
+mod answer;
+mod convert;
+mod events;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use tonic::{Request, Response, Status};
+
+use self::events::ScheduleEvents;
+use super::caller::Caller;
+use super::proto::schedule_service_server::ScheduleService;
+use super::proto::{
+    CompleteRunRequest, CompleteRunResponse, GetScheduleRequest, GetScheduleResponse,
+    ListSchedulesRequest, ListSchedulesResponse, PauseScheduleRequest, PauseScheduleResponse,
+    PreviewScheduleRequest, PreviewScheduleResponse, ResumeScheduleRequest, ResumeScheduleResponse,
+    Schedule, SubscribeScheduleRequest, TriggerScheduleRequest, TriggerScheduleResponse,
+};
+use super::service::{Service, answered};
+use super::status;
+use crate::access::Right;
+use crate::coordinator::{CallError, LockRecord, LockSelector, ScheduleChange, SubscribeRequest};
+
+pub(super) use answer::state;
+
+impl Service {
+    /// Schedules where sidecars share their locks with WebJobs are T22's.
+    fn with_schedules(&self) -> Result<(), Status> {
+        if self.has_schedules() {
+            return Ok(());
+        }
+        let layout = self.namespace().layout.as_str();
+        Err(status::unsupported(&format!(
+            "schedules are not available in the layout `{layout}`: use a sidecar with paths.layout = \"readable\" or \
+             \"hashed\" for them"
+        )))
+    }
+
+    /// A resumed run is one of the lock that the request names.
+    fn check_resumed(&self, caller: &Caller, request: &SubscribeRequest) -> Result<(), Status> {
+        let Some(resume) = &request.resume else { return Ok(()) };
+        let path = answered(self.coordinator.resolve(&request.key))?.path;
+        let problem = |field: &str, of: &str| {
+            let problem = format!("is of the lock {of}, and key is of {path}");
+            status::of_violations(&[(field, problem)])
+        };
+        if resume.run_id.path != path {
+            return Err(problem("run_id", resume.run_id.path.as_str()));
+        }
+        let resumed = answered(self.coordinator.resumed_path(&resume.hold))?;
+        if resumed != path {
+            return Err(problem("resume.resume_token", resumed.as_str()));
+        }
+        self.permit_resume(caller, &resume.hold)
+    }
+
+    /// T18: what an operator says. The answer is empty for a caller that may not read the schedule.
+    async fn change(
+        &self,
+        caller: &Caller,
+        lock: &LockSelector,
+        change: ScheduleChange,
+    ) -> Result<Option<Schedule>, Status> {
+        self.permit_selected(caller, Right::Schedule, lock)?;
+        let changed = self.coordinator.change_schedule(lock, change, &caller.with_address()).await;
+        let info = answered(changed)?;
+        let shown = self.may_read(caller, lock);
+        Ok(shown.then(|| answer::schedule(info, self.namespace())))
+    }
+}
+
+#[tonic::async_trait]
+impl ScheduleService for Service {
+    type SubscribeScheduleStream = ScheduleEvents;
+
+    async fn subscribe_schedule(
+        &self,
+        request: Request<SubscribeScheduleRequest>,
+    ) -> Result<Response<ScheduleEvents>, Status> {
+        self.with_schedules()?;
+        let (life_line, caller) = (self.life_line(&request), Caller::of(&request)?);
+        let default = self.coordinator.lease_duration();
+        let request = convert::subscribe(request.into_inner(), default)?;
+        self.permit_key(&caller, Right::Acquire, &request.key)?;
+        self.check_resumed(&caller, &request)?;
+        let definition = request.definition.clone();
+        let stream = answered(self.coordinator.subscribe(request))?;
+        Ok(Response::new(ScheduleEvents::new(stream, life_line, &definition)))
+    }
+
+    async fn complete_run(
+        &self,
+        request: Request<CompleteRunRequest>,
+    ) -> Result<Response<CompleteRunResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let request = convert::complete(request.into_inner())?;
+        self.permit_held(&caller, &request.run_id.path)?;
+        let completed = self.coordinator.complete_run(request).await;
+        let completed = completed.map_err(|error| match &error {
+            CallError::ForeignPath { .. } => {
+                status::of_violations(&[("run_id", error.to_string())])
+            }
+            _ => status::of_call(&error),
+        })?;
+        Ok(Response::new(answer::completed(completed)))
+    }
+
+    async fn get_schedule(
+        &self,
+        request: Request<GetScheduleRequest>,
+    ) -> Result<Response<GetScheduleResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let lock = convert::selector(request.into_inner().lock)?;
+        self.permit_selected(&caller, Right::Read, &lock)?;
+        let info = answered(self.coordinator.schedule(&lock).await)?;
+        let schedule = Some(answer::schedule(info, self.namespace()));
+        Ok(Response::new(GetScheduleResponse { schedule }))
+    }
+
+    async fn list_schedules(
+        &self,
+        request: Request<ListSchedulesRequest>,
+    ) -> Result<Response<ListSchedulesResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let request = convert::list(request.into_inner())?;
+        self.permit_list(&caller, &request.0)?;
+        let visible = |record: &LockRecord| self.may_see(&caller, record);
+        let page = answered(self.coordinator.list_schedules(request, visible).await)?;
+        let schedules = page.schedules.into_iter();
+        Ok(Response::new(ListSchedulesResponse {
+            schedules: schedules.map(|info| answer::listed(info, self.namespace())).collect(),
+            next_page_token: page.next_page_token.unwrap_or_default(),
+        }))
+    }
+
+    async fn preview_schedule(
+        &self,
+        request: Request<PreviewScheduleRequest>,
+    ) -> Result<Response<PreviewScheduleResponse>, Status> {
+        // Says nothing of any lock: whoever is let in may ask.
+        Caller::of(&request)?;
+        let preview = convert::preview(request.into_inner(), self.coordinator.lease_duration())?;
+        let target = preview.key.as_ref().map(|key| self.coordinator.resolve(key));
+        let path = answered(target.transpose())?.map(|target| target.path);
+        let now = self.coordinator.clock().wall().into();
+        Ok(Response::new(answer::preview(&preview, path.as_ref(), now)))
+    }
+
+    async fn pause_schedule(
+        &self,
+        request: Request<PauseScheduleRequest>,
+    ) -> Result<Response<PauseScheduleResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let lock = convert::selector(request.into_inner().lock)?;
+        let schedule = self.change(&caller, &lock, ScheduleChange::Pause).await?;
+        Ok(Response::new(PauseScheduleResponse { schedule }))
+    }
+
+    async fn resume_schedule(
+        &self,
+        request: Request<ResumeScheduleRequest>,
+    ) -> Result<Response<ResumeScheduleResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let lock = convert::selector(request.into_inner().lock)?;
+        let schedule = self.change(&caller, &lock, ScheduleChange::Resume).await?;
+        Ok(Response::new(ResumeScheduleResponse { schedule }))
+    }
+
+    async fn trigger_schedule(
+        &self,
+        request: Request<TriggerScheduleRequest>,
+    ) -> Result<Response<TriggerScheduleResponse>, Status> {
+        self.with_schedules()?;
+        let caller = Caller::of(&request)?;
+        let (lock, request_id) = convert::trigger(request.into_inner())?;
+        let schedule = self.change(&caller, &lock, ScheduleChange::Trigger { request_id }).await?;
+        Ok(Response::new(TriggerScheduleResponse { schedule }))
+    }
+}
