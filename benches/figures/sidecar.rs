@@ -146,7 +146,7 @@ pub(crate) async fn acquire_one_of(
     let answer = client.acquire_lease(AcquireLeaseRequest { spec: Some(spec) }).await.unwrap();
     match answer.into_inner().outcome.unwrap() {
         acquire_lease_response::Outcome::Granted(grant) => grant,
-        acquire_lease_response::Outcome::Busy(busy) => panic!("{busy:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -142,11 +142,12 @@ fn of_refusal(refusal: &Refusal) -> Exit {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the API's reasons may grow")]
     match reason {
         // What is not there was named wrongly.
-        Reason::InvalidField | Reason::UnknownLock => Exit::Usage,
+        Reason::InvalidField | Reason::UnknownLock | Reason::UnknownSchedule => Exit::Usage,
         // A lease that is not known any more is not held any more.
         Reason::UnknownLease | Reason::HoldLost | Reason::HoldReleased => Exit::Lost,
         Reason::BreakNotEnabled
         | Reason::OverrideForbidden
+        | Reason::ScheduleChangesNotEnabled
         | Reason::StoreDenied
         | Reason::Unauthenticated
         | Reason::UserNotAllowed => Exit::Denied,

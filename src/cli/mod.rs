@@ -15,6 +15,7 @@ mod completions;
 mod connection;
 mod doctor;
 mod engine;
+mod every;
 mod exit;
 mod extend;
 mod gc;
@@ -70,6 +71,8 @@ pub enum Command {
     Serve(serve::Args),
     /// Acquire a lock, run a command while it is held, release it.
     Run(run::Args),
+    /// Run a command on each occurrence of a schedule, in one replica.
+    Every(every::Args),
     /// Acquire a lock, for scripts: the sidecar renews it until it is released.
     Acquire(acquire::Args),
     /// Release a lock that `acquire` acquired.
@@ -90,7 +93,7 @@ pub enum Command {
     Info(info::Args),
     /// Read or replace the value from which the next holder of a lock goes on.
     Checkpoint(checkpoint::Args),
-    /// Tell when a schedule is due.
+    /// Look at schedules, pause them, run them by hand; tell when they are due.
     Schedule(schedule::Args),
     /// Compare a fencing token with the newest of its lock.
     CheckToken(check_token::Args),
@@ -171,6 +174,7 @@ impl Command {
             Self::Bench(args) => args.output.output,
             Self::Serve(_)
             | Self::Run(_)
+            | Self::Every(_)
             | Self::Probe(_)
             | Self::Install(_)
             | Self::Completions(_)
@@ -184,6 +188,7 @@ impl Command {
         match self {
             Self::Serve(args) => Box::pin(serve::run(args)).await,
             Self::Run(args) => run::run(args).await,
+            Self::Every(args) => Box::pin(every::run(args)).await,
             Self::Acquire(args) => acquire::run(args).await,
             Self::Release(args) => release::run(args).await,
             Self::Extend(args) => extend::run(args).await,
@@ -194,7 +199,7 @@ impl Command {
             Self::Path(args) => path::run(args).await,
             Self::Info(args) => info::run(args).await,
             Self::Checkpoint(args) => checkpoint::run(args).await,
-            Self::Schedule(args) => schedule::run(args),
+            Self::Schedule(args) => schedule::run(args).await,
             Self::CheckToken(args) => check_token::run(args).await,
             Self::Probe(args) => probe::run(args).await,
             Self::Doctor(args) => doctor::run(args).await,

@@ -75,7 +75,8 @@ impl Patience {
             return Err(error);
         }
         if !std::mem::replace(&mut self.told, true) {
-            output::note(&format!("{error:#}; trying again while --wait lasts"));
+            let how_long = if self.end.is_some() { " while --wait lasts" } else { "" };
+            output::note(&format!("{error:#}; trying again{how_long}"));
         }
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);

@@ -5,9 +5,16 @@ use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// Signals that ask a process to end.
+const ENDING: [SignalKind; 4] =
+    [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+
 /// Signals that arrive, as their numbers.
 #[derive(Debug)]
-pub(crate) struct Signals(Vec<(SignalKind, Signal)>);
+pub(crate) struct Signals {
+    heard: Vec<(SignalKind, Signal)>,
+    ending: Option<i32>,
+}
 
 impl Signals {
     /// Listens for `kinds`, but for those that whoever started this process wants ignored, as `nohup` does.
@@ -17,7 +24,8 @@ impl Signals {
     pub(crate) fn listen(kinds: &[SignalKind]) -> io::Result<Self> {
         let ignored = ignored_at_start();
         let heard = kinds.iter().filter(|kind| ignored & bit(**kind) == 0);
-        heard.map(|kind| Ok((*kind, signal(*kind)?))).collect::<io::Result<_>>().map(Self)
+        let heard = heard.map(|kind| Ok((*kind, signal(*kind)?))).collect::<io::Result<_>>()?;
+        Ok(Self { heard, ending: None })
     }
 
     /// Listens for `kind` too, on the same terms.
@@ -25,21 +33,32 @@ impl Signals {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn also(&mut self, kind: SignalKind) -> io::Result<()> {
-        self.0.append(&mut Self::listen(&[kind])?.0);
+        if self.heard.iter().all(|(heard, _)| *heard != kind) {
+            self.heard.append(&mut Self::listen(&[kind])?.heard);
+        }
         Ok(())
     }
 
     /// The number of the next signal.
     pub(crate) async fn next(&mut self) -> i32 {
-        std::future::poll_fn(|context| {
-            for (kind, signal) in &mut self.0 {
+        let number = std::future::poll_fn(|context| {
+            for (kind, signal) in &mut self.heard {
                 if signal.poll_recv(context).is_ready() {
                     return Poll::Ready(kind.as_raw_value());
                 }
             }
             Poll::Pending
         })
-        .await
+        .await;
+        if ENDING.iter().any(|kind| kind.as_raw_value() == number) {
+            self.ending = Some(number);
+        }
+        number
+    }
+
+    /// The newest signal so far that asks a process to end; `None` if there was none.
+    pub(crate) const fn ending(&self) -> Option<i32> {
+        self.ending
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::rig::{GENEROUS, Home, Sidecar};
+use crate::rig::{Ended, GENEROUS, Home, Sidecar, eventually, signal_to};
 
 /// The shape of `bench` is compared where it runs.
 const ELSEWHERE: &str = "bench";
@@ -61,7 +62,8 @@ pub(crate) fn has_the_kept_shape(name: &str, document: &Value) {
 }
 
 async fn shapes() -> BTreeMap<String, Value> {
-    let sidecar = Sidecar::start(&["admin.allow_break=true"]).await;
+    let sidecar =
+        Sidecar::start(&["admin.allow_break=true", "admin.allow_schedule_changes=true"]).await;
     let ask = async |words: &[&str]| sidecar.leasehold(&with_json(words)).await.document();
     let directly = async |words: &[&str]| sidecar.home.directly(&with_json(words)).await.document();
     let granted = ask(&["acquire", "job", "--label", "team=orders"]).await;
@@ -102,8 +104,42 @@ async fn shapes() -> BTreeMap<String, Value> {
     documents.push(("checkpoint get", ask(&get).await));
     crate::gc::age(&sidecar.home, 40).await;
     documents.push(("gc", directly(&["gc", "--idle", "30d", "--dry-run", "--all-hosts"]).await));
+    documents.extend(of_a_schedule(&sidecar).await);
     documents.push(("acquire", granted));
     documents.into_iter().map(|(name, document)| (name.to_owned(), shape(&document))).collect()
+}
+
+/// A schedule that was run once, by hand.
+async fn of_a_schedule(sidecar: &Sidecar) -> Vec<(&'static str, Value)> {
+    let ask = async |what: &str, more: &[&str]| {
+        let words = [&["schedule", what, "-f", "yearly"], more].concat();
+        sidecar.leasehold(&with_json(&words)).await.document()
+    };
+    let command = ["every", "@yearly", "-f", "yearly", "--", "true"];
+    let every = sidecar.home.command(&command).spawn().unwrap();
+    eventually("it is run by hand", || async {
+        let asked = ask("trigger", &["--request-id", "first"]).await;
+        asked["request_id"].is_string().then_some(())
+    })
+    .await;
+    let show = eventually("the run has ended", || async {
+        let shown = ask("show", &[]).await;
+        let is_over = shown["lock"]["state"] == "available" && shown["state"]["run"].is_null();
+        (is_over && shown["state"]["ended"][0].is_object()).then_some(shown)
+    })
+    .await;
+    signal_to(&every, Signal::TERM);
+    assert_eq!(Ended::of_child(every).await.code, 0);
+    let ls = sidecar.leasehold(&with_json(&["schedule", "ls"])).await.document();
+    let (pause, resume) = (ask("pause", &[]).await, ask("resume", &[]).await);
+    let trigger = ask("trigger", &[]).await;
+    vec![
+        ("schedule ls", ls),
+        ("schedule show", show),
+        ("schedule pause", pause),
+        ("schedule resume", resume),
+        ("schedule trigger", trigger),
+    ]
 }
 
 fn with_json<'a>(words: &[&'a str]) -> Vec<&'a str> {

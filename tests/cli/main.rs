@@ -12,6 +12,7 @@ mod azure;
 mod bench;
 mod checkpoint;
 mod doctor;
+mod every;
 mod gc;
 mod install;
 mod json;

@@ -372,7 +372,7 @@ async fn a_holder_releases_with_its_lease_id() {
     let request = ReleaseLeaseRequest {
         lease_id: grant.lease_id,
         generation: grant.generation,
-        checkpoint: None,
+        ..ReleaseLeaseRequest::default()
     };
     let released = client(&running).release_lease(with("shop", request)).await.unwrap();
     assert_eq!(released.into_inner().result.unwrap().outcome(), ReleaseOutcome::Released);

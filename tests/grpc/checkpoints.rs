@@ -34,6 +34,7 @@ async fn release(
         lease_id: grant.lease_id.clone(),
         generation: grant.generation,
         checkpoint: Some(checkpoint.to_vec()),
+        ..ReleaseLeaseRequest::default()
     };
     let answer = sidecar.client.clone().release_lease(request).await?;
     Ok(answer.into_inner().result.unwrap())

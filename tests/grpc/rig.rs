@@ -141,6 +141,7 @@ impl Sidecar {
         Ok(match answer.into_inner().outcome.expect("an outcome is always set") {
             acquire_lease_response::Outcome::Granted(grant) => Answer::Granted(Box::new(grant)),
             acquire_lease_response::Outcome::Busy(busy) => Answer::Busy(Box::new(busy)),
+            other => panic!("{other:?}"),
         })
     }
 

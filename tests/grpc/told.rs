@@ -75,7 +75,7 @@ async fn a_bound_that_is_farther_than_the_clock_goes_is_cut() {
 async fn s37_what_was_understood_of_a_spec_is_said_back() {
     let account = Account::new();
     let (here, there) = (account.sidecar(), account.sidecar());
-    let plain = Understood { wait_without_end: false, permits: 1 };
+    let plain = Understood { wait_without_end: false, permits: 1, ..Understood::default() };
     let grant = here.acquire(spec("nightly")).await;
     assert_eq!(grant.understood, Some(plain));
     assert_eq!(there.busy(spec("nightly")).await.understood, Some(plain));
@@ -85,7 +85,7 @@ async fn s37_what_was_understood_of_a_spec_is_said_back() {
     let mut endless = spec("nightly");
     endless.wait_without_end = true;
     let mut stream = there.hold(endless).await;
-    let without_end = Understood { wait_without_end: true, permits: 1 };
+    let without_end = Understood { wait_without_end: true, permits: 1, ..Understood::default() };
     let Event::Waiting(waiting) = next(&mut stream).await else { panic!() };
     assert_eq!(waiting.understood, Some(without_end));
     here.release(&grant.lease_id).await;
@@ -195,7 +195,9 @@ async fn a_lock_that_is_held_here_says_when_its_lease_was_renewed() {
 #[tokio::test(start_paused = true)]
 async fn a_sidecar_says_what_it_is() {
     let account = Account::new();
-    let sidecar = account.sidecar_with(|settings| settings.allow_break = false);
+    let sidecar = account.sidecar_with(|settings| {
+        (settings.allow_break, settings.allow_schedule_changes) = (false, false);
+    });
     let request = GetServerInfoRequest::default();
     let about = sidecar.client.clone().get_server_info(request).await.unwrap().into_inner();
     assert_eq!(about.version, env!("CARGO_PKG_VERSION"));
@@ -203,7 +205,7 @@ async fn a_sidecar_says_what_it_is() {
     assert_eq!((about.layout.as_str(), about.store.as_str()), ("readable", "memory"));
     assert_eq!(
         about.features,
-        ["checkpoints", "notice", "permits", "wait-without-end", "host-id-override"]
+        ["checkpoints", "notice", "permits", "wait-without-end", "host-id-override", "schedules"]
     );
     let grant = sidecar.acquire(spec("nightly")).await;
     assert_eq!(about.boot_id, grant.validity.unwrap().valid_until.unwrap().boot_id);

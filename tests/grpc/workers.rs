@@ -28,7 +28,7 @@ async fn acquire(channel: &Channel, function: &str, wait: i64) -> Grant {
     let AcquireLeaseResponse { outcome } = answer.into_inner();
     match outcome.unwrap() {
         acquire_lease_response::Outcome::Granted(grant) => grant,
-        acquire_lease_response::Outcome::Busy(busy) => panic!("{busy:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

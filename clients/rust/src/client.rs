@@ -18,7 +18,7 @@ use crate::messages::{
     LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck,
 };
 use crate::proto;
-use crate::transport::{Dial, Headers, Lane, Pool, Rpc};
+use crate::transport::{Dial, Headers, Lane, Pool, Rpc, Schedules};
 use crate::understood::Wanted;
 use crate::watch::LockWatch;
 use crate::watch_locks::{LocksWatch, WatchLocks};
@@ -273,6 +273,11 @@ impl Client {
     /// For a call that is answered soon.
     pub(crate) fn short(&self) -> Rpc {
         self.pool.short()
+    }
+
+    /// For a call about schedules that is answered soon.
+    pub(crate) fn schedules(&self) -> Schedules {
+        self.pool.schedules()
     }
 
     /// For a call that lasts as long as a hold, a wait or a watch.

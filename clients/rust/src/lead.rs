@@ -97,7 +97,8 @@ pub(crate) trait Pacing {
     }
 }
 
-struct Timer;
+/// The machine's timer.
+pub(crate) struct Timer;
 
 impl Pacing for Timer {
     async fn sleep(&self, pause: Duration) {
@@ -195,7 +196,7 @@ impl<W, P: Pacing> Leading<'_, W, P> {
 }
 
 /// Whether what keeps the lock from being held may be over soon.
-fn passes(error: &Error) -> bool {
+pub(crate) fn passes(error: &Error) -> bool {
     let is_busy = matches!(
         error.code(),
         Some(Code::ResourceExhausted | Code::Aborted | Code::DeadlineExceeded)

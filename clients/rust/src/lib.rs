@@ -18,6 +18,8 @@ pub mod proto;
 #[cfg(not(feature = "unstable-wire"))]
 mod proto;
 mod reason;
+mod runs;
+mod schedules;
 mod transport;
 mod understood;
 mod validity;
@@ -30,13 +32,17 @@ pub use connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
 pub use error::{Error, FieldViolation, Refusal};
 pub use hold::{HoldEvent, HoldGuard, Holding, Loss, Notice};
 pub use messages::{
-    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, Checkpoint, Code,
-    Deadline, Extended, Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, LockKey,
-    LockMode, LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason,
-    ReleaseOutcome, ReleaseResult, ResolvedPath, ServerInfo, ServerLimits, TokenCheck, TokenStatus,
-    Validity, Waiting,
+    BreakLock, BreakMode, BreakNote, BreakOutcome, Broken, Busy, BusyReason, CatchUp, Checkpoint,
+    Code, Completed, Completion, CompletionResult, Deadline, DefinitionInForce, EndedRun, Extended,
+    Grant, Health, HeldLock, HoldState, LeaseSpec, ListLocks, ListSchedules, LockKey, LockMode,
+    LockPage, LockRecord, LockSelector, LockState, LocksUnder, LossReason, Occurrence, Overlap,
+    PreviewSchedule, ReleaseOutcome, ReleaseResult, ResolvedPath, RunKind, RunOutcome, RunTimeout,
+    SavedWith, Schedule, SchedulePage, SchedulePreview, ScheduleSpec, ScheduleState, ServerInfo,
+    ServerLimits, Standby, StartedRun, Subscription, Timetable, TokenCheck, TokenStatus,
+    UnderstoodSchedule, Validity, Waiting,
 };
 pub use reason::Reason;
+pub use runs::{Run, Runs, ScheduleEvent};
 pub use transport::{Call, Interceptor, Tls};
 pub use watch::LockWatch;
 pub use watch_locks::{LocksEvent, LocksWatch, WatchLocks};

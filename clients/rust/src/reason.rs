@@ -92,6 +92,18 @@ reasons! {
     CheckpointUnknown = "CHECKPOINT_UNKNOWN",
     /// The sidecar that answered does not know a field that this caller has set (S37).
     Unsupported = "UNSUPPORTED",
+    /// Nobody ever subscribed to a schedule on this lock.
+    UnknownSchedule = "UNKNOWN_SCHEDULE",
+    /// The occurrence is more than 5 s after the store's time: the caller's clock may be wrong.
+    OccurrenceInFuture = "OCCURRENCE_IN_FUTURE",
+    /// The operator has not enabled changes of schedules.
+    ScheduleChangesNotEnabled = "SCHEDULE_CHANGES_NOT_ENABLED",
+    /// 8 runs by hand wait already.
+    TooManyTriggers = "TOO_MANY_TRIGGERS",
+    /// The schedule's stored plan or record cannot be read, so nothing is run.
+    ScheduleUnreadable = "SCHEDULE_UNREADABLE",
+    /// The lock has a schedule, and the caller named an occurrence of its own.
+    LockHasSchedule = "LOCK_HAS_SCHEDULE",
 }
 
 #[cfg(test)]
@@ -112,7 +124,7 @@ mod tests {
             assert!(!matches!(reason, Reason::Other(_)), "{number}");
             seen += 1;
         }
-        assert_eq!(seen, 24);
+        assert_eq!(seen, 30);
         assert_eq!(Reason::from_wire(13), Reason::StoreUnavailable);
         assert_eq!(Reason::from_wire(99), Reason::Other("99".to_owned()));
     }

@@ -15,7 +15,7 @@ pub(in crate::cli) const LONGEST: usize = 2_048;
 
 /// The file, and what stood there when the command started.
 #[derive(Debug)]
-pub(super) struct CheckpointFile {
+pub(in crate::cli) struct CheckpointFile {
     path: PathBuf,
     before: Option<Vec<u8>>,
 }
@@ -25,7 +25,7 @@ impl CheckpointFile {
     ///
     /// # Errors
     /// When there is no such path.
-    pub(super) fn at(path: &Path) -> anyhow::Result<Self> {
+    pub(in crate::cli) fn at(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)
             .map_err(|error| UsageError(format!("--checkpoint {}: {error}", path.display())))?;
         Ok(Self { path, before: None })
@@ -95,7 +95,10 @@ pub(in crate::cli) fn check_size(value: &[u8]) -> Result<(), UsageError> {
 ///
 /// # Errors
 /// When it does not, or cannot be asked.
-pub(super) async fn check_kept(client: &Client, patience: &mut Patience) -> anyhow::Result<()> {
+pub(in crate::cli) async fn check_kept(
+    client: &Client,
+    patience: &mut Patience,
+) -> anyhow::Result<()> {
     let info = loop {
         match client.server_info().await {
             Ok(info) => break info,

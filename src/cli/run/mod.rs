@@ -1,12 +1,14 @@
 //! `leasehold run`: acquire a lock, run a command while it is held, release it.
 //!
-//! The command runs in a process group of its own, which is dead before the validity ends (S21): `plan.rs` says when
-//! it is told to stop and when it is killed, `supervise.rs` does it, `group.rs` has the processes, `exec.rs` and
-//! `sentinel.rs` are what is left should this process be killed itself, `terminal.rs` lends it the terminal.
+//! The command runs in a process group of its own, which is dead before the validity ends (S21): `job.rs` runs it, here
+//! and for `every`; `plan.rs` says when it is told to stop and when it is killed, `supervise.rs` does it, `group.rs` has
+//! the processes, `exec.rs` and `sentinel.rs` are what is left should this process be killed itself, `terminal.rs` lends
+//! it the terminal.
 
 pub(super) mod checkpoint;
 pub(super) mod exec;
 mod group;
+pub(super) mod job;
 mod plan;
 pub(super) mod sentinel;
 mod supervise;
@@ -14,13 +16,11 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Deadline, Error, HoldEvent, HoldGuard, Loss, Outcome};
+use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -32,10 +32,8 @@ use super::patience::Patience;
 use super::record;
 use super::signals::Signals;
 use super::spec::{SpecArgs, duration};
-use crate::time::{BootClock, Clock as _};
 use checkpoint::CheckpointFile;
-use group::Group;
-use supervise::{Ended, supervise};
+use job::{Done, Ended, Job, exit_of};
 
 /// The hidden command that becomes the command of `run`.
 pub(super) const EXEC: &str = "run-exec";
@@ -89,7 +87,7 @@ pub(super) struct Args {
 }
 
 /// Signals that end the wait, and are passed on to the command.
-const PASSED_ON: [SignalKind; 6] = [
+pub(super) const PASSED_ON: [SignalKind; 6] = [
     SignalKind::interrupt(),
     SignalKind::terminate(),
     SignalKind::hangup(),
@@ -99,7 +97,7 @@ const PASSED_ON: [SignalKind; 6] = [
 ];
 
 /// How long the store may take to have a release, before the lease is left to expire.
-const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same when the hold was ending anyway.
 const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -170,50 +168,26 @@ async fn with_notes<T>(
     }
 }
 
-/// What is run under the lock.
-struct Job<'a> {
-    command: &'a [OsString],
-    kill_after: Option<Duration>,
-    file: Option<CheckpointFile>,
-}
-
 async fn hold_and_run(
     guard: HoldGuard,
     events: &mut UnboundedReceiver<HoldEvent>,
     signals: &mut Signals,
-    mut job: Job<'_>,
+    job: Job<'_>,
 ) -> anyhow::Result<Exit> {
-    signals.also(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
-    let started = match &mut job.file {
-        Some(file) => file.write(guard.checkpoint()),
-        None => Ok(()),
-    };
-    let started = started.and_then(|()| Group::start(job.command, &environment(&guard, &job)));
-    let mut group = match started {
-        Ok(group) => group,
-        Err(error) => {
-            // The command did not run: whether the lock was lost meanwhile is of no concern.
-            let _released = release(guard, None, RELEASE_TIMEOUT).await;
-            return Err(error);
-        }
-    };
-    let ended = supervise(&guard, events, signals, &mut group, job.kill_after).await;
-    // S13: nothing of the command runs any more; only now may the lock be another's.
-    group.dismiss();
-    let (Ended::Command(status) | Ended::Stopped(status)) = ended;
-    let saving = job.file.filter(|_| status.success()).map(|file| file.changed());
-    let (value, unreadable) = match saving.transpose() {
-        Ok(value) => (value.flatten(), None),
-        Err(error) => (None, Some(error)),
-    };
+    let Done { ended, checkpoint, unreadable } =
+        match job.run(&guard, Vec::new(), events, signals).await {
+            Ok(done) => done,
+            Err(error) => {
+                // The command did not run: whether the lock was lost meanwhile is of no concern.
+                let _released = release(guard, None, RELEASE_TIMEOUT).await;
+                return Err(error);
+            }
+        };
     let timeout = match ended {
-        Ended::Stopped(_) if value.is_none() => LATE_RELEASE_TIMEOUT,
+        Ended::Stopped(_) if checkpoint.is_none() => LATE_RELEASE_TIMEOUT,
         Ended::Stopped(_) | Ended::Command(_) => RELEASE_TIMEOUT,
     };
-    let released = release(guard, value, timeout).await;
-    if let Some(error) = &unreadable {
-        output::note(&format!("the checkpoint was not saved: {error:#}"));
-    }
+    let released = release(guard, checkpoint, timeout).await;
     Ok(match (ended, released) {
         (Ended::Stopped(_), _) => Exit::Lost,
         (Ended::Command(_), Released::Lost(loss)) => {
@@ -221,38 +195,9 @@ async fn hold_and_run(
             Exit::Lost
         }
         (Ended::Command(_), Released::NotSaved) => Exit::NotSaved,
-        (Ended::Command(_), Released::Done | Released::Unknown) if unreadable.is_some() => {
-            Exit::NotSaved
-        }
+        (Ended::Command(_), Released::Done | Released::Unknown) if unreadable => Exit::NotSaved,
         (Ended::Command(status), Released::Done | Released::Unknown) => exit_of(status),
     })
-}
-
-fn environment(guard: &HoldGuard, job: &Job<'_>) -> Vec<(&'static str, OsString)> {
-    let ends = guard.grant().max_hold_ends.as_ref();
-    let ends = ends.map(|ends| ("LEASEHOLD_HOLD_ENDS", unix_seconds(ends).to_string().into()));
-    let file = job.file.as_ref().map(|file| ("LEASEHOLD_CHECKPOINT_FILE", file.path().into()));
-    let always = [
-        ("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string()),
-        ("LEASEHOLD_LOCK_PATH", guard.lock_path().to_owned()),
-        (super::release::LEASE_ID_VARIABLE, guard.lease_id().to_owned()),
-        ("LEASEHOLD_PERMIT", guard.permit().to_string()),
-    ];
-    let always = always.into_iter().map(|(name, value)| (name, value.into()));
-    always.chain(ends).chain(file).collect()
-}
-
-/// When the hold ends, in whole seconds since 1970, as `date +%s` counts; rounded down, so that who stops by it is not
-/// late.
-fn unix_seconds(ends: &Deadline) -> u64 {
-    let clock = BootClock::new();
-    let here = !ends.boot_id.is_empty() && ends.boot_id == clock.boot_id();
-    let after = if here {
-        ends.at.since_boot().saturating_sub(clock.now().since_boot())
-    } else {
-        ends.after
-    };
-    (clock.wall() + after).seconds()
 }
 
 /// How a release ended.
@@ -297,12 +242,4 @@ async fn release(guard: HoldGuard, checkpoint: Option<Vec<u8>>, timeout: Duratio
         return Released::NotSaved;
     }
     Released::Unknown
-}
-
-fn exit_of(status: ExitStatus) -> Exit {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Code(u8::try_from(code).unwrap_or(u8::MAX)),
-        (None, Some(number)) => Exit::by_signal(number),
-        (None, None) => Exit::Internal,
-    }
 }

@@ -17,7 +17,7 @@ use crate::time::{BootClock, Clock as _};
 
 /// How a command ended. Nothing of its group is left.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Ended {
+pub(in crate::cli) enum Ended {
     /// By itself, or by a signal that was not ours.
     Command(ExitStatus),
     /// The same, when it was told to, because of what happened to the hold.
@@ -108,7 +108,10 @@ impl Watch<'_> {
             let left = humantime::format_duration(Duration::from_secs(
                 valid_until.saturating_since(now).as_secs(),
             ));
-            self.stop(Cause::AtRisk, &format!("nothing was heard of a renewal, with {left} left"));
+            let is_deadline = self.guard.max_hold_ends().is_some_and(|ends| ends <= valid_until);
+            let why =
+                if is_deadline { "its time is over" } else { "nothing was heard of a renewal" };
+            self.stop(Cause::AtRisk, &format!("{why}, with {left} left"));
         }
         if self.plan.kill_at(valid_until).is_some_and(|at| now >= at) {
             // S3: also when this comes too late, after a pause of the machine: better late than never.

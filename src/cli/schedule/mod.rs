@@ -1,13 +1,18 @@
-//! `leasehold schedule`: when schedules are due (T14, T15).
+//! `leasehold schedule`: schedules and their runs (T14, T15, T18). `view.rs` has their JSON, `text.rs` what people see.
 
+mod act;
+mod ls;
 mod next;
+mod show;
+mod text;
+mod view;
 
 use clap::Subcommand;
 
 use super::exit::Exit;
 use super::output::Format;
 
-/// Tells when a schedule is due.
+/// Looks at schedules, pauses them, runs them by hand, and tells when they are due.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -16,22 +21,41 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// List schedules.
+    Ls(ls::Args),
+    /// Show one schedule: its definition, and what is known of its runs.
+    Show(show::Args),
     /// Print the next occurrences of an expression, with their local times.
     Next(next::Args),
+    /// Pause a schedule: a run that goes on may finish, and what falls due is skipped.
+    Pause(act::Args),
+    /// End a pause.
+    Resume(act::Args),
+    /// Run a schedule by hand, once.
+    Trigger(act::TriggerArgs),
 }
 
 impl Args {
     /// How its result looks.
     pub(super) const fn format(&self) -> Format {
         match &self.what {
+            What::Ls(args) => args.output.output,
+            What::Show(args) => args.output.output,
             What::Next(args) => args.output.output,
+            What::Pause(args) | What::Resume(args) => args.output.output,
+            What::Trigger(args) => args.output.output,
         }
     }
 }
 
 /// Runs the command.
-pub(super) fn run(args: Args) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     match args.what {
+        What::Ls(args) => ls::run(args).await,
+        What::Show(args) => show::run(args).await,
         What::Next(args) => next::run(args),
+        What::Pause(args) => act::pause(args).await,
+        What::Resume(args) => act::resume(args).await,
+        What::Trigger(args) => act::trigger(args).await,
     }
 }

@@ -1,5 +1,6 @@
 //! For tests: a sidecar that does what a test says, and a clock that stands still.
 
+pub(crate) mod schedules;
 mod service;
 
 use std::path::{Path, PathBuf};
@@ -16,8 +17,10 @@ use crate::boot_clock::{BootInstant, Clock};
 use crate::messages::wire_duration;
 use crate::proto::hold_lease_response::Event;
 use crate::proto::lease_service_server::LeaseServiceServer;
+use crate::proto::schedule_service_server::ScheduleServiceServer;
 use crate::proto::*;
 use crate::{Client, ClientBuilder};
+use schedules::Schedules;
 use service::Service;
 
 pub(crate) const OURS: &str = "kernel-a";
@@ -118,6 +121,33 @@ impl HoldCall {
     }
 }
 
+/// A SubscribeSchedule call that the test answers.
+pub(crate) struct SubscribeCall {
+    pub(crate) request: SubscribeScheduleRequest,
+    events: mpsc::Sender<Result<SubscribeScheduleResponse, Status>>,
+}
+
+impl SubscribeCall {
+    pub(crate) async fn tell(&self, event: subscribe_schedule_response::Event) {
+        let event = Some(event);
+        self.events.send(Ok(SubscribeScheduleResponse { event })).await.unwrap();
+    }
+
+    pub(crate) async fn fail(self, status: Status) {
+        self.events.send(Err(status)).await.unwrap();
+    }
+
+    /// Waits until the client has ended the stream.
+    pub(crate) async fn ended(&self) {
+        let closed = tokio::time::timeout(PATIENCE, self.events.closed()).await;
+        closed.expect("the client ends the stream");
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.events.is_closed()
+    }
+}
+
 /// What the unary calls are answered with, and what was asked.
 #[derive(Default)]
 pub(crate) struct Script {
@@ -136,6 +166,8 @@ pub(crate) struct Script {
     /// The same of watches of many locks.
     pub(crate) listings: Vec<Vec<Result<WatchLocksResponse, Status>>>,
     pub(crate) on_release: Option<Box<dyn Fn() + Send>>,
+    /// What completions are answered with; the last one first, and RECORDED when there is none.
+    pub(crate) completions: Vec<Result<CompletionResult, Status>>,
     pub(crate) asked: Vec<String>,
 }
 
@@ -144,6 +176,7 @@ pub(crate) struct FakeSidecar {
     runtime: Option<Runtime>,
     pub(crate) script: Arc<Mutex<Script>>,
     holds: mpsc::UnboundedReceiver<HoldCall>,
+    subscriptions: mpsc::UnboundedReceiver<SubscribeCall>,
 }
 
 impl FakeSidecar {
@@ -157,13 +190,21 @@ impl FakeSidecar {
         let (calls, holds) = mpsc::unbounded_channel();
         let script = Arc::new(Mutex::new(Script::default()));
         let service = Service { script: Arc::clone(&script), calls };
+        let (subscribers, subscriptions) = mpsc::unbounded_channel();
+        let schedules = Schedules { script: Arc::clone(&script), subscribers };
         let _in_runtime = runtime.enter();
         let incoming = UnixListenerStream::new(UnixListener::bind(socket).unwrap());
         let server = tonic::transport::Server::builder()
             .add_service(LeaseServiceServer::new(service))
+            .add_service(ScheduleServiceServer::new(schedules))
             .serve_with_incoming(incoming);
         runtime.spawn(async move { server.await.unwrap() });
-        Self { runtime: Some(runtime), script, holds }
+        Self { runtime: Some(runtime), script, holds, subscriptions }
+    }
+
+    pub(crate) async fn subscription(&mut self) -> SubscribeCall {
+        let call = tokio::time::timeout(PATIENCE, self.subscriptions.recv()).await;
+        call.expect("SubscribeSchedule is called").unwrap()
     }
 
     pub(crate) async fn hold(&mut self) -> HoldCall {

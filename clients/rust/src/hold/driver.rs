@@ -9,14 +9,14 @@ use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
 use super::guard::{already_lost, told_lost};
-use super::open::{Events, Stream, start, tell};
+use super::line::Line;
+use super::open::{Events, tell};
 use super::state::{HoldState, ToRelease};
 use super::{HoldEvent, Loss, Notice};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::error::Error;
-use crate::messages::{LossReason, ReleaseResult, duration};
-use crate::proto::hold_lease_request::Start;
+use crate::messages::{LossReason, duration};
 use crate::proto::hold_lease_response::Event;
 use crate::proto::{self, Resume, Validity};
 use crate::reason::Reason;
@@ -28,16 +28,16 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// How long an answer about the validity is waited for before it is asked again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) struct Driver {
+pub(super) struct Driver<L> {
     pub(super) client: Client,
     pub(super) state: Arc<HoldState>,
-    pub(super) stream: Stream,
+    pub(super) line: L,
     pub(super) lease_id: String,
     pub(super) fencing_token: u64,
     pub(super) events: Events,
 }
 
-impl Driver {
+impl<L: Line> Driver<L> {
     /// Starts the task; it ends when the other half of `ended` is dropped.
     pub(super) fn start(self, ended: oneshot::Receiver<()>) {
         let state = Arc::clone(&self.state);
@@ -46,11 +46,18 @@ impl Driver {
 
     /// Runs until the hold is over, or the guard is gone.
     async fn run(mut self, mut ended: oneshot::Receiver<()>) {
+        self.watch(&mut ended).await;
+        self.line.hand_back().await;
+    }
+
+    async fn watch(&mut self, ended: &mut oneshot::Receiver<()>) {
         let (client, state) = (self.client.clone(), Arc::clone(&self.state));
         let (lease_id, events) = (self.lease_id.clone(), self.events.clone());
+        let answered = self.line.ended();
         tokio::select! {
             biased;
-            _ = &mut ended => return self.release_dropped().await,
+            () = answered => return,
+            _ = &mut *ended => return self.release_dropped().await,
             () = watch_clock(&state) => {}
             () = ask_regularly(&client, &lease_id, &state, &events) => {}
             () = self.keep() => {}
@@ -59,32 +66,28 @@ impl Driver {
             Some(loss) => tell(&self.events, HoldEvent::Lost(loss)),
             // The holder is releasing: the stream lives until that is answered, and its guard is gone then.
             None => {
-                let _gone = ended.await;
-                self.release_dropped().await;
+                tokio::select! {
+                    biased;
+                    () = self.line.ended() => {}
+                    _gone = ended => self.release_dropped().await,
+                }
             }
         }
     }
 
-    /// The guard was dropped without a release. Over a network the end of the stream releases nothing (S14), so a call
-    /// says it first. Its outcome is an event: nobody else is left to be told.
+    /// The guard was dropped without a release. Its outcome is an event: nobody else is left to be told.
     async fn release_dropped(&self) {
         if self.state.loss().is_some() || self.state.is_released() {
             return;
         }
         let outcome = match self.state.to_release() {
             ToRelease::Generation(generation) => {
-                let release = self.client.release_hold(self.lease_id.clone(), generation, None);
-                match tokio::time::timeout(self.client.settings.release_timeout, release).await {
-                    Ok(Ok(result)) => already_lost(&result).map_or_else(
-                        || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),
-                        HoldEvent::Lost,
-                    ),
-                    Ok(Err(error)) => HoldEvent::NotReleased { detail: error.to_string() },
-                    Err(_elapsed) => {
-                        let detail = "the sidecar has not answered in time".to_owned();
-                        HoldEvent::NotReleased { detail }
-                    }
-                }
+                let ending = self.line.end(&self.client, (self.lease_id.clone(), generation));
+                let timeout = self.client.settings.release_timeout;
+                tokio::time::timeout(timeout, ending).await.unwrap_or_else(|_elapsed| {
+                    let detail = "the sidecar has not answered in time".to_owned();
+                    HoldEvent::NotReleased { detail }
+                })
             }
             ToRelease::Lost(loss) => HoldEvent::Lost(loss),
             ToRelease::NotYet => {
@@ -98,7 +101,7 @@ impl Driver {
     async fn keep(&mut self) {
         while self.state.is_valid() {
             // One that has fallen silent is kept until the resume is answered: its end would end the hold (S14).
-            let broke = match self.stream.next(self.client.settings.silence).await {
+            let broke = match self.line.next(self.client.settings.silence).await {
                 Ok(event) => {
                     if let Some(loss) = self.take_in(event) {
                         return self.state.lose(loss);
@@ -200,9 +203,9 @@ impl Driver {
             told_valid_until: self.state.told(),
         };
         let silence = self.client.settings.silence;
-        let mut stream = start(&self.client, Start::Resume(resume)).await?;
+        let mut line = self.line.resume(&self.client, resume).await?;
         let grant = loop {
-            match stream.next(silence).await? {
+            match line.next(silence).await? {
                 Event::Granted(grant) => break grant,
                 Event::Lost(lost) => return Ok(Err(Loss::from_wire(lost))),
                 Event::Waiting(_)
@@ -218,7 +221,7 @@ impl Driver {
             }
         };
         // From here on the old stream's end means nothing, and the new one's does.
-        self.stream = stream;
+        self.line = line;
         if grant.fencing_token != self.fencing_token {
             let detail = "the sidecar resumed another hold than this one";
             return Ok(Err(Loss::new(LossReason::Taken, detail)));

@@ -189,7 +189,14 @@ impl HoldGuard {
         }
     }
 
-    pub(super) const fn client(&self) -> &Client {
+    /// Ends the hold here, and waits for the generation to say it with (S13, S16): where no sidecar has answered a
+    /// resume while the lease could be this hold's, the newest that was answered.
+    pub(crate) async fn end_and_settle(&self) -> u64 {
+        self.state.end();
+        self.releasable().await.unwrap_or_else(|_over| self.state.generation())
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
         &self.client
     }
 

@@ -3,7 +3,7 @@
 //! Rules: S3 (the clock is read after every wake-up), S4 (lost is final), S13 (the hold ends here before the release
 //! is sent and before the stream ends), S14, S16 (resume), S21 (until when a client may act), S22 (notice), S23 to S27 (checkpoint), S37 (what was understood).
 //!
-//! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `driver.rs` is the task, `state.rs` what both know,
+//! [`HoldGuard`] is in `guard.rs`; `open.rs` asks for the lock, `line.rs` is the stream, `driver.rs` the task, `state.rs` what both know,
 //! `waiting.rs` waits without end, `notice.rs` tells of a break, `saving.rs` saves checkpoints.
 
 mod driver;
@@ -12,6 +12,7 @@ mod ends_tests;
 #[cfg(test)]
 mod grant_tests;
 mod guard;
+mod line;
 mod notice;
 mod open;
 #[cfg(test)]
@@ -39,8 +40,10 @@ use crate::proto;
 use crate::reason::Reason;
 
 pub use guard::HoldGuard;
+pub(crate) use line::{Line, Message, Stream, silent};
 pub use notice::Notice;
-use state::HoldState;
+pub(crate) use open::{believe, guard as guard_of, retry_after};
+pub(crate) use state::HoldState;
 
 /// A hold being asked for: await it.
 ///

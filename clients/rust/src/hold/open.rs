@@ -5,64 +5,27 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 use super::driver::Driver;
 use super::guard::HoldGuard;
+use super::line::{HoldStream, Line, start};
 use super::state::HoldState;
 use super::{HoldEvent, Loss};
+use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
 use crate::error::{Error, NOT_ASKED, Refusal};
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
+use crate::proto;
 use crate::proto::hold_lease_request::Start;
 use crate::proto::hold_lease_response::Event;
-use crate::proto::{self, HoldLeaseRequest, HoldLeaseResponse};
-use crate::transport::Lane;
 use crate::understood::Wanted;
 
 /// The pause after the first failed try to ask again; doubled up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-pub(super) type Events = Option<UnboundedSender<HoldEvent>>;
-
-/// A HoldLease call that was answered.
-#[derive(Debug)]
-pub(super) struct Stream {
-    stream: Streaming<HoldLeaseResponse>,
-    _lane: Lane,
-}
-
-impl Stream {
-    /// The next event; an error when there is none for so long.
-    pub(super) async fn next(&mut self, silence: Duration) -> Result<Event, Status> {
-        let heard = async {
-            loop {
-                let message = self.stream.message().await?;
-                let Some(message) = message else {
-                    return Err(Status::unavailable("the sidecar ended the stream without a word"));
-                };
-                if let Some(event) = message.event {
-                    return Ok(event);
-                }
-            }
-        };
-        tokio::time::timeout(silence, heard).await.unwrap_or_else(|_elapsed| Err(silent()))
-    }
-}
-
-fn silent() -> Status {
-    Status::unavailable("the sidecar has said nothing for long")
-}
-
-/// Asks for the lock or for a hold to be resumed.
-pub(super) async fn start(client: &Client, start: Start) -> Result<Stream, Status> {
-    let request = HoldLeaseRequest { start: Some(start) };
-    let mut lane = client.lane();
-    let asked = tokio::time::timeout(client.settings.silence, lane.hold_lease(request)).await;
-    let stream = asked.unwrap_or_else(|_elapsed| Err(silent()))?.into_inner();
-    Ok(Stream { stream, _lane: lane })
-}
+pub(crate) type Events = Option<UnboundedSender<HoldEvent>>;
 
 /// Asks for the lock until the spec's wait is over. A sidecar that was never heard of is an error at once, unless
 /// `was_answered` says that it was before.
@@ -106,13 +69,14 @@ pub(super) async fn open(
     }
 }
 
-fn retry_after(error: &Error) -> Option<Duration> {
+/// When the sidecar says that asking again is worth while, if it does: not long.
+pub(crate) fn retry_after(error: &Error) -> Option<Duration> {
     let Error::Refused(refusal) = error else { return None };
     let Refusal { retry_after, .. } = refusal.as_ref();
     retry_after.map(|after| after.min(LONGEST_PAUSE))
 }
 
-type Granted = (proto::Grant, HoldState, Stream);
+type Granted = (proto::Grant, HoldState, HoldStream);
 
 /// Asks once; `heard` says whether the sidecar put the caller into its queue.
 async fn ask(
@@ -148,22 +112,35 @@ async fn ask(
         }
     };
     client.check_grant(wanted, &grant).await?;
+    let state = believe(client, &grant, sent).await?;
+    Ok(Outcome::Granted((grant, state, stream)))
+}
+
+/// What a grant that answers a request sent at `sent` is worth here.
+///
+/// # Errors
+/// [`Error::Lost`] if its validity is over.
+pub(crate) async fn believe(
+    client: &Client,
+    grant: &proto::Grant,
+    sent: BootInstant,
+) -> Result<HoldState, Error> {
     let told = (grant.validity.as_ref(), grant.max_hold_ends.as_ref());
-    let state = HoldState::granted(Arc::clone(&client.clock), &grant, told, sent);
-    let state = ask_first(client, &grant, state).await?;
+    let state = HoldState::granted(Arc::clone(&client.clock), grant, told, sent);
+    let state = ask_first(client, grant, state).await?;
     if !state.is_valid() {
         let late = Loss::new(LossReason::Expired, "the grant came too late");
         return Err(Error::Lost(state.loss().unwrap_or(late)));
     }
-    Ok(Outcome::Granted((grant, state, stream)))
+    Ok(state)
 }
 
 /// Starts the task that keeps the hold.
-fn guard(
+pub(crate) fn guard(
     client: Client,
     grant: proto::Grant,
     state: HoldState,
-    stream: Stream,
+    line: impl Line,
     events: Events,
 ) -> HoldGuard {
     let (stream_end, ended) = oneshot::channel();
@@ -171,7 +148,7 @@ fn guard(
     let driver = Driver {
         client: client.clone(),
         state: Arc::clone(&state),
-        stream,
+        line,
         lease_id: grant.lease_id.clone(),
         fencing_token: grant.fencing_token,
         events,

@@ -14,7 +14,7 @@ use crate::validity::{LocalDeadline, LocalValidity};
 
 /// A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4).
 #[derive(Debug)]
-pub(super) struct HoldState {
+pub(crate) struct HoldState {
     clock: Arc<dyn Clock>,
     kept: Mutex<Kept>,
     /// The sidecar told of a validity without being asked.
@@ -175,8 +175,13 @@ impl HoldState {
         }
         let left = kept.validity.until().saturating_since(self.clock.now());
         if left.is_zero() {
-            let detail = "its validity ended without word of a renewal";
-            let expired = || Loss::new(LossReason::Expired, detail);
+            let expired = || {
+                if kept.max_hold.at().is_some_and(|ends| ends <= kept.validity.until()) {
+                    let detail = "it lasted as long as max_hold allows";
+                    return Loss::new(LossReason::MaxHoldReached, detail);
+                }
+                Loss::new(LossReason::Expired, "its validity ended without word of a renewal")
+            };
             let loss = self.notice().map_or_else(expired, |notice| notice.loss());
             self.over(kept, Some(loss));
         }

@@ -7,6 +7,9 @@ mod grant;
 mod held;
 mod key;
 mod record;
+mod run;
+mod schedule;
+mod schedule_spec;
 mod server;
 mod spec;
 
@@ -23,6 +26,14 @@ pub use grant::{
 pub use held::{HeldLock, HoldState};
 pub use key::{LockKey, LockMode, LockSelector};
 pub use record::{BreakNote, LockRecord, LockState};
+pub use run::{
+    Completed, Completion, CompletionResult, EndedRun, RunKind, RunOutcome, SavedWith, StartedRun,
+};
+pub use schedule::{
+    DefinitionInForce, ListSchedules, Occurrence, PreviewSchedule, Schedule, SchedulePage,
+    SchedulePreview, ScheduleState, Standby, UnderstoodSchedule,
+};
+pub use schedule_spec::{CatchUp, Overlap, RunTimeout, ScheduleSpec, Subscription, Timetable};
 pub use server::{ServerInfo, ServerLimits};
 pub use spec::LeaseSpec;
 

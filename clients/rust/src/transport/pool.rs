@@ -10,8 +10,10 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::{Dial, Headers};
 use crate::proto::lease_service_client::LeaseServiceClient;
+use crate::proto::schedule_service_client::ScheduleServiceClient;
 
 pub(crate) type Rpc = LeaseServiceClient<InterceptedService<Channel, Headers>>;
+pub(crate) type Schedules = ScheduleServiceClient<InterceptedService<Channel, Headers>>;
 
 /// Holds and watches a connection carries: fewer than a sidecar allows (limits.streams_per_connection, 256), because a
 /// resume has its old stream and its new one for a moment.
@@ -77,6 +79,11 @@ impl Pool {
         LeaseServiceClient::with_interceptor(self.short.clone(), self.headers.clone())
     }
 
+    /// The same, about schedules.
+    pub(crate) fn schedules(&self) -> Schedules {
+        ScheduleServiceClient::with_interceptor(self.short.clone(), self.headers.clone())
+    }
+
     /// The connection for short calls, without what goes with calls of ours.
     pub(crate) fn short_channel(&self) -> Channel {
         self.short.clone()
@@ -99,8 +106,9 @@ impl Pool {
             }
         };
         drop(connections);
-        let rpc = LeaseServiceClient::with_interceptor(channel, self.headers.clone());
-        Lane { rpc, stream: Some(stream), pool: Arc::clone(self) }
+        let rpc = LeaseServiceClient::with_interceptor(channel.clone(), self.headers.clone());
+        let schedules = ScheduleServiceClient::with_interceptor(channel, self.headers.clone());
+        Lane { rpc, schedules, stream: Some(stream), pool: Arc::clone(self) }
     }
 
     /// Why the sidecar ends connections by TLS before it says anything, if it does.
@@ -138,6 +146,7 @@ fn channel(endpoint: &Endpoint, dial: &Dial) -> Channel {
 #[derive(Debug)]
 pub(crate) struct Lane {
     rpc: Rpc,
+    pub(crate) schedules: Schedules,
     stream: Option<Arc<()>>,
     pool: Arc<Pool>,
 }

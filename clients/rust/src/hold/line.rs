@@ -1,0 +1,127 @@
+//! What a hold lives by: the stream that its events come by, and how it ends.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tonic::{Status, Streaming};
+
+use super::HoldEvent;
+use super::guard::already_lost;
+use crate::client::Client;
+use crate::messages::ReleaseResult;
+use crate::proto::hold_lease_request::Start;
+use crate::proto::hold_lease_response::Event;
+use crate::proto::{HoldLeaseRequest, HoldLeaseResponse, Resume};
+use crate::transport::Lane;
+
+/// The life line of a hold (S14).
+pub(crate) trait Line: Sized + Send + Sync + 'static {
+    /// The next event; an error when the stream broke, or nothing was heard for so long. The caller may stop waiting at
+    /// any moment and wait again.
+    fn next(&mut self, silence: Duration) -> impl Future<Output = Result<Event, Status>> + Send;
+
+    /// Asks on a new stream that the hold goes on (S16).
+    fn resume(
+        &self,
+        client: &Client,
+        resume: Resume,
+    ) -> impl Future<Output = Result<Self, Status>> + Send;
+
+    /// Says that the hold of this lease id and generation has ended, because its guard was dropped; what is told of that.
+    fn end(&self, client: &Client, hold: (String, u64)) -> impl Future<Output = HoldEvent> + Send;
+
+    /// Completes when the holder has ended the hold, and was answered.
+    fn ended(&self) -> impl Future<Output = ()> + Send + use<Self>;
+
+    /// The hold is over.
+    fn hand_back(self) -> impl Future<Output = ()> + Send;
+}
+
+/// A message of a stream of events.
+pub(crate) trait Message: Send + 'static {
+    type Event;
+
+    /// `None` for an event of a later version.
+    fn event(self) -> Option<Self::Event>;
+}
+
+impl Message for HoldLeaseResponse {
+    type Event = Event;
+
+    fn event(self) -> Option<Event> {
+        self.event
+    }
+}
+
+/// A lasting call that was answered.
+#[derive(Debug)]
+pub(crate) struct Stream<M> {
+    stream: Streaming<M>,
+    _lane: Lane,
+}
+
+impl<M: Message> Stream<M> {
+    pub(crate) const fn new(stream: Streaming<M>, lane: Lane) -> Self {
+        Self { stream, _lane: lane }
+    }
+
+    /// The next event; an error when there is none for so long.
+    pub(crate) async fn next(&mut self, silence: Duration) -> Result<M::Event, Status> {
+        let heard = async {
+            loop {
+                let message = self.stream.message().await?;
+                let Some(message) = message else {
+                    return Err(Status::unavailable("the sidecar ended the stream without a word"));
+                };
+                if let Some(event) = message.event() {
+                    return Ok(event);
+                }
+            }
+        };
+        tokio::time::timeout(silence, heard).await.unwrap_or_else(|_elapsed| Err(silent()))
+    }
+}
+
+pub(crate) fn silent() -> Status {
+    Status::unavailable("the sidecar has said nothing for long")
+}
+
+/// A HoldLease call.
+pub(super) type HoldStream = Stream<HoldLeaseResponse>;
+
+/// Asks for the lock or for a hold to be resumed.
+pub(super) async fn start(client: &Client, start: Start) -> Result<HoldStream, Status> {
+    let request = HoldLeaseRequest { start: Some(start) };
+    let mut lane = client.lane();
+    let asked = tokio::time::timeout(client.settings.silence, lane.hold_lease(request)).await;
+    let stream = asked.unwrap_or_else(|_elapsed| Err(silent()))?.into_inner();
+    Ok(Stream::new(stream, lane))
+}
+
+impl Line for HoldStream {
+    async fn next(&mut self, silence: Duration) -> Result<Event, Status> {
+        Self::next(self, silence).await
+    }
+
+    async fn resume(&self, client: &Client, resume: Resume) -> Result<Self, Status> {
+        start(client, Start::Resume(resume)).await
+    }
+
+    /// Over a network the end of the stream releases nothing (S14), so a call says it first.
+    async fn end(&self, client: &Client, (lease_id, generation): (String, u64)) -> HoldEvent {
+        match client.release_hold(lease_id, generation, None).await {
+            Ok(result) => already_lost(&result).map_or_else(
+                || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),
+                HoldEvent::Lost,
+            ),
+            Err(error) => HoldEvent::NotReleased { detail: error.to_string() },
+        }
+    }
+
+    /// A hold lasts as long as its guard.
+    fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        std::future::pending()
+    }
+
+    async fn hand_back(self) {}
+}

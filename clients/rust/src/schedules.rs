@@ -1,0 +1,177 @@
+//! The unary calls about schedules, one method each.
+
+use crate::client::{CALL_TIMEOUT, Client, within};
+use crate::error::Error;
+use crate::messages::{
+    Code, Completed, Completion, ListSchedules, LockSelector, PreviewSchedule, Schedule,
+    SchedulePage, SchedulePreview,
+};
+use crate::proto;
+
+impl Client {
+    /// A schedule: its definition, and what is known of its runs.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], with [`Reason::UnknownSchedule`](crate::Reason::UnknownSchedule) if nobody ever subscribed to
+    /// it, and [`Reason::Unsupported`](crate::Reason::Unsupported) if the sidecar knows no schedules.
+    pub async fn get_schedule(&self, lock: impl Into<LockSelector>) -> Result<Schedule, Error> {
+        let lock = Some(lock.into().into_wire());
+        let request = within(CALL_TIMEOUT, proto::GetScheduleRequest { lock });
+        let answer = self.answer_of_schedules(self.schedules().get_schedule(request).await)?;
+        let told = answer.schedule;
+        let schedule = told.ok_or(Error::Protocol("a schedule was asked for and none was told"))?;
+        Ok(Schedule::from_wire(schedule))
+    }
+
+    /// One page of schedules.
+    ///
+    /// # Errors
+    /// As [`get_schedule`](Self::get_schedule).
+    pub async fn list_schedules(&self, request: ListSchedules) -> Result<SchedulePage, Error> {
+        let request = within(CALL_TIMEOUT, request.into_wire());
+        let answer = self.answer_of_schedules(self.schedules().list_schedules(request).await)?;
+        Ok(SchedulePage::from_wire(answer))
+    }
+
+    /// Checks a spec, and gives its next occurrences. Asks no store and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], with [`Reason::InvalidField`](crate::Reason::InvalidField) if the spec is not valid.
+    pub async fn preview_schedule(
+        &self,
+        request: PreviewSchedule,
+    ) -> Result<SchedulePreview, Error> {
+        let request = within(CALL_TIMEOUT, request.into_wire());
+        let answer = self.answer_of_schedules(self.schedules().preview_schedule(request).await)?;
+        Ok(SchedulePreview::from_wire(answer))
+    }
+
+    /// Pauses a schedule: a run that goes on may finish, and what falls due is skipped. May be repeated (T18).
+    /// Gives the schedule as it is now; `None` if the caller may not read it.
+    ///
+    /// # Errors
+    /// As [`get_schedule`](Self::get_schedule), and
+    /// [`Reason::ScheduleChangesNotEnabled`](crate::Reason::ScheduleChangesNotEnabled) unless the operator enabled it.
+    pub async fn pause_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+    ) -> Result<Option<Schedule>, Error> {
+        let lock = Some(lock.into().into_wire());
+        let request = within(CALL_TIMEOUT, proto::PauseScheduleRequest { lock });
+        let answer = self.answer_of_schedules(self.schedules().pause_schedule(request).await)?;
+        Ok(answer.schedule.map(Schedule::from_wire))
+    }
+
+    /// Ends a pause: the schedule goes on after the store's time. May be repeated.
+    ///
+    /// # Errors
+    /// As [`pause_schedule`](Self::pause_schedule).
+    pub async fn resume_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+    ) -> Result<Option<Schedule>, Error> {
+        let lock = Some(lock.into().into_wire());
+        let request = within(CALL_TIMEOUT, proto::ResumeScheduleRequest { lock });
+        let answer = self.answer_of_schedules(self.schedules().resume_schedule(request).await)?;
+        Ok(answer.schedule.map(Schedule::from_wire))
+    }
+
+    /// Asks for a run by hand. `request_id` is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call with the same
+    /// one is one run.
+    ///
+    /// # Errors
+    /// As [`pause_schedule`](Self::pause_schedule), and
+    /// [`Reason::TooManyTriggers`](crate::Reason::TooManyTriggers) when 8 wait already.
+    pub async fn trigger_schedule(
+        &self,
+        lock: impl Into<LockSelector>,
+        request_id: impl Into<String>,
+    ) -> Result<Option<Schedule>, Error> {
+        let (lock, request_id) = (Some(lock.into().into_wire()), request_id.into());
+        let request = within(CALL_TIMEOUT, proto::TriggerScheduleRequest { lock, request_id });
+        let answer = self.answer_of_schedules(self.schedules().trigger_schedule(request).await)?;
+        Ok(answer.schedule.map(Schedule::from_wire))
+    }
+
+    /// Says how a run ended, by its id alone: for a process that wrote down the id of a run and was restarted. Else
+    /// [`Run::complete`](crate::Run::complete) is for that. May be repeated, at any sidecar (T8).
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; what is transient may be repeated.
+    pub async fn complete_run(
+        &self,
+        run_id: impl Into<String>,
+        completion: Completion,
+    ) -> Result<Completed, Error> {
+        self.complete(completion.into_wire((String::new(), 0), run_id.into())).await
+    }
+
+    pub(crate) async fn complete(
+        &self,
+        request: proto::CompleteRunRequest,
+    ) -> Result<Completed, Error> {
+        let request = within(COMPLETION_TIMEOUT, request);
+        let answer = self.answer_of_schedules(self.schedules().complete_run(request).await)?;
+        Ok(Completed::from_wire(&answer))
+    }
+
+    /// As [`answer`](Self::answer), and says it plainly where the sidecar is older than schedules.
+    fn answer_of_schedules<T>(
+        &self,
+        answer: Result<tonic::Response<T>, tonic::Status>,
+    ) -> Result<T, Error> {
+        self.answer(answer).map_err(known)
+    }
+}
+
+/// An outcome is recorded under the lease, or once it is over: at most one lease duration, and a request.
+const COMPLETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(90);
+
+/// A sidecar that does not have the service says only that (S37). One that has it, and no schedules, says why.
+pub(crate) fn known(error: Error) -> Error {
+    let has_no_service = error.code() == Some(Code::Unimplemented) && error.reason().is_none();
+    if has_no_service {
+        return Error::unsupported(
+            "the sidecar does not know schedules, because it is older than they are: update the sidecar".to_owned(),
+        );
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::fake::Bench;
+    use crate::messages::{CompletionResult, LockKey, LocksUnder, ScheduleSpec};
+
+    #[tokio::test]
+    async fn every_call_about_schedules_reaches_the_sidecar() {
+        let bench = Bench::new().await;
+        let client = &bench.client;
+        let key = || LockKey::new("f", "s");
+        assert_eq!(client.get_schedule(key()).await.unwrap().lock_path, "f/s");
+        assert!(client.pause_schedule(key()).await.unwrap().unwrap().paused);
+        let path = LockSelector::path("locks/a");
+        let resumed = client.resume_schedule(path).await.unwrap().unwrap();
+        assert_eq!(resumed.lock_path, "locks/a");
+        let triggered = client.trigger_schedule(key(), "by-hand-1").await.unwrap().unwrap();
+        assert_eq!(triggered.waiting_request_ids, ["by-hand-1"]);
+        let request = ListSchedules::under(LocksUnder::HostId("h".to_owned())).page("next");
+        let page = client.list_schedules(request).await.unwrap();
+        assert_eq!((page.next_page_token.as_str(), page.schedules.len()), ("next", 1));
+        let after = UNIX_EPOCH.checked_add(Duration::from_secs(1_000)).unwrap();
+        let request = PreviewSchedule::new(ScheduleSpec::cron("@daily")).after(after).with_count(2);
+        let preview = client.preview_schedule(request).await.unwrap();
+        assert_eq!(preview.understood.zone_data, "2026b");
+        assert_eq!(preview.occurrences.len(), 2);
+        assert_eq!(preview.occurrences[0].at, Some(after));
+        let completed = client.complete_run("run-7", Completion::returned()).await.unwrap();
+        assert_eq!(completed.result, CompletionResult::Recorded);
+        let asked = bench.sidecar.asked();
+        let expected = "complete run-7 of \"\" generation 0: RETURNED \"\"";
+        assert_eq!(asked.last().map(String::as_str), Some(expected));
+        assert!(asked[0].starts_with("list Some(HostId(\"h\"))"), "{asked:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What the end of a command means for its run (T11).
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+use leasehold_client::{Completion, Run};
+
+use crate::cli::exit::Exit;
+use crate::cli::output;
+use crate::cli::run::job::{Done, Ended, exit_of};
+
+/// What is recorded, and the exit code.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    /// `None` if the run is lost, or its deadline comes: that needs no word of ours.
+    pub(super) completion: Option<Completion>,
+    pub(super) exit: Exit,
+}
+
+/// What is to be told of `run`, whose command ended so; `ending` is the signal that told this process to end, if one did.
+pub(super) fn verdict(
+    done: &Done,
+    run: &Run,
+    ending: Option<i32>,
+    final_exit_code: Option<u8>,
+) -> Verdict {
+    match done.ended {
+        Ended::Command(status) => {
+            let said = said(status, ending, final_exit_code);
+            let exit = exit_of(status);
+            if done.unreadable {
+                let completion = Completion::failed("its checkpoint cannot be read");
+                return Verdict { completion: Some(completion), exit: Exit::NotSaved };
+            }
+            let completion = match &done.checkpoint {
+                Some(value) => match said.clone().with_checkpoint(value) {
+                    Ok(completion) => completion,
+                    Err(error) => {
+                        output::note(&format!("the checkpoint was not saved: {error}"));
+                        said
+                    }
+                },
+                None => said,
+            };
+            Verdict { completion: Some(completion), exit }
+        }
+        // What was stopped has not done its work, whatever its exit code says.
+        Ended::Stopped(_) => {
+            let is_deadline = run.deadline().is_some_and(|at| at <= run.hold().valid_until());
+            let goes_on = run.is_valid() && !is_deadline;
+            Verdict { completion: goes_on.then(Completion::returned), exit: Exit::Lost }
+        }
+    }
+}
+
+fn said(status: ExitStatus, ending: Option<i32>, final_exit_code: Option<u8>) -> Completion {
+    let code = exit_of(status).code();
+    if status.success() {
+        return Completion::succeeded();
+    }
+    if final_exit_code == Some(code) {
+        return Completion::failed_final(format!("exit code {code}"));
+    }
+    // Ended by the signal that was passed on: it was told to stop, and is to be done elsewhere.
+    let stopped = ending.is_some_and(|number| Exit::by_signal(number).code() == code);
+    if code == Exit::Busy.code() || stopped {
+        return Completion::returned();
+    }
+    Completion::failed(match status.signal() {
+        Some(number) => format!("ended by signal {number}"),
+        None => format!("exit code {code}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_client::RunOutcome;
+
+    use super::*;
+
+    const TERM: i32 = 15;
+
+    fn outcome(wait_status: i32, ending: Option<i32>) -> RunOutcome {
+        said(ExitStatus::from_raw(wait_status), ending, Some(9)).outcome()
+    }
+
+    #[test]
+    fn t11_the_exit_code_is_the_outcome() {
+        let exit = |code: i32| code << 8;
+        assert_eq!(outcome(exit(0), None), RunOutcome::Succeeded);
+        assert_eq!(outcome(exit(75), None), RunOutcome::Returned);
+        assert_eq!(outcome(exit(9), None), RunOutcome::FailedFinal);
+        for other in [1, 74, 76, 126, 127, 143] {
+            assert_eq!(outcome(exit(other), None), RunOutcome::Failed, "{other}");
+        }
+        assert_eq!(outcome(TERM, None), RunOutcome::Failed, "killed by somebody else");
+    }
+
+    #[test]
+    fn t20_what_was_told_to_end_is_done_elsewhere() {
+        assert_eq!(outcome(TERM, Some(TERM)), RunOutcome::Returned);
+        assert_eq!(outcome((128 + TERM) << 8, Some(TERM)), RunOutcome::Returned);
+        assert_eq!(outcome(0, Some(TERM)), RunOutcome::Succeeded);
+        assert_eq!(outcome(1 << 8, Some(TERM)), RunOutcome::Failed);
+    }
+}

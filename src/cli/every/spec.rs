@@ -1,0 +1,170 @@
+//! Flags that say when a schedule is due, and how its runs are handled.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use leasehold_client::{CatchUp, Overlap, RunTimeout, ScheduleSpec, Subscription, Timetable};
+
+use crate::cli::exit::UsageError;
+use crate::cli::spec::{KeyArgs, duration, label};
+
+/// A schedule.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ScheduleArgs {
+    /// Five fields (minute, hour, day of month, month, day of week), six (second first), a nickname such as @daily, or
+    /// a duration such as 90s. In quotes: it is one argument.
+    #[arg(value_name = "EXPRESSION", allow_hyphen_values = true)]
+    expression: Timing,
+    #[command(flatten)]
+    key: KeyArgs,
+    /// The time zone, by its name in the IANA database, such as Europe/Copenhagen. Default: UTC.
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// What becomes of occurrences that were missed: `latest` runs the newest, `none` only if it is not late, `all:N` also
+    /// up to N before it, 1 to 100. Default: latest.
+    #[arg(long, value_name = "latest|none|all:N", value_parser = catch_up)]
+    catch_up: Option<CatchUp>,
+    /// Occurrences older than this are never run: 1m to 366d. Default: 24h.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    catch_up_window: Option<Duration>,
+    /// How late an occurrence may start and still be on time. Default: twice the lease duration and 10s.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    grace: Option<Duration>,
+    /// What becomes of occurrences that fall due during a run. Default: follow.
+    #[arg(long, value_enum, value_name = "POLICY")]
+    overlap: Option<OverlapFlag>,
+    /// How many attempts an occurrence has that fail or are abandoned: 1 to 100. Default: 3.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u32).range(1..=100),
+        allow_hyphen_values = true
+    )]
+    retry: Option<u32>,
+    /// The wait before the second attempt, which doubles with each further one: 1s to 10m. Default: 10s.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    backoff: Option<Duration>,
+    /// How long a run may take: 1s to 366d, or `none`. Default: until the next occurrence is due.
+    #[arg(long, value_name = "DURATION", value_parser = timeout, allow_hyphen_values = true)]
+    timeout: Option<RunTimeout>,
+    /// Start later by an offset that is this schedule's own, up to this, so that not all start at once.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    spread: Option<Duration>,
+    /// Look at least so often whether a run elsewhere was abandoned: 1s to 10m. Costs requests to the store.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    takeover_check: Option<Duration>,
+    /// Of two different definitions the one with the higher revision is in force: such as the number of the release.
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    revision: Option<u64>,
+    /// The duration of the lease in the store, 15s to 60s in whole seconds. Default: 60s.
+    #[arg(long, value_parser = duration, value_name = "DURATION", allow_hyphen_values = true)]
+    lease_duration: Option<Duration>,
+    /// The name of the holder, shown to people. Default: the name of the sidecar's pod or host.
+    #[arg(long, value_name = "TEXT")]
+    holder: Option<String>,
+    /// A pair that is shown with the lock; may be repeated.
+    #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
+    labels: Vec<(String, String)>,
+}
+
+/// When a schedule is due, as people write it. The sidecar checks the expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Timing(Timetable);
+
+impl FromStr for Timing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_duration = text.starts_with(|first: char| first.is_ascii_digit())
+            && text.ends_with(|last: char| last.is_ascii_alphabetic());
+        Ok(Self(match duration(text) {
+            Ok(span) if is_duration => Timetable::Every(span),
+            Ok(_) | Err(_) => Timetable::Cron(text.to_owned()),
+        }))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OverlapFlag {
+    /// When the run is over they are handled as missed ones are.
+    Follow,
+    /// They are skipped.
+    Skip,
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    let most = |most: &str| most.parse().ok().filter(|most| (1..=100).contains(most));
+    match text {
+        "latest" => Ok(CatchUp::Latest),
+        "none" => Ok(CatchUp::None),
+        _ => text
+            .strip_prefix("all:")
+            .and_then(most)
+            .map(CatchUp::All)
+            .ok_or_else(|| "not latest, none or all:N with N from 1 to 100".to_owned()),
+    }
+}
+
+fn timeout(text: &str) -> Result<RunTimeout, String> {
+    if text == "none" {
+        return Ok(RunTimeout::Unlimited);
+    }
+    duration(text).map(RunTimeout::After).map_err(|problem| format!("not none, and {problem}"))
+}
+
+impl ScheduleArgs {
+    /// The subscription.
+    ///
+    /// # Errors
+    /// When no lock was named.
+    pub(super) fn subscription(self) -> Result<Subscription, UsageError> {
+        let mut spec = ScheduleSpec::from(self.expression.0);
+        spec.time_zone = self.tz.unwrap_or_default();
+        spec.catch_up = self.catch_up.unwrap_or_default();
+        spec.catch_up_window = self.catch_up_window;
+        spec.grace = self.grace;
+        spec.overlap = match self.overlap {
+            None | Some(OverlapFlag::Follow) => Overlap::Follow,
+            Some(OverlapFlag::Skip) => Overlap::Skip,
+        };
+        spec.max_attempts = self.retry.unwrap_or_default();
+        spec.backoff = self.backoff;
+        spec.run_timeout = self.timeout.unwrap_or_default();
+        spec.spread = self.spread;
+        spec.takeover_check = self.takeover_check;
+        spec.revision = self.revision.unwrap_or_default();
+        spec.lease_duration = self.lease_duration;
+        let mut subscription = Subscription::new(self.key.key()?, spec);
+        subscription.holder = self.holder.unwrap_or_default();
+        subscription.labels = self.labels.into_iter().collect();
+        Ok(subscription)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn t15_an_expression_or_a_duration() {
+        let of = |text: &str| text.parse::<Timing>().unwrap().0;
+        assert_eq!(of("90s"), Timetable::Every(Duration::from_secs(90)));
+        assert_eq!(of("1h 30m"), Timetable::Every(Duration::from_secs(5_400)));
+        for expression in ["*/5 * * * *", "@every 90s", "0 0 1 1 0", "5 4 * * SUN"] {
+            assert_eq!(of(expression), Timetable::Cron(expression.to_owned()));
+        }
+    }
+
+    #[test]
+    fn t9_what_was_missed_is_latest_none_or_all() {
+        assert_eq!(catch_up("latest"), Ok(CatchUp::Latest));
+        assert_eq!(catch_up("none"), Ok(CatchUp::None));
+        assert_eq!(catch_up("all:7"), Ok(CatchUp::All(7)));
+        for wrong in ["all", "all:0", "all:101", "all:x", "some"] {
+            assert!(catch_up(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(timeout("none"), Ok(RunTimeout::Unlimited));
+        assert!(timeout("soon").unwrap_err().contains("30s"));
+    }
+}

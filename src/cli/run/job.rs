@@ -1,0 +1,115 @@
+//! A command that runs under a hold: what it is told, and how it ended.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use leasehold_client::{Deadline, HoldEvent, HoldGuard};
+use tokio::signal::unix::SignalKind;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::checkpoint::CheckpointFile;
+use super::group::Group;
+use super::output;
+pub(in crate::cli) use super::supervise::Ended;
+use super::supervise::supervise;
+use crate::cli::exit::Exit;
+use crate::cli::release::LEASE_ID_VARIABLE;
+use crate::cli::signals::Signals;
+use crate::time::{BootClock, Clock as _};
+
+/// What is run under a hold.
+#[derive(Debug)]
+pub(in crate::cli) struct Job<'a> {
+    /// The command and its arguments.
+    pub(in crate::cli) command: &'a [OsString],
+    /// How long it has between SIGTERM and SIGKILL, if the lock allows.
+    pub(in crate::cli) kill_after: Option<Duration>,
+    /// Where it finds and leaves the lock's checkpoint.
+    pub(in crate::cli) file: Option<CheckpointFile>,
+}
+
+/// What is told a command in its environment.
+pub(in crate::cli) type Environment = Vec<(&'static str, OsString)>;
+
+/// How a command ended, and what it left.
+#[derive(Debug)]
+pub(in crate::cli) struct Done {
+    /// Nothing of its group is left.
+    pub(in crate::cli) ended: Ended,
+    /// The checkpoint to be saved, if it ended with 0 and left a new one.
+    pub(in crate::cli) checkpoint: Option<Vec<u8>>,
+    /// Whether what it left cannot be read; that was said.
+    pub(in crate::cli) unreadable: bool,
+}
+
+impl Job<'_> {
+    /// Runs the command to its end, which is before the hold's validity ends (S21).
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(in crate::cli) async fn run(
+        mut self,
+        guard: &HoldGuard,
+        more: Environment,
+        events: &mut UnboundedReceiver<HoldEvent>,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Done> {
+        signals.also(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?;
+        if let Some(file) = &mut self.file {
+            file.write(guard.checkpoint())?;
+        }
+        let environment: Environment = self.environment(guard).into_iter().chain(more).collect();
+        let mut group = Group::start(self.command, &environment)?;
+        let ended = supervise(guard, events, signals, &mut group, self.kill_after).await;
+        // S13: nothing of the command runs any more; only now may the lock be another's.
+        group.dismiss();
+        let (Ended::Command(status) | Ended::Stopped(status)) = ended;
+        let saving = self.file.filter(|_| status.success()).map(|file| file.changed());
+        Ok(match saving.transpose() {
+            Ok(value) => Done { ended, checkpoint: value.flatten(), unreadable: false },
+            Err(error) => {
+                output::note(&format!("the checkpoint was not saved: {error:#}"));
+                Done { ended, checkpoint: None, unreadable: true }
+            }
+        })
+    }
+
+    fn environment(&self, guard: &HoldGuard) -> Environment {
+        let ends = guard.grant().max_hold_ends.as_ref();
+        let ends = ends.map(|ends| ("LEASEHOLD_HOLD_ENDS", unix_seconds(ends).to_string().into()));
+        let file = self.file.as_ref();
+        let file = file.map(|file| ("LEASEHOLD_CHECKPOINT_FILE", file.path().into()));
+        let always = [
+            ("LEASEHOLD_FENCING_TOKEN", guard.fencing_token().to_string()),
+            ("LEASEHOLD_LOCK_PATH", guard.lock_path().to_owned()),
+            (LEASE_ID_VARIABLE, guard.lease_id().to_owned()),
+            ("LEASEHOLD_PERMIT", guard.permit().to_string()),
+        ];
+        let always = always.into_iter().map(|(name, value)| (name, value.into()));
+        always.chain(ends).chain(file).collect()
+    }
+}
+
+/// When the hold ends, in whole seconds since 1970, as `date +%s` counts; rounded down, so that who stops by it is not
+/// late.
+fn unix_seconds(ends: &Deadline) -> u64 {
+    let clock = BootClock::new();
+    let here = !ends.boot_id.is_empty() && ends.boot_id == clock.boot_id();
+    let after = if here {
+        ends.at.since_boot().saturating_sub(clock.now().since_boot())
+    } else {
+        ends.after
+    };
+    (clock.wall() + after).seconds()
+}
+
+/// The exit code of a command that ended by itself.
+pub(in crate::cli) fn exit_of(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Code(u8::try_from(code).unwrap_or(u8::MAX)),
+        (None, Some(number)) => Exit::by_signal(number),
+        (None, None) => Exit::Internal,
+    }
+}

@@ -1,0 +1,51 @@
+//! `leasehold schedule ls`: schedules as a table.
+
+use leasehold_client::{Client, ListSchedules, LocksUnder, Schedule};
+
+use super::text;
+use super::view::ScheduleView;
+use crate::cli::connection::ConnectionArgs;
+use crate::cli::exit::Exit;
+use crate::cli::output::{self, OutputArgs};
+
+/// Lists the schedules under the sidecar's host id, another one, or a prefix.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The schedules under this host id. Default: the sidecar's own.
+    #[arg(long, value_name = "ID", conflicts_with = "prefix")]
+    host_id: Option<String>,
+    /// The schedules whose lock paths begin with this text: container and slash first.
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Runs the command.
+pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
+    let under = match (args.host_id, args.prefix) {
+        (Some(host_id), _) => LocksUnder::HostId(host_id),
+        (None, Some(prefix)) => LocksUnder::Prefix(prefix),
+        (None, None) => LocksUnder::OwnHostId,
+    };
+    let link = args.connection.link().await?;
+    let schedules = all_pages(&link.client, ListSchedules::under(under)).await?;
+    link.close().await;
+    let views: Vec<ScheduleView> = schedules.iter().map(ScheduleView::from).collect();
+    output::result(args.output.output, || text::table(&schedules), &views)?;
+    Ok(Exit::Success)
+}
+
+async fn all_pages(client: &Client, mut request: ListSchedules) -> anyhow::Result<Vec<Schedule>> {
+    let mut schedules = Vec::new();
+    loop {
+        let page = client.list_schedules(request.clone()).await?;
+        schedules.extend(page.schedules);
+        if page.next_page_token.is_empty() {
+            return Ok(schedules);
+        }
+        request = request.page(page.next_page_token);
+    }
+}

@@ -1,0 +1,75 @@
+//! What people see of schedules.
+
+use leasehold_client::{EndedRun, Schedule, ScheduleState};
+
+use super::view::outcome;
+use crate::cli::output;
+use crate::cli::record::{self, moment};
+
+/// Schedules as a table.
+pub(super) fn table(schedules: &[Schedule]) -> String {
+    if schedules.is_empty() {
+        return "no schedules".to_owned();
+    }
+    let row = |schedule: &Schedule| {
+        let state = schedule.state.as_ref();
+        vec![
+            schedule.lock_path.clone(),
+            if schedule.problem.is_empty() {
+                schedule.description.clone()
+            } else {
+                schedule.problem.clone()
+            },
+            doing(schedule),
+            moment(schedule.next_at).unwrap_or_default(),
+            state.and_then(|state| state.ended.first()).map(ended).unwrap_or_default(),
+        ]
+    };
+    let rows = schedules.iter().map(row).collect();
+    output::table(&["LOCK PATH", "SCHEDULE", "STATE", "NEXT", "LAST"], rows)
+}
+
+/// One schedule.
+pub(super) fn schedule(schedule: &Schedule) -> String {
+    let empty = ScheduleState::default();
+    let state = schedule.state.as_ref().unwrap_or(&empty);
+    let spec = schedule.spec.as_ref();
+    let all = [
+        ("lock path", schedule.lock_path.clone()),
+        ("expression", schedule.expression.clone()),
+        ("schedule", schedule.description.clone()),
+        ("problem", schedule.problem.clone()),
+        ("revision", spec.map(|spec| spec.revision.to_string()).unwrap_or_default()),
+        ("state", doing(schedule)),
+        ("next", moment(schedule.next_at).unwrap_or_default()),
+        ("tried again", moment(state.retry_at).unwrap_or_default()),
+        ("done up to", moment(state.watermark).unwrap_or_default()),
+        ("missed", if state.missed > 0 { state.missed.to_string() } else { String::new() }),
+        ("waiting by hand", schedule.waiting_request_ids.join(", ")),
+        ("lock", schedule.record.as_ref().map(record::doing_text).unwrap_or_default()),
+        ("subscribed here", schedule.subscribers_here.to_string()),
+    ];
+    let ends = state.ended.iter().map(|run| ("ended", ended(run)));
+    output::fields(&all.into_iter().chain(ends).collect::<Vec<_>>())
+}
+
+fn doing(schedule: &Schedule) -> String {
+    let run = schedule.state.as_ref().and_then(|state| state.run.as_ref());
+    match run {
+        Some(run) => {
+            let since = moment(run.started_at).unwrap_or_default();
+            format!("running since {since}, attempt {}", run.attempt)
+        }
+        None if schedule.paused => "paused".to_owned(),
+        None => "waiting".to_owned(),
+    }
+}
+
+fn ended(run: &EndedRun) -> String {
+    let what = moment(run.scheduled_at).unwrap_or_else(|| format!("request {}", run.request_id));
+    let how = outcome(run.outcome).unwrap_or_default();
+    match run.attempt {
+        0 | 1 => format!("{what} {how}"),
+        attempt => format!("{what} {how}, attempt {attempt}"),
+    }
+}
