@@ -198,7 +198,8 @@ fn t8_an_outcome_is_taken_once_and_from_the_run_that_stands_there_only() {
     lock.granted(SIX);
     assert_eq!(lock.conclude_of(SIX, None, 1, Report::Succeeded), Concluded::NotThere);
     assert_eq!(lock.conclude(SEVEN, Report::Succeeded), Concluded::NotThere);
-    assert_eq!(Lock::default().conclude(SIX, Report::Succeeded), Concluded::NotThere);
+    let nothing = Lock::default().conclude_of(SIX, None, 1, Report::Succeeded);
+    assert_eq!(nothing, Concluded::NotThere);
 }
 
 #[test]

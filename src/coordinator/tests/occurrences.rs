@@ -153,7 +153,7 @@ async fn s16_a_hold_that_was_resumed_elsewhere_still_has_its_occurrence() {
     let concluded = conclude(&there, &second, Report::Succeeded).await;
     assert_eq!(concluded.outcome, Some(OutcomeResult::Recorded));
     settle().await;
-    assert_eq!(done(&here, at).await.token, Some(first.token));
+    assert_eq!(done(&there, at).await.token, Some(first.token));
 }
 
 #[tokio::test(start_paused = true)]
