@@ -50,8 +50,8 @@ struct DefinitionView {
 }
 
 /// What its runs have decided.
-#[derive(Debug, Serialize)]
-struct StateView {
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::cli) struct StateView {
     watermark: Option<String>,
     watermark_outcome: Option<String>,
     run: Option<StartedView>,
@@ -60,7 +60,7 @@ struct StateView {
     ended: Vec<EndedView>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct StartedView {
     kind: &'static str,
     scheduled_at: Option<String>,
@@ -71,7 +71,7 @@ struct StartedView {
     deadline_at: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct EndedView {
     kind: &'static str,
     scheduled_at: Option<String>,
