@@ -1,6 +1,7 @@
 //! Occurrences that callers with a scheduler of their own name at a plain hold: each is granted until an outcome of it is
 //! recorded, never after (T1, T2). The same record as a schedule's, without a plan.
 
+use super::codec::writable;
 use super::machine::{MAX_RETURNED, Report};
 use super::plan::PlanVersion;
 use super::record::{Attempts, Ended, Occasion, Outcome, Run, ScheduleRecord};
@@ -111,7 +112,8 @@ pub fn claim(
         record.attempts = Attempts::default();
     }
     let attempt = failures.saturating_add(1);
-    record.run = Some(Run { occasion, attempt, token, started: store_time, deadline: None });
+    let started = writable(store_time);
+    record.run = Some(Run { occasion, attempt, token, started, deadline: None });
     Claim::Granted { record: Box::new(record), attempt }
 }
 

@@ -52,6 +52,7 @@ struct DefinitionView {
 /// What its runs have decided.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(in crate::cli) struct StateView {
+    next_at: Option<String>,
     watermark: Option<String>,
     watermark_outcome: Option<String>,
     run: Option<StartedView>,
@@ -141,6 +142,7 @@ impl From<&ScheduleSpec> for DefinitionView {
 impl From<&ScheduleState> for StateView {
     fn from(state: &ScheduleState) -> Self {
         Self {
+            next_at: moment(state.next_at),
             watermark: moment(state.watermark),
             watermark_outcome: outcome(state.watermark_outcome),
             run: state.run.as_ref().map(StartedView::from),
