@@ -146,7 +146,9 @@ pub(crate) async fn acquire_one_of(
     let answer = client.acquire_lease(AcquireLeaseRequest { spec: Some(spec) }).await.unwrap();
     match answer.into_inner().outcome.unwrap() {
         acquire_lease_response::Outcome::Granted(grant) => grant,
-        other => panic!("{other:?}"),
+        other @ (acquire_lease_response::Outcome::Busy(_)
+        | acquire_lease_response::Outcome::AlreadyDone(_)
+        | acquire_lease_response::Outcome::Skipped(_)) => panic!("{other:?}"),
     }
 }
 

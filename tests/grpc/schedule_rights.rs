@@ -66,6 +66,7 @@ async fn each_call_needs_its_right() {
     standby(&mut stream).await;
     inside.clone().trigger_schedule(trigger("r-1")).await.unwrap();
     let granted = run(&mut stream).await;
+    complete(&inside, &granted, RunOutcome::Succeeded).await;
     for (rpc, needed) in [
         ("SubscribeSchedule", Some(Right::Acquire)),
         ("CompleteRun", Some(Right::Acquire)),
@@ -96,6 +97,7 @@ async fn a_rule_for_functions_is_for_their_schedules() {
     standby(&mut stream).await;
     inside.clone().trigger_schedule(trigger("r-1")).await.unwrap();
     let granted = run(&mut stream).await;
+    complete(&inside, &granted, RunOutcome::Succeeded).await;
     let calls = ["SubscribeSchedule", "CompleteRun", "GetSchedule", "PauseSchedule"];
     for rpc in calls {
         assert!(is_let_through(&running, rpc, "nightly", &granted.run_id).await, "{rpc}");
@@ -105,7 +107,6 @@ async fn a_rule_for_functions_is_for_their_schedules() {
         let request = with(token, ListSchedulesRequest::default());
         client(&running).list_schedules(request).await.unwrap().into_inner().schedules.len()
     };
-    complete(&inside, &granted, RunOutcome::Succeeded).await;
     assert_eq!((list("nightly").await, list("other").await), (1, 0));
 
     let lock = by_key("nightly");

@@ -15,7 +15,7 @@ use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
 use crate::hold::{Brought, SaveOutcome, Stored};
 use crate::lock::{LeaseId, Record};
-use crate::schedule::{Report, Reported, RunId};
+use crate::schedule::{Lease, Report, Reported, RunId};
 use crate::timetable::UtcSecond;
 
 /// The longest that a lease is kept for the next run (T19).
@@ -41,13 +41,14 @@ impl Coordinator {
 
     async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
         let (run_id, report) = (request.run_id.clone(), request.report);
+        let detail = request.detail.clone();
         let _completing = self.shared.schedules.completing(&run_id);
         let completed = self.complete_now(request).await;
         let path = &run_id.path;
         match &completed {
             Ok(Completed { completion, retry_at, .. }) => tracing::info!(
                 lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = ?report,
-                recorded = ?completion, retry_at = retry_at.map(tracing::field::display), "run ended"
+                recorded = ?completion, detail, retry_at = retry_at.map(tracing::field::display), "run ended"
             ),
             Err(error) => tracing::warn!(
                 lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = ?report, %error,
@@ -62,15 +63,12 @@ impl Coordinator {
     }
 
     async fn complete_now(&self, request: CompleteRequest) -> Result<Completed, CallError> {
-        let CompleteRequest { lease_id, run_id, report, detail, generation, checkpoint } = request;
-        if !detail.is_empty() {
-            tracing::info!(lock = %run_id.path, occasion = %run_id.occasion, %detail, "run ended");
-        }
+        let CompleteRequest { lease_id, run_id, report, generation, checkpoint, .. } = request;
         let desk = self.shared.schedules.desk(&run_id.path).unwrap_or_default();
         let part = self.report_part(&desk, &run_id, report).await?;
         let has_checkpoint = checkpoint.is_some();
         if let Some(lease_id) = lease_id.filter(|id| self.has_run(*id, &run_id)) {
-            let keep = self.keeps_lease(&desk);
+            let keep = self.keeps_lease(&desk, &part);
             let saving = Saving { value: checkpoint, part: Some(Arc::clone(&part) as _) };
             let (_, saved) = self.release_with(lease_id, generation, saving, keep).await?;
             let version = match saved.flatten() {
@@ -121,12 +119,15 @@ impl Coordinator {
         Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
     }
 
-    /// Whether the lease is kept for the next run, which is due soon (T19).
-    fn keeps_lease(&self, desk: &Desk) -> Option<Duration> {
-        let plan = desk.plan()?;
+    /// For how long the lease is kept, if the next run or the next attempt is due soon (T19).
+    fn keeps_lease(&self, desk: &Desk, part: &ReportPart) -> Option<Duration> {
+        let known = desk.known().record.clone();
         let now = UtcSecond::from(self.shared.store_time());
-        let next = plan.definition().timetable().next(now)?;
-        let is_soon = next.seconds_since(now) <= KEPT.as_secs().cast_signed();
+        let reported = part.over(known.as_ref(), now, Lease::Here { running: true });
+        let Reported::Write { record, retry_at } = reported else { return None };
+        let next = retry_at.or(record.next)?.seconds_since(now);
+        // What was given back is for others: it is due already.
+        let is_soon = (1..=KEPT.as_secs().cast_signed()).contains(&next);
         (is_soon && !*self.shared.draining.borrow()).then_some(KEPT)
     }
 

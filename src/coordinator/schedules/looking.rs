@@ -177,8 +177,13 @@ impl Task {
             run.max(record.ended.iter().filter_map(|ended| ended.token).max())
         };
         let before = self.desk.known().record.as_ref().and_then(newest);
-        if record.as_ref().and_then(newest) > before {
+        let now = record.as_ref().and_then(newest);
+        if now > before {
             self.desk.known().is_last_runner = false;
+        }
+        if now != before {
+            // Another run than the one that was seen at the last look: it is looked at anew after D (T17).
+            self.looking.busy_looks = 0;
         }
         self.looking.seen = stored;
         self.desk.learn(record);

@@ -102,7 +102,11 @@ impl Run {
         let Begin::Start(part) = &self.begin else { return RunEnd::Settled };
         match part.decision() {
             Some(StartDecision::Settled { record }) if written => self.desk.learn(Some(*record)),
-            Some(StartDecision::Nothing { record }) => self.desk.learn(record.map(|it| *it)),
+            Some(StartDecision::Nothing { record }) => {
+                // Somebody else was faster.
+                self.desk.known().is_last_runner = false;
+                self.desk.learn(record.map(|it| *it));
+            }
             Some(StartDecision::Unreadable(error)) => {
                 return RunEnd::Failed(unreadable_record(&self.path, &error));
             }

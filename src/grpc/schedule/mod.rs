@@ -100,13 +100,10 @@ impl ScheduleService for Service {
         let request = convert::complete(request.into_inner())?;
         self.permit_held(&caller, &request.run_id.path)?;
         let completed = self.coordinator.complete_run(request).await;
-        let completed = completed.map_err(|error| match &error {
-            CallError::ForeignPath { .. } => {
-                status::of_violations(&[("run_id", error.to_string())])
-            }
-            _ => status::of_call(&error),
-        })?;
-        Ok(Response::new(answer::completed(completed)))
+        if let Err(error @ CallError::ForeignPath { .. }) = &completed {
+            return Err(status::of_violations(&[("run_id", error.to_string())]));
+        }
+        Ok(Response::new(answer::completed(answered(completed)?)))
     }
 
     async fn get_schedule(

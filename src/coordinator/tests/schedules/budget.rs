@@ -1,7 +1,7 @@
 //! The request budget of schedules.md, row by row.
 
 use super::rig::{complete, minutely, news, run, spec, standby, subscribe};
-use crate::coordinator::tests::rig::{Account, MINUTE, SECOND, counts, pass, settle};
+use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, counts, pass, settle};
 use crate::schedule::Report;
 use crate::store::Operation;
 
@@ -84,4 +84,54 @@ async fn t19_a_lease_is_kept_for_what_is_due_within_half_a_minute() {
         released += sidecar.counts().of(Operation::Release);
     }
     assert!((1..=3).contains(&released), "kept, but not for ever: {released}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t19_an_attempt_after_a_short_backoff_takes_two_requests_and_the_plan() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let first = run(&mut stream).await;
+    complete(&sidecar, &first, Report::Failed).await;
+    news(&mut stream).await;
+    settle().await;
+    sidecar.counts();
+    let second = run(&mut stream).await;
+    assert_eq!(second.told.attempt, 2);
+    complete(&sidecar, &second, Report::Succeeded).await;
+    news(&mut stream).await;
+    let asked = sidecar.counts();
+    assert_eq!(asked.of(Operation::Acquire), 0, "{asked}");
+    assert_eq!((asked.of(Operation::WriteRecord), asked.of(Operation::ReadPlan)), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t17_a_sidecar_that_always_meets_runs_notices_within_three_lease_durations_that_they_end() {
+    let account = Account::new();
+    let sidecars = [account.sidecar(), account.sidecar()];
+    let (sender, mut runs) = tokio::sync::mpsc::unbounded_channel();
+    let tasks = [0, 1].map(|index| {
+        let (sidecar, sender) = (sidecars[index].clone(), sender.clone());
+        tokio::spawn(async move {
+            let mut stream = subscribe(&sidecar, spec("@every 20s"));
+            loop {
+                let granted = run(&mut stream).await;
+                sender.send((index, sidecar.coordinator.clock().now())).unwrap();
+                pass(15 * SECOND).await;
+                complete(&sidecar, &granted, Report::Succeeded).await;
+            }
+        })
+    });
+    drop(sender);
+    let mut last = 0;
+    for _ in 0..60 {
+        (last, _) = runs.recv().await.unwrap();
+    }
+    tasks[last].abort();
+    sidecars[last].faults().go_down(60 * MINUTE);
+    let died = account.now();
+    let (runner, at) = runs.recv().await.unwrap();
+    assert_eq!(runner, 1 - last);
+    // A look that still meets the lease, and another twice as long after it.
+    assert!(at - died <= 3 * LEASE + 2 * SECOND, "{:?}", at - died);
 }

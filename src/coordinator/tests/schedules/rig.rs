@@ -63,6 +63,7 @@ pub(super) async fn run(stream: &mut ScheduleStream) -> RunGrant {
             ScheduleEvent::Run(run) => return *run,
             ScheduleEvent::Standby(_)
             | ScheduleEvent::Recorded { .. }
+            | ScheduleEvent::Renewed(_)
             | ScheduleEvent::DefinitionInForce { .. } => {}
             other => panic!("{other:?}"),
         }

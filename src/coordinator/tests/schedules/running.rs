@@ -44,6 +44,7 @@ async fn t1_each_occurrence_is_run_once_whichever_sidecar() {
             }
         });
     }
+    drop(sender);
     for _ in 0..20 {
         seen.push(runs.recv().await.unwrap());
     }
@@ -142,6 +143,7 @@ async fn t13_a_crowd_that_is_due_together_is_started_fifty_a_second() {
             complete(&sidecar, &granted, Report::Succeeded).await;
         });
     }
+    drop(sender);
     let mut starts = Vec::new();
     for _ in 0..300 {
         let (started, missed) = runs.recv().await.unwrap();

@@ -57,17 +57,30 @@ fn refused(spec: proto::ScheduleSpec) -> Vec<(String, String)> {
     violations(&convert::subscribe(request(spec), MINUTE).unwrap_err())
 }
 
+type Row = (proto::ScheduleSpec, &'static str, &'static str);
+
+/// Each spec is refused for one field, with these words.
+fn assert_refused(table: impl IntoIterator<Item = Row>) {
+    for (spec, field, problem) in table {
+        let found = refused(spec.clone());
+        let [(named, told)] = found.as_slice() else { panic!("{spec:?}: {found:?}") };
+        assert_eq!(named, field, "{spec:?}: {told}");
+        assert!(told.contains(problem), "{field}: {told}");
+    }
+}
+
+fn changed(change: fn(&mut proto::ScheduleSpec)) -> proto::ScheduleSpec {
+    let mut spec = nightly();
+    change(&mut spec);
+    spec
+}
+
+const HALF: Option<prost_types::Duration> =
+    Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 });
+
 #[test]
-fn s19_each_wrong_field_of_a_spec_is_named_with_what_is_allowed() {
-    let change = |change: fn(&mut proto::ScheduleSpec)| {
-        let mut spec = nightly();
-        change(&mut spec);
-        spec
-    };
-    let all = proto::CatchUp::All.into();
-    let half = Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 });
-    let negative = seconds(-1);
-    let table = [
+fn s19_a_wrong_timetable_is_named_with_what_is_allowed() {
+    assert_refused([
         (proto::ScheduleSpec::default(), "spec.cron", "set cron or every"),
         (cron(""), "spec.cron", "is empty"),
         (cron("* * * *"), "spec.cron", "has 4 fields"),
@@ -85,22 +98,29 @@ fn s19_each_wrong_field_of_a_spec_is_named_with_what_is_allowed() {
             "10s",
         ),
         (
-            proto::ScheduleSpec { timetable: negative.map(Timetable::Every), ..cron("") },
+            proto::ScheduleSpec { timetable: seconds(-1).map(Timetable::Every), ..cron("") },
             "spec.every",
             "negative",
         ),
         (
-            proto::ScheduleSpec { timetable: half.map(Timetable::Every), ..cron("") },
+            proto::ScheduleSpec { timetable: HALF.map(Timetable::Every), ..cron("") },
             "spec.every",
             "whole seconds",
         ),
         (
-            change(|spec| spec.time_zone = "Europe/Kopenhagen".to_owned()),
+            changed(|spec| spec.time_zone = "Europe/Kopenhagen".to_owned()),
             "spec.time_zone",
             "did you mean Europe/Copenhagen?",
         ),
-        (change(|spec| spec.time_zone = "local".to_owned()), "spec.time_zone", "IANA"),
-        (change(|spec| spec.catch_up = 9), "spec.catch_up", "9 is not a policy"),
+        (changed(|spec| spec.time_zone = "local".to_owned()), "spec.time_zone", "IANA"),
+    ]);
+}
+
+#[test]
+fn s19_a_wrong_policy_is_named_with_what_is_allowed() {
+    let all = proto::CatchUp::All.into();
+    assert_refused([
+        (changed(|spec| spec.catch_up = 9), "spec.catch_up", "9 is not a policy"),
         (
             proto::ScheduleSpec { catch_up: all, ..nightly() },
             "spec.catch_up_max",
@@ -111,46 +131,40 @@ fn s19_each_wrong_field_of_a_spec_is_named_with_what_is_allowed() {
             "spec.catch_up_max",
             "1 to 100",
         ),
-        (change(|spec| spec.catch_up_max = 1), "spec.catch_up_max", "ALL only"),
-        (change(|spec| spec.catch_up_window = seconds(59)), "spec.catch_up_window", "60 s"),
-        (change(|spec| spec.grace = seconds(1)), "spec.grace", "from 130 s"),
+        (changed(|spec| spec.catch_up_max = 1), "spec.catch_up_max", "ALL only"),
+        (changed(|spec| spec.catch_up_window = seconds(59)), "spec.catch_up_window", "60 s"),
+        (changed(|spec| spec.grace = seconds(1)), "spec.grace", "from 130 s"),
         (
-            change(|spec| {
+            changed(|spec| {
                 (spec.grace, spec.lease_duration) = (seconds(39), seconds(15));
             }),
             "spec.grace",
             "from 40 s",
         ),
-        (change(|spec| spec.grace = seconds(7 * 86_400 + 1)), "spec.grace", "to 604800 s"),
-        (change(|spec| spec.overlap = -1), "spec.overlap", "FOLLOW or SKIP"),
-        (change(|spec| spec.max_attempts = 101), "spec.max_attempts", "1 to 100"),
-        (change(|spec| spec.backoff = seconds(0)), "spec.backoff", "from 1 s to 600 s"),
+        (changed(|spec| spec.grace = seconds(7 * 86_400 + 1)), "spec.grace", "to 604800 s"),
+        (changed(|spec| spec.overlap = -1), "spec.overlap", "FOLLOW or SKIP"),
+        (changed(|spec| spec.max_attempts = 101), "spec.max_attempts", "1 to 100"),
+        (changed(|spec| spec.backoff = seconds(0)), "spec.backoff", "from 1 s to 600 s"),
         (
-            proto::ScheduleSpec { backoff: half, ..nightly() },
+            proto::ScheduleSpec { backoff: HALF, ..nightly() },
             "spec.backoff",
             "is 1.5s; a whole number of seconds",
         ),
         (
-            change(|spec| spec.timeout = seconds(0).map(Timeout::RunTimeout)),
+            changed(|spec| spec.timeout = seconds(0).map(Timeout::RunTimeout)),
             "spec.run_timeout",
             "from 1 s",
         ),
         (
-            change(|spec| spec.timeout = Some(Timeout::NoRunTimeout(false))),
+            changed(|spec| spec.timeout = Some(Timeout::NoRunTimeout(false))),
             "spec.no_run_timeout",
             "must be true",
         ),
-        (change(|spec| spec.spread = seconds(86_401)), "spec.spread", "from 0 s to 86400 s"),
-        (proto::ScheduleSpec { spread: negative, ..nightly() }, "spec.spread", "negative"),
-        (change(|spec| spec.takeover_check = seconds(601)), "spec.takeover_check", "1 s to 600 s"),
-        (change(|spec| spec.lease_duration = seconds(61)), "spec.lease_duration", "15 s to 60 s"),
-    ];
-    for (spec, field, problem) in table {
-        let found = refused(spec.clone());
-        let [(named, told)] = found.as_slice() else { panic!("{spec:?}: {found:?}") };
-        assert_eq!(named, field, "{spec:?}: {told}");
-        assert!(told.contains(problem), "{field}: {told}");
-    }
+        (changed(|spec| spec.spread = seconds(86_401)), "spec.spread", "from 0 s to 86400 s"),
+        (proto::ScheduleSpec { spread: seconds(-1), ..nightly() }, "spec.spread", "negative"),
+        (changed(|spec| spec.takeover_check = seconds(601)), "spec.takeover_check", "1 s to 600 s"),
+        (changed(|spec| spec.lease_duration = seconds(61)), "spec.lease_duration", "15 s to 60 s"),
+    ]);
 }
 
 #[test]
