@@ -49,7 +49,7 @@ impl Coordinator {
             brought: brought.map(Box::new),
         };
         let host_id = self.shared.settings.host.host_id.clone();
-        let presence = self.come(path, host_id, terms, Sink::Stream(sender), None)?;
+        let presence = self.come((path, host_id), terms, Sink::Stream(sender), None)?;
         Ok(HoldStream { events, presence })
     }
 
@@ -96,13 +96,12 @@ impl Coordinator {
             record,
             brought: brought.map(Box::new),
         };
-        self.come(&target.path, target.host_id, terms, sink, named)
+        self.come((&target.path, target.host_id), terms, sink, named)
     }
 
     fn come(
         &self,
-        path: &LockPath,
-        host_id: HostId,
+        (path, host_id): (&LockPath, HostId),
         terms: Terms,
         sink: Sink,
         named: Option<Arc<Named>>,

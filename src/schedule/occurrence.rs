@@ -142,10 +142,8 @@ pub fn conclude(
     let is_it = |run: &mut Run| run.occasion == occasion && run.token == token;
     let Some(run) = record.run.take_if(is_it) else { return Concluded::NotThere };
     let attempt = run.attempt;
-    let outcome = match Outcome::from(report) {
-        Outcome::Returned if record.attempts.returned >= MAX_RETURNED => Outcome::Failed,
-        outcome => outcome,
-    };
+    let is_too_often = report == Report::Returned && record.attempts.returned >= MAX_RETURNED;
+    let outcome = if is_too_often { Outcome::Failed } else { report.into() };
     end(&mut record, run, outcome);
     match outcome {
         Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut => {

@@ -44,17 +44,15 @@ impl Lock {
 
     /// The attempt that is granted.
     fn granted(&mut self, at: UtcSecond) -> u32 {
-        match self.claim_within(at, None) {
-            Claim::Granted { attempt, .. } => attempt,
-            other => panic!("{other:?}"),
-        }
+        let claim = self.claim_within(at, None);
+        let Claim::Granted { attempt, .. } = claim else { panic!("{claim:?}") };
+        attempt
     }
 
     fn done(&mut self, at: UtcSecond) -> Ended {
-        match self.claim_within(at, None) {
-            Claim::AlreadyDone { ended, record: None } => ended,
-            other => panic!("{other:?}"),
-        }
+        let claim = self.claim_within(at, None);
+        let Claim::AlreadyDone { ended, record: None } = claim else { panic!("{claim:?}") };
+        ended
     }
 
     /// Of the latest grant.
