@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::coordinator::HoldEvent::{AlreadyDone, Settled, Skipped};
 use leasehold::coordinator::{
     CallError, Extended, Grant, HoldEvent, LockRecord, LossReason, StoreFailureKind, Validity,
 };
