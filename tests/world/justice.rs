@@ -59,10 +59,7 @@ pub(crate) fn judge(
     }
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
-        (Some(Told::Over), _)
-        | (_, HoldEvent::Settled { .. } | HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. }) => {
-            wrong()
-        }
+        (Some(Told::Over), _) | (_, Settled { .. } | AlreadyDone(_) | Skipped { .. }) => wrong(),
         (_, HoldEvent::Draining { .. }) => told_draining(state, stream),
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),
