@@ -43,6 +43,7 @@ impl Counted {
             request_id: String::new(),
             holder: None,
             labels: Labels::default(),
+            occurrence: None,
         };
         self.coordinator.acquire(request).await.unwrap()
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold_client::{Client, Error, Grant, LeaseSpec, Outcome, Reason};
 use serde::Serialize;
 
+use super::asking::not_asked;
 use super::connection::EndpointArgs;
 use super::exit::Exit;
 use super::output::{self, OutputArgs};
@@ -61,6 +62,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
             }
             Ok(Exit::Busy)
         }
+        Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => Err(not_asked()),
     }
 }
 

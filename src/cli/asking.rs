@@ -32,11 +32,16 @@ pub(crate) async fn ask(
         let holding = link.client.hold(spec).events(events.clone());
         let asked = match left {
             Some(_) => holding.await,
-            None => holding.until_granted().await.map(Outcome::Granted),
+            None => holding.until_answered().await,
         };
         match asked {
             Ok(outcome) => return Ok(outcome),
             Err(error) => patience.after(error.into()).await?,
         }
     }
+}
+
+/// A sidecar has answered about an occurrence, and none was named.
+pub(crate) fn not_asked() -> anyhow::Error {
+    anyhow::anyhow!("the sidecar has answered about an occurrence, and none was named")
 }

@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     Unavailable,
     /// 70: something is broken that trying again does not mend.
     Internal,
-    /// 74: a checkpoint was not saved, or it is not known whether it was.
+    /// 74: a checkpoint or an outcome was not saved, or it is not known whether it was.
     NotSaved,
     /// 75: the lock is busy.
     Busy,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use leasehold_client::{Busy, BusyReason, LockRecord, LockSelector, LockState};
 
 use super::output;
+use super::schedule::ended;
 use super::view::LockView;
 use crate::time::{BootClock, Clock as _, UnixMillis};
 
@@ -85,6 +86,15 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         let lease = humantime::format_duration(lease);
         format!("{}, for {lease}", view.renewed_at.clone().unwrap_or_default())
     });
+    let schedule = record.schedule.as_ref();
+    let running = schedule.and_then(|schedule| schedule.run.as_ref()).map(|run| {
+        let what =
+            moment(run.scheduled_at).unwrap_or_else(|| format!("request {}", run.request_id));
+        // Without a holder it was abandoned (T4).
+        let left =
+            if record.state == LockState::Available { ", left without an outcome" } else { "" };
+        format!("{what}, attempt {}{left}", run.attempt)
+    });
     output::fields(&[
         ("lock", view.lock_path),
         ("state", view.state.to_owned()),
@@ -100,6 +110,10 @@ pub(crate) fn lock_text(record: &LockRecord) -> String {
         ("host type", printable(&view.host_type)),
         ("labels", labels.join(", ")),
         ("checkpoint", checkpoint.unwrap_or_default()),
+        ("next run", schedule.and_then(|it| moment(it.next_at)).unwrap_or_default()),
+        ("running", running.unwrap_or_default()),
+        ("done up to", schedule.and_then(|it| moment(it.watermark)).unwrap_or_default()),
+        ("last ended", schedule.and_then(|it| it.ended.first()).map(ended).unwrap_or_default()),
         ("last written", view.written_at.unwrap_or_default()),
         ("held here", if view.held_here { "yes" } else { "no" }.to_owned()),
         ("waiters here", view.waiters_here.to_string()),

@@ -10,6 +10,7 @@ use leasehold_client::{
 use serde::Serialize;
 
 use super::record::{moment, reason, state};
+use super::schedule::StateView;
 
 /// A lock's record as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,6 +39,7 @@ pub(crate) struct LockView {
     permit: u32,
     checkpoint_version: Option<u64>,
     checkpoint_size: Option<u32>,
+    schedule: Option<StateView>,
 }
 
 /// A lock's name as JSON.
@@ -126,6 +128,7 @@ impl From<&LockRecord> for LockView {
             permit: record.permit,
             checkpoint_version: record.checkpoint_version,
             checkpoint_size: record.checkpoint_size,
+            schedule: record.schedule.as_ref().map(StateView::from),
         }
     }
 }

@@ -8,10 +8,12 @@ use tokio::sync::mpsc;
 use super::Coordinator;
 use super::caller::{Caller, HoldStream, Presence, STREAM_BUFFER, Sink};
 use super::error::CallError;
+use super::occurrences::Named;
 use super::request::HoldRequest;
 use super::task::Command;
 use crate::hold::{Brought, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
+use crate::schedule::check_key;
 
 impl Coordinator {
     /// As [`Coordinator::hold`], for a run of a schedule.
@@ -47,7 +49,7 @@ impl Coordinator {
             brought: brought.map(Box::new),
         };
         let host_id = self.shared.settings.host.host_id.clone();
-        let presence = self.come(path, host_id, terms, Sink::Stream(sender))?;
+        let presence = self.come((path, host_id), terms, Sink::Stream(sender), None)?;
         Ok(HoldStream { events, presence })
     }
 
@@ -63,6 +65,18 @@ impl Coordinator {
         if permits.is_some() {
             self.shared.check_permits("spec.permits")?;
         }
+        let named = match request.occurrence {
+            Some(occurrence) => {
+                self.check_occurrences()?;
+                let checked = check_key(&target.key);
+                checked.map_err(|error| CallError::ScheduleKey(error.to_string()))?;
+                Some(Arc::new(Named::new(target.path.clone(), occurrence)))
+            }
+            None => None,
+        };
+        let claims =
+            |named: &Arc<Named>| Brought { part: Some(Arc::clone(named) as _), seen: None };
+        let brought = brought.or_else(|| named.as_ref().map(claims));
         let record = Record {
             holder: request.holder.clone().unwrap_or_else(|| settings.holder.clone()),
             host_type: target.host_type.to_string(),
@@ -82,15 +96,15 @@ impl Coordinator {
             record,
             brought: brought.map(Box::new),
         };
-        self.come(&target.path, target.host_id, terms, sink)
+        self.come((&target.path, target.host_id), terms, sink, named)
     }
 
     fn come(
         &self,
-        path: &LockPath,
-        host_id: HostId,
+        (path, host_id): (&LockPath, HostId),
         terms: Terms,
         sink: Sink,
+        named: Option<Arc<Named>>,
     ) -> Result<Presence, CallError> {
         let caller = Caller {
             id: self.shared.next_caller(),
@@ -107,7 +121,7 @@ impl Coordinator {
             waits: true,
         };
         let id = caller.id;
-        self.admit(path, Command::Arrive(Box::new(caller)))?;
+        self.admit(path, Command::Arrive(Box::new(caller), named))?;
         Ok(Presence::new(Arc::clone(&self.shared), path.clone(), id))
     }
 }

@@ -152,6 +152,11 @@ pub enum CallError {
         /// Its path.
         path: LockPath,
     },
+    /// The layout of paths is one whose locks keep no outcomes.
+    #[error(
+        "the layout `webjobs` keeps no outcomes of occurrences, because other software that shares its locks drops them"
+    )]
+    NoOccurrences,
     /// The hold was asked for without an occurrence, so there is nothing to report on.
     #[error(
         "the hold was acquired without occurrence_at, so it has no outcome; release it without one"

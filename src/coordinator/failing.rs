@@ -35,7 +35,7 @@ impl Task {
         std::mem::take(&mut self.requests).finish_alone();
         let mut registry = shared.registry();
         while let Some(command) = commands.try_next() {
-            if let Command::Arrive(caller) | Command::Resume(caller, _) = command {
+            if let Command::Arrive(caller, _) | Command::Resume(caller, ..) = command {
                 self.callers.insert(caller.id, *caller);
             }
         }

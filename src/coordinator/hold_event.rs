@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::error::CallError;
 use super::request::{BusyAnswer, Extended, Grant, LockRecord, Released, Validity};
 use crate::hold::{LossReason, StoreFailureKind};
+use crate::schedule::Ended;
 use crate::store::BreakNote;
+use crate::timetable::UtcSecond;
 
 /// What happens to a hold by stream, in order.
 #[derive(Clone, Debug)]
@@ -26,6 +28,14 @@ pub enum HoldEvent {
     Settled {
         /// Whether something was written; else there was nothing to write.
         written: bool,
+    },
+    /// The occurrence that the caller has named has a final outcome: the last event.
+    AlreadyDone(Ended),
+    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was recorded for it:
+    /// the last event.
+    Skipped {
+        /// The newest occurrence that is final.
+        watermark: UtcSecond,
     },
     /// The validity has a new end.
     Renewed(Validity),
@@ -76,6 +86,8 @@ impl HoldEvent {
         match self {
             Self::Busy(_)
             | Self::Settled { .. }
+            | Self::AlreadyDone(_)
+            | Self::Skipped { .. }
             | Self::Lost { .. }
             | Self::Released(_)
             | Self::Failed(_) => true,

@@ -7,6 +7,7 @@
 mod arriving;
 mod caller;
 mod calls;
+mod decided;
 mod drain;
 mod entropy;
 mod error;
@@ -21,6 +22,7 @@ mod memories;
 mod merged;
 mod names;
 mod observe;
+mod occurrences;
 mod pacing;
 mod page_token;
 mod permits;
@@ -54,6 +56,7 @@ pub use following::{Filter, LocksEvent, LocksWatch};
 pub use hold_event::HoldEvent;
 pub use names::Host;
 pub use observe::{AcquireResult, HoldEnd, NoObserver, Observation, Observer, RenewalFailure};
+pub use occurrences::{Concluding, OutcomeResult};
 pub use pacing::Pace;
 pub use readiness::StoreStatus;
 pub use records::{BreakRequest, ListRequest, LockWatch, RecordPage, Under};
@@ -242,7 +245,8 @@ impl Coordinator {
             waits: true,
         };
         let id = caller.id;
-        self.admit(&path, Command::Resume(Box::new(caller), Box::new(resumed.resume)))?;
+        let named = resumed.named.map(Arc::new);
+        self.admit(&path, Command::Resume(Box::new(caller), Box::new(resumed.resume), named))?;
         Ok(HoldStream { events, presence: Presence::new(Arc::clone(&self.shared), path, id) })
     }
 

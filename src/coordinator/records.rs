@@ -244,7 +244,7 @@ impl LockRecord {
             let grant = (record.token, record.acquired_at, record.resting_until.is_some());
             let key = (&record.function, &record.scope, &record.mode);
             let checkpoint = lock.checkpoint.as_ref().map(|checkpoint| checkpoint.version);
-            (lock.state, lock.held_here, holder, grant, key, checkpoint)
+            (lock.state, lock.held_here, holder, grant, key, checkpoint, &lock.schedule)
         }
         seen(self) == seen(other)
     }

@@ -7,9 +7,10 @@ use crate::lock::{
     Checkpoint, FencingToken, HostId, HostType, Labels, LeaseId, LockKey, LockPath, Permit,
     Permits, Record,
 };
-use crate::schedule::ScheduleRecord;
+use crate::schedule::{Ended, Occurrence, ScheduleRecord};
 use crate::store::BreakNote;
 use crate::time::{BootReading, Instant, UnixMillis};
+use crate::timetable::UtcSecond;
 
 /// A key, with the caller's overrides of the sidecar's host id.
 #[derive(Clone, Debug)]
@@ -59,6 +60,9 @@ pub struct HoldRequest {
     pub holder: Option<String>,
     /// For people and tools.
     pub labels: Labels,
+    /// The occurrence that the caller is about to run, if it has a scheduler of its own: with one permit, and without
+    /// `min_hold` (T1, T2).
+    pub occurrence: Option<Occurrence>,
 }
 
 /// Where a lock is, and under which host it is asked for.
@@ -119,6 +123,8 @@ pub struct Grant {
     pub max_hold_ends: Option<Deadline>,
     /// The lock's checkpoint, as the last holder left it (S25).
     pub checkpoint: Option<Checkpoint>,
+    /// Which attempt at the occurrence that the caller has named, from 1; 0 if it has named none.
+    pub attempt: u32,
 }
 
 /// A hold that is not over, as this sidecar knows it.
@@ -190,6 +196,13 @@ pub enum Outcome {
     Settled {
         /// Whether something was written; else there was nothing to write.
         written: bool,
+    },
+    /// The occurrence that the caller has named has a final outcome.
+    AlreadyDone(Ended),
+    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was recorded for it.
+    Skipped {
+        /// The newest occurrence that is final.
+        watermark: UtcSecond,
     },
 }
 

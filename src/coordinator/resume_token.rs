@@ -9,11 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
 use super::error::CallError;
+use super::occurrences::Named;
 use super::request::ResumeRequest;
 use crate::hold::{Resume, StoreBounds, Terms};
 use crate::lock::{FencingToken, HostId, LeaseId, LockPath, Record};
+use crate::schedule::Occurrence;
 use crate::store::{MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 use crate::time::{BootReading, Clock, Instant, UnixMillis};
+use crate::timetable::UtcSecond;
 
 /// What a token of another version would have is not known here.
 const VERSION: u8 = 2;
@@ -36,6 +39,16 @@ struct Content {
     progress_timeout_ms: Option<u64>,
     holder: String,
     host_type: String,
+    /// The occurrence that the caller has named, if it has (T1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    occurrence: Option<Claimed>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Claimed {
+    at: i64,
+    max_attempts: Option<u32>,
+    attempt: u32,
 }
 
 /// When a bound ends: on the boot clock where that is the same, else by the store's clock, and never more than was left
@@ -81,10 +94,17 @@ pub(super) struct Resumed {
     pub(super) host_id: HostId,
     pub(super) hold: LeaseId,
     pub(super) resume: Resume,
+    /// The occurrence that the hold is of, if it is of one.
+    pub(super) named: Option<Named>,
 }
 
 /// The newest token of `caller`'s hold; empty for a unary one, and for one that was granted nothing.
-pub(super) fn make(path: &LockPath, caller: &Caller, clock: &dyn Clock) -> String {
+pub(super) fn make(
+    path: &LockPath,
+    caller: &Caller,
+    named: Option<&Named>,
+    clock: &dyn Clock,
+) -> String {
     let Some(grant) = caller.told.as_ref().filter(|_| caller.sink.is_stream()) else {
         return String::new();
     };
@@ -107,6 +127,11 @@ pub(super) fn make(path: &LockPath, caller: &Caller, clock: &dyn Clock) -> Strin
         progress_timeout_ms: terms.progress_timeout.map(millis),
         holder: terms.record.holder.clone(),
         host_type: terms.record.host_type.clone(),
+        occurrence: named.map(|named| Claimed {
+            at: named.occurrence.at.0,
+            max_attempts: named.occurrence.max_attempts,
+            attempt: named.attempt(grant.token),
+        }),
     };
     // A struct of plain strings and numbers always has a JSON form.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&content).unwrap_or_default())
@@ -160,13 +185,20 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         record,
         brought: None,
     };
+    let path: LockPath = content.path.parse().ok()?;
+    let token = FencingToken::from_u64(content.token)?;
+    let named = content.occurrence.map(|Claimed { at, max_attempts, attempt }| {
+        let occurrence = Occurrence { at: UtcSecond(at), max_attempts };
+        Named::resumed(path.clone(), occurrence, token, attempt)
+    });
     Some(Resumed {
-        path: content.path.parse().ok()?,
+        named,
+        path,
         host_id: HostId::parse(&content.host_id).ok()?,
         hold: LeaseId::parse(&content.hold)?,
         resume: Resume {
             lease_id: LeaseId::parse(&content.lease)?,
-            token: FencingToken::from_u64(content.token)?,
+            token,
             generation: content.generation,
             attempt: request.attempt_id.clone(),
             terms: Arc::new(terms),

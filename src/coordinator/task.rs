@@ -11,6 +11,7 @@ use super::error::CallError;
 use super::few::Few;
 use super::here::LocalView;
 use super::inbox::{Commands, Inbox};
+use super::occurrences::{Named, Occurrences};
 use super::repeats::{Departure, Repeatable};
 use super::request::{Extended, HeldLock, Released, Validity};
 use super::requests::{Answer, Input, Requests};
@@ -26,8 +27,10 @@ use crate::time::Instant;
 /// What a lock's task is told; a permit is the one that it is about (S28).
 #[derive(Debug)]
 pub(super) enum Command {
-    Arrive(Box<Caller>),
-    Resume(Box<Caller>, Box<crate::hold::Resume>),
+    Arrive(Box<Caller>, Option<Arc<Named>>),
+    Resume(Box<Caller>, Box<crate::hold::Resume>, Option<Arc<Named>>),
+    /// The occurrence of a hold.
+    Named(LeaseId, oneshot::Sender<Option<Arc<Named>>>),
     Leave(CallerId),
     Disconnected(CallerId),
     /// A repeatable call has its answer.
@@ -80,6 +83,7 @@ pub(super) struct Aside {
     pub(super) grants: Repeatable,
     pub(super) releases: Vec<(CallerId, oneshot::Sender<Released>)>,
     pub(super) saves: Saves,
+    pub(super) occurrences: Occurrences,
     /// The note of each permit's latest break, until the loss that it is about is told (S17).
     pub(super) break_notes: BTreeMap<Permit, BreakNote>,
     /// The token of each permit's grant whose lease was broken through this sidecar last: known before its holder is told.
@@ -163,16 +167,19 @@ impl Task {
                 self.timer.called(deadline);
                 self.feed(Event::TimePassed);
             }
-            Command::Arrive(caller) => {
+            Command::Arrive(caller, named) => {
                 let (id, terms) = (caller.id, Arc::clone(&caller.terms));
                 self.recall(terms.permits().each());
                 self.callers.insert(id, *caller);
+                self.note_named(id, named);
                 self.feed(Event::CallerArrived { caller: id, terms });
             }
-            Command::Resume(caller, resume) => {
+            Command::Named(lease_id, reply) => self.tell_named(lease_id, reply),
+            Command::Resume(caller, resume, named) => {
                 let (id, permit) = (caller.id, caller.permit);
                 self.recall(std::iter::once(permit));
                 self.callers.insert(id, *caller);
+                self.note_named(id, named);
                 self.feed_at(permit, Event::ResumeAsked { caller: id, resume });
             }
             Command::Leave(caller) => self.leave(caller),
@@ -348,7 +355,8 @@ impl Task {
 
     fn resume_token(&self, caller: &Caller) -> String {
         let path = self.path_of(caller.permit);
-        resume_token::make(&path, caller, self.shared.clock.as_ref())
+        let named = self.named(caller.id).map(Arc::as_ref);
+        resume_token::make(&path, caller, named, self.shared.clock.as_ref())
     }
 
     pub(super) fn validity(

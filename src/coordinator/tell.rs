@@ -99,6 +99,7 @@ impl Task {
         let Some(lease_id) = self.callers.get(&id).map(|caller| caller.lease_id) else { return };
         // A hold that was resumed is another caller's now.
         self.callers.retain(|other, caller| *other == id || caller.lease_id != lease_id);
+        let named = self.named(id).cloned();
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.permit = permit;
         caller.granted = Some(now);
@@ -107,7 +108,8 @@ impl Task {
         caller.token = Some(granted.token);
         let (shared, path) = (&self.shared, &self.path.permit(permit));
         let wall = shared.clock.wall();
-        let resume_token = resume_token::make(path, caller, shared.clock.as_ref());
+        let named = named.as_deref();
+        let resume_token = resume_token::make(path, caller, named, shared.clock.as_ref());
         let grant = Box::new(Grant {
             lease_id: caller.lease_id,
             resume_token,
@@ -121,6 +123,7 @@ impl Task {
             acquired_at: granted.acquired_at,
             expires_at: wall + granted.valid_until.saturating_since(now),
             max_hold_ends: granted.max_hold_ends.map(|at| shared.deadline(at)),
+            attempt: named.map_or(0, |named| named.attempt(granted.token)),
         });
         let holder = &caller.terms.record.holder;
         let token = granted.token.value();
@@ -231,11 +234,13 @@ impl Task {
     }
 
     fn tell_extended(&mut self, id: CallerId, valid_until: Instant, max_hold_ends: Instant) {
+        let named = self.named(id).cloned();
         let Some(caller) = self.callers.get_mut(&id) else { return };
         caller.max_hold_ends = Some(max_hold_ends);
         let lease_id = caller.lease_id;
         let path = self.path.permit(caller.permit);
-        let resume_token = resume_token::make(&path, caller, self.shared.clock.as_ref());
+        let clock = self.shared.clock.as_ref();
+        let resume_token = resume_token::make(&path, caller, named.as_deref(), clock);
         self.note_validity(lease_id, valid_until, None);
         let validity = self.shared.validity(valid_until);
         let max_hold_ends = Some(self.shared.deadline(max_hold_ends));

@@ -4,7 +4,7 @@
 use super::error::CallError;
 use super::hold_event::HoldEvent;
 use super::observe::AcquireResult;
-use super::request::Outcome;
+use super::occurrences::settled_event;
 use super::task::Task;
 use crate::hold::CallerId;
 
@@ -19,12 +19,13 @@ impl Task {
 
     pub(super) fn tell_settled(&mut self, id: CallerId, written: bool) {
         let path = self.path_at(id);
+        let answer = self.settled_answer(id, written);
         let Some(mut caller) = self.callers.remove(&id) else { return };
         tracing::debug!(lock = %path, written, "settled: granted to nobody");
         self.shared.registry().forget_hold(caller.lease_id, id);
         self.end_wait(&mut caller, AcquireResult::Settled);
-        caller.sink.event(HoldEvent::Settled { written });
-        caller.sink.answer(Ok(Outcome::Settled { written }));
+        caller.sink.event(settled_event(answer.clone()));
+        caller.sink.answer(answer);
         self.shared.registry().changed(&path);
     }
 }

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::{proto, status};
+use super::{proto, schedule, status};
 use crate::coordinator::{
-    BreakNote, BreakPeriod, BreakResult, BusyAnswer, CheckpointOutcome, Deadline, Grant, HeldLock,
-    HoldRequest, HoldState, LockRecord, LockState, LocksEvent, LossReason, Released,
-    StoreFailureKind, TokenStatus, Validity, WAIT_WITHOUT_END,
+    BreakNote, BreakPeriod, BreakResult, BusyAnswer, CheckpointOutcome, Concluding, Deadline,
+    Grant, HeldLock, HoldRequest, HoldState, LockRecord, LockState, LocksEvent, LossReason,
+    OutcomeResult, Released, StoreFailureKind, TokenStatus, Validity, WAIT_WITHOUT_END,
 };
 use crate::lock::{Checkpoint, FencingToken, LockMode, Namespace};
+use crate::schedule::Ended;
 use crate::time::{BootReading, UnixMillis};
+use crate::timetable::UtcSecond;
 
 pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> proto::Grant {
     proto::Grant {
@@ -24,7 +26,7 @@ pub(super) fn grant(grant: Grant, understood: Option<proto::Understood>) -> prot
         generation: grant.generation,
         max_hold_ends: grant.max_hold_ends.map(deadline),
         understood,
-        attempt: 0,
+        attempt: grant.attempt,
         permit: grant.permit.number().into(),
         checkpoint: grant.checkpoint.map(checkpoint),
     }
@@ -44,7 +46,7 @@ pub(super) fn checkpoint(checkpoint: Checkpoint) -> proto::Checkpoint {
 pub(super) fn understood(request: &HoldRequest) -> proto::Understood {
     proto::Understood {
         wait_without_end: request.wait == WAIT_WITHOUT_END,
-        occurrence_at: None,
+        occurrence_at: request.occurrence.map(|occurrence| schedule::timestamp(occurrence.at)),
         permits: request.permits.get().into(),
     }
 }
@@ -66,6 +68,20 @@ pub(super) fn busy(
         understood,
         held_permits: busy.held_permits.into(),
     }
+}
+
+pub(super) fn already_done(
+    ended: &Ended,
+    understood: Option<proto::Understood>,
+) -> proto::AlreadyDone {
+    proto::AlreadyDone { run: Some(schedule::ended(ended)), understood }
+}
+
+pub(super) const fn skipped(
+    watermark: UtcSecond,
+    understood: Option<proto::Understood>,
+) -> proto::Skipped {
+    proto::Skipped { watermark: Some(schedule::timestamp(watermark)), understood }
 }
 
 pub(super) fn held_lock(held: HeldLock) -> proto::GetHoldResponse {
@@ -116,7 +132,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         host_type: None,
     });
     proto::LockRecord {
-        schedule: lock.schedule.as_deref().map(super::schedule::state),
+        schedule: lock.schedule.as_deref().map(schedule::state),
         lock_path: lock.path.to_string(),
         host_id: host_id.map(|host_id| host_id.to_string()).unwrap_or_default(),
         key,
@@ -195,6 +211,18 @@ pub(super) fn break_note(note: BreakNote) -> proto::BreakNote {
         }
         .into(),
     }
+}
+
+/// A release, with what came with it.
+pub(super) fn concluded(concluding: Concluding) -> proto::ReleaseResult {
+    let outcome_result = match concluding.outcome {
+        None => proto::OutcomeResult::Unspecified,
+        Some(OutcomeResult::Recorded) => proto::OutcomeResult::Recorded,
+        Some(OutcomeResult::NotRecorded) => proto::OutcomeResult::NotRecorded,
+        Some(OutcomeResult::Unknown) => proto::OutcomeResult::Unknown,
+    };
+    let released = released(&concluding.released, concluding.checkpoint);
+    proto::ReleaseResult { outcome_result: outcome_result.into(), ..released }
 }
 
 pub(super) fn released(

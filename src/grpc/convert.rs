@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tonic::Status;
 
+use super::occurrence::occurrence;
 use super::proto;
 use super::violations::Violations;
 use crate::coordinator::{
@@ -73,6 +74,8 @@ pub(super) fn hold_request(
     wrong.text("spec.request_id", &spec.request_id, MAX_REQUEST_ID);
     wrong.text("spec.holder", &spec.holder, MAX_HOLDER);
     let labels = wrong.labels("spec.labels", spec.labels);
+    let named = (spec.occurrence_at, spec.occurrence_max_attempts);
+    let occurrence = occurrence(&mut wrong, named, (key.as_ref(), permits, min_hold));
     let request = key.map(|key| HoldRequest {
         key,
         lease_duration,
@@ -85,6 +88,7 @@ pub(super) fn hold_request(
         request_id: spec.request_id,
         holder: (!spec.holder.is_empty()).then_some(spec.holder),
         labels,
+        occurrence,
     });
     wrong.finish(request)
 }

@@ -16,6 +16,7 @@ mod guard;
 mod life_line;
 mod life_stream;
 mod listen;
+mod occurrence;
 mod permission;
 pub mod proto;
 mod reflection;

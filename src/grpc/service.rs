@@ -7,6 +7,7 @@ use super::caller::Caller;
 use super::connection::peer_of;
 use super::convert::{self, HoldStart, Limits};
 use super::life_line::LifeLine;
+use super::occurrence::Release;
 use super::proto::lease_service_server::LeaseService;
 use super::proto::{
     AcquireLeaseRequest, AcquireLeaseResponse, BreakLockRequest, BreakLockResponse,
@@ -18,7 +19,7 @@ use super::proto::{
     WatchLockResponse, WatchLocksRequest, WatchLocksResponse, acquire_lease_response,
 };
 use super::streams::{self, HoldEvents};
-use super::{answer, status};
+use super::{answer, occurrence, status};
 use crate::access::Right;
 use crate::coordinator::{CallError, Coordinator, LockRecord, Outcome};
 use crate::lock::Namespace;
@@ -75,6 +76,13 @@ impl LeaseService for Service {
                 let busy = answer::busy(*busy, understood, self.namespace());
                 acquire_lease_response::Outcome::Busy(busy)
             }
+            Outcome::AlreadyDone(ended) => {
+                let done = answer::already_done(&ended, understood);
+                acquire_lease_response::Outcome::AlreadyDone(done)
+            }
+            Outcome::Skipped { watermark } => {
+                acquire_lease_response::Outcome::Skipped(answer::skipped(watermark, understood))
+            }
             Outcome::Settled { .. } => return Err(status::settled()),
         };
         Ok(Response::new(AcquireLeaseResponse { outcome: Some(outcome) }))
@@ -84,15 +92,12 @@ impl LeaseService for Service {
         &self,
         request: Request<ReleaseLeaseRequest>,
     ) -> Result<Response<ReleaseLeaseResponse>, Status> {
-        let lease_id = convert::lease_id(&request.get_ref().lease_id)?;
-        let checkpoint = request.get_ref().checkpoint.as_deref();
-        let checkpoint =
-            checkpoint.map(|value| convert::checkpoint("checkpoint", value)).transpose()?;
+        let Release { lease_id, generation, outcome, checkpoint } =
+            occurrence::release(request.get_ref())?;
         self.permit_holder(&Caller::of(&request)?, Right::Acquire)?;
-        let generation = convert::generation(request.get_ref().generation);
-        let released = self.coordinator.release_saving(lease_id, generation, checkpoint).await;
-        let (released, saved) = answered(released)?;
-        let result = Some(answer::released(&released, saved));
+        let concluding =
+            self.coordinator.release_concluding(lease_id, generation, outcome, checkpoint).await;
+        let result = Some(answer::concluded(answered(concluding)?));
         Ok(Response::new(ReleaseLeaseResponse { result }))
     }
 

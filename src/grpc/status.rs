@@ -83,9 +83,10 @@ const fn reason(error: &CallError) -> ErrorReason {
         CallError::ScheduleUnreadable { .. } => ErrorReason::ScheduleUnreadable,
         CallError::OccurrenceInFuture { .. } => ErrorReason::OccurrenceInFuture,
         CallError::LockHasSchedule { .. } => ErrorReason::LockHasSchedule,
-        CallError::TriggerId(_) | CallError::ScheduleKey(_) | CallError::NoOccurrence => {
-            ErrorReason::InvalidField
-        }
+        CallError::TriggerId(_)
+        | CallError::ScheduleKey(_)
+        | CallError::NoOccurrences
+        | CallError::NoOccurrence => ErrorReason::InvalidField,
     }
 }
 
@@ -149,6 +150,9 @@ pub(super) fn of_call(error: &CallError) -> Status {
         CallError::TooManyTriggers => retry_after = Some(RETRY_AFTER),
         CallError::TriggerId(_) => return of_violations(&[("request_id", error.to_string())]),
         CallError::ScheduleKey(_) => return of_violations(&[("key", error.to_string())]),
+        CallError::NoOccurrences => {
+            return of_violations(&[("spec.occurrence_at", error.to_string())]);
+        }
         CallError::NoOccurrence => return of_violations(&[("outcome", error.to_string())]),
     }
     let mut details = ErrorDetails::with_error_info(name(reason), DOMAIN, details);

@@ -77,6 +77,14 @@ impl HoldEvents {
                 self.hold.finish();
                 Event::Busy(answer::busy(*busy, self.understood, &self.namespace))
             }
+            HoldEvent::AlreadyDone(ended) => {
+                self.hold.finish();
+                Event::AlreadyDone(answer::already_done(&ended, self.understood))
+            }
+            HoldEvent::Skipped { watermark } => {
+                self.hold.finish();
+                Event::Skipped(answer::skipped(watermark, self.understood))
+            }
             HoldEvent::Settled { .. } => {
                 self.hold.finish();
                 return Err(status::settled());

@@ -19,6 +19,7 @@ mod definition;
 mod key;
 mod looking;
 mod machine;
+mod occurrence;
 mod plan;
 mod record;
 mod run_id;
@@ -30,6 +31,7 @@ pub use machine::{
     Decision, Lease, Look, Newest, Report, Reported, Started, Told, View, look, report, resumed,
     start, waited_for,
 };
+pub use occurrence::{Claim, Concluded, Occurrence, claim, conclude, is_of_occurrences};
 pub use plan::{
     ByHandRequest, MAX_PLAN_BYTES, MAX_REQUEST_ID_BYTES, MAX_REQUESTS, Plan, PlanError,
     PlanVersion, Subscribed, Triggered, is_request_id,

@@ -74,7 +74,10 @@ impl Rig {
     pub(crate) async fn granted(&self, request: HoldRequest) -> Box<Grant> {
         match self.coordinator.acquire(request).await.unwrap() {
             Outcome::Granted(grant) => grant,
-            other @ (Outcome::Busy(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
+            other @ (Outcome::Busy(_)
+            | Outcome::Settled { .. }
+            | Outcome::AlreadyDone(_)
+            | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
     }
 
@@ -156,5 +159,6 @@ pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
         request_id: String::new(),
         holder: None,
         labels: Labels::default(),
+        occurrence: None,
     }
 }

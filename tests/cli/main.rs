@@ -17,6 +17,7 @@ mod gc;
 mod install;
 mod json;
 mod locks;
+mod occurrence;
 mod patience;
 mod probe;
 mod rig;

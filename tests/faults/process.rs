@@ -160,7 +160,9 @@ impl Sidecar {
     pub(crate) async fn granted(&self, spec: LeaseSpec) -> Grant {
         match self.acquire(spec).await {
             Outcome::Granted(grant) => grant,
-            Outcome::Busy(busy) => panic!("{busy:?}\n{}", self.log()),
+            other @ (Outcome::Busy(_) | Outcome::AlreadyDone(_) | Outcome::Skipped { .. }) => {
+                panic!("{other:?}\n{}", self.log())
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ mod listeners;
 mod listings;
 mod locks;
 mod loopholes;
+mod occurrences;
 mod permits;
 mod rig;
 mod schedule_rights;

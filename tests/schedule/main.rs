@@ -7,6 +7,7 @@ mod checks;
 mod definitions;
 mod endings;
 mod looks;
+mod occurrences;
 mod planted;
 mod rig;
 mod rules;

@@ -107,6 +107,7 @@ impl Client {
             request_id: String::new(),
             holder: None,
             labels: Labels::default(),
+            occurrence: None,
         }
     }
 
@@ -165,7 +166,9 @@ impl Client {
                 justice::granted(&mut state, stream, grant, now)
             }
             Ok(Outcome::Granted(_)) => None,
-            Ok(Outcome::Settled { .. }) => Some("settled, though it brought nothing".to_owned()),
+            Ok(Outcome::Settled { .. } | Outcome::AlreadyDone(_) | Outcome::Skipped { .. }) => {
+                Some("settled, though it brought nothing".to_owned())
+            }
             Ok(Outcome::Busy(busy)) => {
                 let place = (sidecar.index, sidecar.life);
                 promises::busy(&mut state, (place, path), &busy.record)
@@ -176,7 +179,9 @@ impl Client {
         self.note(|| match outcome {
             Ok(Outcome::Granted(grant)) => format!("is granted {} by call", grant.token),
             Ok(Outcome::Busy(_)) => "is told busy by call".to_owned(),
-            Ok(Outcome::Settled { .. }) => "is told settled by call".to_owned(),
+            Ok(Outcome::Settled { .. } | Outcome::AlreadyDone(_) | Outcome::Skipped { .. }) => {
+                "is told settled by call".to_owned()
+            }
             Err(error) => format!("is refused by call: {error}"),
         });
         if let Some(what) = wrong {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::coordinator::HoldEvent::{AlreadyDone, Settled, Skipped};
 use leasehold::coordinator::{
     CallError, Extended, Grant, HoldEvent, LockRecord, LossReason, StoreFailureKind, Validity,
 };
@@ -58,7 +59,7 @@ pub(crate) fn judge(
     }
     let wrong = || Some(format!("S4: stream {} is told {event:?} after {before:?}", stream.number));
     match (&before, event) {
-        (Some(Told::Over), _) | (_, HoldEvent::Settled { .. }) => wrong(),
+        (Some(Told::Over), _) | (_, Settled { .. } | AlreadyDone(_) | Skipped { .. }) => wrong(),
         (_, HoldEvent::Draining { .. }) => told_draining(state, stream),
         (None, HoldEvent::Waiting { record, .. }) => told_busy(state, stream, record),
         (None, HoldEvent::Busy(busy)) => told_busy(state, stream, &busy.record),

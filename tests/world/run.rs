@@ -186,6 +186,7 @@ async fn wait_once(world: World, place: usize, lock: usize) {
         request_id: String::new(),
         holder: None,
         labels: Labels::default(),
+        occurrence: None,
     };
     loop {
         if let Ok(mut stream) = world.sidecar(place).hold(&request) {

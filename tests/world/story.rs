@@ -37,7 +37,9 @@ pub(crate) fn told(event: &HoldEvent) -> String {
         HoldEvent::Waiting { .. } => "waiting".to_owned(),
         HoldEvent::Granted(grant) => format!("granted: {}", grant.token),
         HoldEvent::Busy(_) => "busy".to_owned(),
-        HoldEvent::Settled { .. } => "settled".to_owned(),
+        HoldEvent::Settled { .. } | HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. } => {
+            "settled".to_owned()
+        }
         HoldEvent::Renewed(validity) => format!("renewed: {:?}", validity.valid_for),
         HoldEvent::Extended(extended) => {
             format!("extended: {:?}", extended.validity.valid_for)

@@ -29,6 +29,7 @@ async fn main() -> Result<(), Error> {
                 loss = guard.lost() => println!("lost: {loss}"),
             }
         }
+        Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => println!("no occurrence was named"),
         Outcome::Busy(busy) => println!("busy: {:?}", busy.record),
     }
     Ok(())

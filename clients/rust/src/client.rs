@@ -4,18 +4,18 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::{Request, Response, Status};
 
 use crate::boot_clock::{BootClock, Clock};
 use crate::connect::{ClientBuilder, DEFAULT_ENDPOINT, ENDPOINT_VARIABLE};
-use crate::error::{self, Error, NOT_ASKED};
+use crate::error::{self, Error};
 use crate::hold::Holding;
 use crate::messages::{
-    BreakLock, Broken, Busy, Checkpoint, Grant, Health, LeaseSpec, ListLocks, LockKey, LockPage,
-    LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck,
+    BreakLock, Broken, Busy, Checkpoint, EndedRun, Grant, Health, LeaseSpec, ListLocks, LockKey,
+    LockPage, LockRecord, LockSelector, ResolvedPath, ServerInfo, TokenCheck, moment,
 };
 use crate::proto;
 use crate::transport::{Dial, Headers, Lane, Pool, Rpc, Schedules};
@@ -33,6 +33,14 @@ pub enum Outcome<T> {
     Granted(T),
     /// The lock was not acquired within the wait asked for.
     Busy(Box<Busy>),
+    /// The occurrence that the caller has named has a final outcome, so nobody is granted it again.
+    AlreadyDone(Box<EndedRun>),
+    /// The occurrence that the caller has named is older than one that has a final outcome, and nothing was recorded for it.
+    /// It is not granted.
+    Skipped {
+        /// The newest occurrence that has one.
+        watermark: Option<SystemTime>,
+    },
 }
 
 impl<T> Outcome<T> {
@@ -40,8 +48,31 @@ impl<T> Outcome<T> {
     pub fn granted(self) -> Option<T> {
         match self {
             Self::Granted(granted) => Some(granted),
-            Self::Busy(_) => None,
+            Self::Busy(_) | Self::AlreadyDone(_) | Self::Skipped { .. } => None,
         }
+    }
+
+    /// The same answer to a caller that is granted something else.
+    pub(crate) fn map<U>(self, granted: impl FnOnce(T) -> U) -> Outcome<U> {
+        match self {
+            Self::Granted(it) => Outcome::Granted(granted(it)),
+            Self::Busy(busy) => Outcome::Busy(busy),
+            Self::AlreadyDone(run) => Outcome::AlreadyDone(run),
+            Self::Skipped { watermark } => Outcome::Skipped { watermark },
+        }
+    }
+
+    /// That the occurrence is over; an error if none was named.
+    pub(crate) fn already_done(done: proto::AlreadyDone, wanted: Wanted) -> Result<Self, Error> {
+        wanted.check_occurrence()?;
+        let run = done.run.ok_or(Error::Protocol("an occurrence is done without saying how"))?;
+        Ok(Self::AlreadyDone(Box::new(EndedRun::from_wire(run))))
+    }
+
+    /// As [`already_done`](Self::already_done).
+    pub(crate) fn skipped(skipped: &proto::Skipped, wanted: Wanted) -> Result<Self, Error> {
+        wanted.check_occurrence()?;
+        Ok(Self::Skipped { watermark: moment(skipped.watermark.as_ref()) })
     }
 }
 
@@ -157,7 +188,8 @@ impl Client {
                 wanted.check(busy.understood)?;
                 Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))))
             }
-            Some(Wire::AlreadyDone(_) | Wire::Skipped(_)) => Err(Error::Protocol(NOT_ASKED)),
+            Some(Wire::AlreadyDone(done)) => Outcome::already_done(done, wanted),
+            Some(Wire::Skipped(skipped)) => Outcome::skipped(&skipped, wanted),
             None => Err(Error::Protocol("an acquire was answered without an outcome")),
         }
     }

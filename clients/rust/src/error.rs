@@ -13,9 +13,6 @@ use crate::reason::Reason;
 /// The domain of the reasons in google.rpc.ErrorInfo.
 const DOMAIN: &str = "leasehold.dev";
 
-/// What is said where a sidecar speaks of an occurrence, which this client never names.
-pub(crate) const NOT_ASKED: &str = "a call without an occurrence was answered with one";
-
 /// Why a call failed. That a lock is busy is no error: see [`Outcome`](crate::Outcome).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -79,6 +76,17 @@ pub enum Error {
         "it is not known whether the checkpoint was saved; the next grant tells which one stands: {0}"
     )]
     CheckpointUnknown(String),
+    /// The lock was released, and the outcome that came with the release was not recorded: who asks for the occurrence
+    /// again is granted it.
+    #[error("the lock was released, and the outcome of its occurrence was not recorded: {0}")]
+    OutcomeNotRecorded(String),
+    /// The hold was over before the store had answered: who asks for the occurrence again is told whether the outcome was
+    /// recorded.
+    #[error("it is not known whether the outcome of the occurrence was recorded: {0}")]
+    OutcomeUnknown(String),
+    /// The occurrence that was waited for is done, or is skipped, so it will not be granted.
+    #[error("the occurrence is not granted any more: {0}")]
+    OccurrenceOver(String),
     /// The sidecar answered what no sidecar of this API may, so it is a newer or a broken one.
     #[error("the sidecar's answer is invalid: {0}")]
     Protocol(&'static str),
@@ -108,6 +116,9 @@ impl Error {
             | Self::NotReleased(_)
             | Self::CheckpointNotSaved(_)
             | Self::CheckpointUnknown(_)
+            | Self::OutcomeNotRecorded(_)
+            | Self::OutcomeUnknown(_)
+            | Self::OccurrenceOver(_)
             | Self::Protocol(_) => None,
         }
     }
@@ -128,6 +139,9 @@ impl Error {
             | Self::NotReleased(_)
             | Self::CheckpointNotSaved(_)
             | Self::CheckpointUnknown(_)
+            | Self::OutcomeNotRecorded(_)
+            | Self::OutcomeUnknown(_)
+            | Self::OccurrenceOver(_)
             | Self::Protocol(_) => false,
         }
     }

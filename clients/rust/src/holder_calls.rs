@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::client::{CALL_TIMEOUT, Client, within};
 use crate::error::Error;
-use crate::messages::{Extended, HeldLock, ReleaseResult, Validity, check_size, wire_duration};
+use crate::messages::{
+    Extended, HeldLock, ReleaseResult, RunOutcome, Validity, check_size, wire_duration,
+};
 use crate::proto;
 use crate::reason::Reason;
 use crate::understood::Wanted;
@@ -22,7 +24,7 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`], with [`Reason::UnknownLease`] if the sidecar knows no such hold.
     pub async fn release(&self, lease_id: impl Into<String>) -> Result<ReleaseResult, Error> {
-        let result = self.release_hold(lease_id.into(), 0, None).await?;
+        let result = self.release_hold(lease_id.into(), 0, None, None).await?;
         Ok(ReleaseResult::from_wire(&result))
     }
 
@@ -39,8 +41,23 @@ impl Client {
     ) -> Result<ReleaseResult, Error> {
         let value = value.as_ref().to_vec();
         check_size("checkpoint", &value)?;
-        let result = self.release_hold(lease_id.into(), 0, Some(value)).await?;
+        let result = self.release_hold(lease_id.into(), 0, Some(value), None).await?;
         check_saved(&result)?;
+        Ok(ReleaseResult::from_wire(&result))
+    }
+
+    /// The same, and says how the occurrence has ended that the spec names: see
+    /// [`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome).
+    ///
+    /// # Errors
+    /// As [`release`](Self::release). [`Error::OutcomeNotRecorded`] and [`Error::OutcomeUnknown`]: the lock was released.
+    pub async fn release_with_outcome(
+        &self,
+        lease_id: impl Into<String>,
+        outcome: RunOutcome,
+    ) -> Result<ReleaseResult, Error> {
+        let result = self.release_hold(lease_id.into(), 0, None, Some(outcome)).await?;
+        check_recorded(&result)?;
         Ok(ReleaseResult::from_wire(&result))
     }
 
@@ -50,12 +67,13 @@ impl Client {
         lease_id: String,
         generation: u64,
         checkpoint: Option<Vec<u8>>,
+        outcome: Option<RunOutcome>,
     ) -> Result<proto::ReleaseResult, Error> {
         let request = proto::ReleaseLeaseRequest {
             lease_id,
             generation,
             checkpoint,
-            ..proto::ReleaseLeaseRequest::default()
+            outcome: outcome.map_or(proto::RunOutcome::Unspecified, RunOutcome::into_wire).into(),
         };
         let answer = self.short().release_lease(within(RELEASE_TIMEOUT, request)).await;
         self.answer(answer)?
@@ -75,7 +93,7 @@ impl Client {
         let understood = wanted.check(grant.understood);
         if understood.is_err() {
             // What is not released expires.
-            let _ = self.release_hold(grant.lease_id.clone(), grant.generation, None).await;
+            let _ = self.release_hold(grant.lease_id.clone(), grant.generation, None, None).await;
         }
         understood
     }
@@ -181,6 +199,24 @@ impl Client {
     ) -> Result<proto::GetHoldResponse, Error> {
         let request = proto::GetHoldRequest { lease_id, generation };
         self.answer(self.short().get_hold(within(CALL_TIMEOUT, request)).await)
+    }
+}
+
+/// What became of an outcome that came with a release, unless it was recorded.
+pub(crate) fn check_recorded(result: &proto::ReleaseResult) -> Result<(), Error> {
+    match result.outcome_result() {
+        proto::OutcomeResult::Recorded => Ok(()),
+        proto::OutcomeResult::NotRecorded => Err(Error::OutcomeNotRecorded(
+            "the hold was over before, or the store has refused it".to_owned(),
+        )),
+        proto::OutcomeResult::Unknown => {
+            Err(Error::OutcomeUnknown("the hold was over before the store answered".to_owned()))
+        }
+        // S37.
+        proto::OutcomeResult::Unspecified => Err(Error::OutcomeNotRecorded(
+            "the sidecar does not know occurrences: it is older than this request; update it"
+                .to_owned(),
+        )),
     }
 }
 

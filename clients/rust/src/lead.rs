@@ -183,7 +183,7 @@ impl<W, P: Pacing> Leading<'_, W, P> {
             output = (self.work)(Arc::clone(&guard)) => Some(output),
         };
         let is_over = guard.loss().is_some() || guard.notice().is_some();
-        let released = guard.end_and_release(None).await;
+        let released = guard.end_and_release(None, None).await;
         match (output, released) {
             (Some(Err(error)), _) => Err(error),
             (Some(Ok(_)), _) if is_over => Ok(Ended::Over),

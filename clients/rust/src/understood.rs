@@ -9,11 +9,24 @@ use crate::proto;
 pub(crate) struct Wanted {
     wait_without_end: bool,
     permits: u32,
+    occurrence_at: Option<prost_types::Timestamp>,
 }
 
 impl Wanted {
-    pub(crate) const fn of(spec: &LeaseSpec) -> Self {
-        Self { wait_without_end: spec.wait_without_end, permits: spec.permits }
+    pub(crate) fn of(spec: &LeaseSpec) -> Self {
+        Self {
+            wait_without_end: spec.wait_without_end,
+            permits: spec.permits,
+            occurrence_at: spec.occurrence_at.map(prost_types::Timestamp::from),
+        }
+    }
+
+    /// Checks that a call was answered about an occurrence because it has named one.
+    pub(crate) const fn check_occurrence(self) -> Result<(), Error> {
+        match self.occurrence_at {
+            Some(_) => Ok(()),
+            None => Err(Error::Protocol("a call without an occurrence was answered with one")),
+        }
     }
 
     /// Compares with what the sidecar says that it has understood.
@@ -25,6 +38,10 @@ impl Wanted {
         let missed = [
             ("wait_without_end", self.wait_without_end && !understood.wait_without_end),
             ("permits", self.permits > 1 && understood.permits != self.permits),
+            (
+                "occurrence_at",
+                self.occurrence_at.is_some() && understood.occurrence_at != self.occurrence_at,
+            ),
         ];
         let missed: Vec<&str> =
             missed.into_iter().filter(|(_, is_missed)| *is_missed).map(|(name, _)| name).collect();

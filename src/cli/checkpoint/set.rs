@@ -9,7 +9,7 @@ use leasehold_client::{LeaseSpec, Outcome};
 use serde::Serialize;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::cli::asking::{ask, link};
+use crate::cli::asking::{ask, link, not_asked};
 use crate::cli::connection::ConnectionArgs;
 use crate::cli::exit::{Exit, UsageError};
 use crate::cli::output::{self, OutputArgs};
@@ -77,6 +77,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
                     output::note(&format!("{}; waited {}", record::busy_text(&busy), args.wait));
                     return Ok(Exit::Busy);
                 }
+                Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => return Err(not_asked()),
             }
         }
     };

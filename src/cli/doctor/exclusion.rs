@@ -6,6 +6,7 @@ use leasehold_client::{Client, LeaseSpec, Outcome};
 
 use super::report::{Finding, Report};
 use super::store::{exit_of, limited, of_error};
+use crate::cli::asking::not_asked;
 use crate::cli::exit::{self, Exit};
 use crate::cli::record;
 use crate::lock::{LeaseId, LockPath};
@@ -57,6 +58,7 @@ async fn held(sidecar: anyhow::Result<Client>) -> anyhow::Result<(Client, String
         Outcome::Busy(busy) => {
             anyhow::bail!("{}, although nobody else knows its name", record::busy_text(&busy))
         }
+        Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => Err(not_asked()),
     }
 }
 

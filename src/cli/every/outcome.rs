@@ -3,11 +3,11 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-use leasehold_client::{Completion, Run};
+use leasehold_client::{Completion, Run, RunOutcome};
 
 use crate::cli::exit::Exit;
 use crate::cli::output;
-use crate::cli::run::job::{Done, Ended, exit_of};
+use crate::cli::run::job::{Done, Ended, exit_of, outcome_of};
 
 /// What is recorded, and the exit code.
 #[derive(Debug)]
@@ -54,28 +54,25 @@ pub(super) fn verdict(
 }
 
 fn said(status: ExitStatus, ending: Option<i32>, final_exit_code: Option<u8>) -> Completion {
-    let code = exit_of(status).code();
-    if status.success() {
-        return Completion::succeeded();
-    }
-    if final_exit_code == Some(code) {
-        return Completion::failed_final(format!("exit code {code}"));
-    }
-    // Ended by the signal that was passed on: it was told to stop, and is to be done elsewhere.
-    let stopped = ending.is_some_and(|number| Exit::by_signal(number).code() == code);
-    if code == Exit::Busy.code() || stopped {
-        return Completion::returned();
-    }
-    Completion::failed(match status.signal() {
+    let detail = || match status.signal() {
         Some(number) => format!("ended by signal {number}"),
-        None => format!("exit code {code}"),
-    })
+        None => format!("exit code {}", exit_of(status).code()),
+    };
+    match outcome_of(status, ending, final_exit_code) {
+        RunOutcome::Succeeded => Completion::succeeded(),
+        RunOutcome::FailedFinal => Completion::failed_final(detail()),
+        RunOutcome::Returned => Completion::returned(),
+        // A command's end says nothing else; a later version may know more.
+        RunOutcome::Failed
+        | RunOutcome::TimedOut
+        | RunOutcome::Abandoned
+        | RunOutcome::Skipped
+        | _ => Completion::failed(detail()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use leasehold_client::RunOutcome;
-
     use super::*;
 
     const TERM: i32 = 15;

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold_client::{Deadline, HoldEvent, HoldGuard};
+use leasehold_client::{Deadline, HoldEvent, HoldGuard, RunOutcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -112,4 +112,23 @@ pub(in crate::cli) fn exit_of(status: ExitStatus) -> Exit {
         (None, Some(number)) => Exit::by_signal(number),
         (None, None) => Exit::Internal,
     }
+}
+
+/// What the end of a command by itself says of its work (T11). `ending` is the signal that told this process to end, if one
+/// did; `final_exit_code` says that another try is no use.
+pub(in crate::cli) fn outcome_of(
+    status: ExitStatus,
+    ending: Option<i32>,
+    final_exit_code: Option<u8>,
+) -> RunOutcome {
+    let code = exit_of(status).code();
+    if status.success() {
+        return RunOutcome::Succeeded;
+    }
+    if final_exit_code == Some(code) {
+        return RunOutcome::FailedFinal;
+    }
+    // Ended by the signal that was passed on: it was told to stop, and is to be done elsewhere.
+    let stopped = ending.is_some_and(|number| Exit::by_signal(number).code() == code);
+    if code == Exit::Busy.code() || stopped { RunOutcome::Returned } else { RunOutcome::Failed }
 }

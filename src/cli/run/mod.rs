@@ -9,6 +9,7 @@ pub(super) mod checkpoint;
 pub(super) mod exec;
 mod group;
 pub(super) mod job;
+mod occurrence;
 mod plan;
 pub(super) mod sentinel;
 mod supervise;
@@ -20,11 +21,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome};
+use leasehold_client::{Error, HoldEvent, HoldGuard, Loss, Outcome, RunOutcome};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::asking::{ask, link};
+use super::asking::{ask, link, not_asked};
 use super::connection::ConnectionArgs;
 use super::exit::Exit;
 use super::output;
@@ -34,6 +35,7 @@ use super::signals::Signals;
 use super::spec::{SpecArgs, duration};
 use checkpoint::CheckpointFile;
 use job::{Done, Ended, Job, exit_of};
+use occurrence::{Named, OccurrenceArgs};
 
 /// The hidden command that becomes the command of `run`.
 pub(super) const EXEC: &str = "run-exec";
@@ -49,11 +51,14 @@ pub(super) const SENTINEL: &str = "run-sentinel";
 ///
 /// The command finds LEASEHOLD_FENCING_TOKEN, LEASEHOLD_LOCK_PATH, LEASEHOLD_LEASE_ID and LEASEHOLD_PERMIT in its environment.
 /// With --max-hold it finds LEASEHOLD_HOLD_ENDS: when the hold ends, in seconds since 1970, as `date +%s` prints. With
-/// --checkpoint it finds LEASEHOLD_CHECKPOINT_FILE.
+/// --checkpoint it finds LEASEHOLD_CHECKPOINT_FILE, with --occurrence LEASEHOLD_SCHEDULED_AT and LEASEHOLD_ATTEMPT.
+///
+/// With --occurrence the command's exit code is recorded as the outcome: 0 succeeded, 75 gives it to another place, anything
+/// else failed and is tried again when the occurrence is started again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: the command's own, 128 and the signal's number when a signal ended it; 74 the \
-                  command ended with 0 and its checkpoint was not saved; 75 \
+                  command ended with 0 and its checkpoint or outcome was not saved; 75 \
                   (--busy-exit-code) the lock was not acquired within --wait; 76 (--lost-exit-code) the lock was lost: \
                   the command was stopped, or the release found that it had been lost before the command ended; 126 \
                   and 127 the command cannot be run."
@@ -80,6 +85,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]
+    occurrence: OccurrenceArgs,
+    #[command(flatten)]
     connection: ConnectionArgs,
     /// The command and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
@@ -105,7 +112,7 @@ const LATE_RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen(&PASSED_ON).context("cannot listen for signals")?;
     let wait = args.spec.wait;
-    let spec = args.spec.spec()?;
+    let (spec, named) = args.occurrence.name(args.spec.spec()?)?;
     let file = args.checkpoint.as_deref().map(CheckpointFile::at).transpose()?;
     let mut patience = Patience::new(wait);
     let link = tokio::select! {
@@ -131,8 +138,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let exit = match outcome {
         Ok(Outcome::Granted(guard)) => {
             let job = Job { command: &args.command, kill_after: args.kill_after, file };
-            hold_and_run(guard, &mut events, &mut signals, job).await
+            hold_and_run(guard, &mut events, &mut signals, job, named).await
         }
+        Ok(Outcome::AlreadyDone(run)) => said(named.map(|named| named.already_done(&run))),
+        Ok(Outcome::Skipped { watermark }) => said(named.map(|named| named.skipped(watermark))),
         Ok(Outcome::Busy(busy)) => {
             if args.skip_exit_code.is_none() {
                 output::note(&format!("{}; waited {wait}", record::busy_text(&busy)));
@@ -168,35 +177,52 @@ async fn with_notes<T>(
     }
 }
 
+/// The occurrence is not to be run: says why, and ends so.
+fn said(over: Option<(String, Exit)>) -> anyhow::Result<Exit> {
+    let (text, exit) = over.ok_or_else(not_asked)?;
+    output::note(&text);
+    Ok(exit)
+}
+
 async fn hold_and_run(
     guard: HoldGuard,
     events: &mut UnboundedReceiver<HoldEvent>,
     signals: &mut Signals,
     job: Job<'_>,
+    named: Option<Named>,
 ) -> anyhow::Result<Exit> {
-    let Done { ended, checkpoint, unreadable } =
-        match job.run(&guard, Vec::new(), events, signals).await {
-            Ok(done) => done,
-            Err(error) => {
-                // The command did not run: whether the lock was lost meanwhile is of no concern.
-                let _released = release(guard, None, RELEASE_TIMEOUT).await;
-                return Err(error);
-            }
-        };
+    if let Some(named) = named.filter(|_| guard.grant().attempt > 1) {
+        let attempt = guard.grant().attempt;
+        output::note(&format!("attempt {attempt} at the occurrence {}", named.at));
+    }
+    let more = named.map(|named| named.environment(&guard)).unwrap_or_default();
+    let done = match job.run(&guard, more, events, signals).await {
+        Ok(done) => done,
+        Err(error) => {
+            // The command did not run: whether the lock was lost meanwhile is of no concern. Elsewhere it may run.
+            let outcome = named.map(|_| RunOutcome::Returned);
+            let _released = release(guard, None, outcome, RELEASE_TIMEOUT).await;
+            return Err(error);
+        }
+    };
+    let outcome = named.map(|named| named.outcome(&done, &guard, signals.ending()));
+    let Done { ended, checkpoint, unreadable } = done;
     let timeout = match ended {
         Ended::Stopped(_) if checkpoint.is_none() => LATE_RELEASE_TIMEOUT,
         Ended::Stopped(_) | Ended::Command(_) => RELEASE_TIMEOUT,
     };
-    let released = release(guard, checkpoint, timeout).await;
+    let released = release(guard, checkpoint, outcome, timeout).await;
     Ok(match (ended, released) {
         (Ended::Stopped(_), _) => Exit::Lost,
         (Ended::Command(_), Released::Lost(loss)) => {
             output::note(&format!("the lock had been lost before the command ended: {loss}"));
             Exit::Lost
         }
-        (Ended::Command(_), Released::NotSaved) => Exit::NotSaved,
+        (Ended::Command(status), Released::NotSaved) if status.success() => Exit::NotSaved,
         (Ended::Command(_), Released::Done | Released::Unknown) if unreadable => Exit::NotSaved,
-        (Ended::Command(status), Released::Done | Released::Unknown) => exit_of(status),
+        (Ended::Command(status), Released::Done | Released::NotSaved | Released::Unknown) => {
+            exit_of(status)
+        }
     })
 }
 
@@ -206,30 +232,46 @@ enum Released {
     Done,
     /// It was not (S13).
     Lost(Loss),
-    /// The same as `Done`, and its checkpoint was not saved, or nobody knows.
+    /// The same as `Done`, and its checkpoint or its outcome was not saved, or nobody knows.
     NotSaved,
     /// It is released when its lease expires.
     Unknown,
 }
 
-/// Releases the lock, with a checkpoint if there is one, and says so if that is not known to have worked.
-async fn release(guard: HoldGuard, checkpoint: Option<Vec<u8>>, timeout: Duration) -> Released {
-    let saves = checkpoint.is_some();
+/// Releases the lock, with a checkpoint and an outcome if there are any, and says so if that is not known to have worked.
+async fn release(
+    guard: HoldGuard,
+    checkpoint: Option<Vec<u8>>,
+    outcome: Option<RunOutcome>,
+    timeout: Duration,
+) -> Released {
+    let what = match (&checkpoint, outcome) {
+        (Some(_), Some(_)) => Some("the checkpoint and the outcome were"),
+        (Some(_), None) => Some("the checkpoint was"),
+        (None, Some(_)) => Some("the outcome was"),
+        (None, None) => None,
+    };
     let releasing = async {
-        match checkpoint {
-            Some(value) => guard.release_with_checkpoint(value).await,
-            None => guard.release().await,
+        match (checkpoint, outcome) {
+            (checkpoint, Some(outcome)) => guard.release_with_outcome(outcome, checkpoint).await,
+            (Some(value), None) => guard.release_with_checkpoint(value).await,
+            (None, None) => guard.release().await,
         }
     };
     let problem = match tokio::time::timeout(timeout, releasing).await {
         Ok(Ok(_)) => return Released::Done,
         Ok(Err(Error::Lost(loss))) => {
-            if saves {
-                output::note("the checkpoint was not saved: the lock was lost");
+            if let Some(what) = what {
+                output::note(&format!("{what} not saved: the lock was lost"));
             }
             return Released::Lost(loss);
         }
-        Ok(Err(error @ (Error::CheckpointNotSaved(_) | Error::CheckpointUnknown(_)))) => {
+        Ok(Err(
+            error @ (Error::CheckpointNotSaved(_)
+            | Error::CheckpointUnknown(_)
+            | Error::OutcomeNotRecorded(_)
+            | Error::OutcomeUnknown(_)),
+        )) => {
             output::note(&error.to_string());
             return Released::NotSaved;
         }
@@ -237,8 +279,8 @@ async fn release(guard: HoldGuard, checkpoint: Option<Vec<u8>>, timeout: Duratio
         Err(_elapsed) => "no answer in time".to_owned(),
     };
     output::note(&format!("the lock is available when its lease expires: {problem}"));
-    if saves {
-        output::note("it is not known whether the checkpoint was saved");
+    if let Some(what) = what {
+        output::note(&format!("it is not known whether {what} saved"));
         return Released::NotSaved;
     }
     Released::Unknown

@@ -9,6 +9,9 @@ mod view;
 
 use clap::Subcommand;
 
+pub(super) use text::ended;
+pub(super) use view::StateView;
+
 use super::exit::Exit;
 use super::output::Format;
 

@@ -65,7 +65,8 @@ fn doing(schedule: &Schedule) -> String {
     }
 }
 
-fn ended(run: &EndedRun) -> String {
+/// How a run ended.
+pub(in crate::cli) fn ended(run: &EndedRun) -> String {
     let what = moment(run.scheduled_at).unwrap_or_else(|| format!("request {}", run.request_id));
     let how = outcome(run.outcome).unwrap_or_default();
     match run.attempt {

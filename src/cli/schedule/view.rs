@@ -50,8 +50,9 @@ struct DefinitionView {
 }
 
 /// What its runs have decided.
-#[derive(Debug, Serialize)]
-struct StateView {
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(in crate::cli) struct StateView {
+    next_at: Option<String>,
     watermark: Option<String>,
     watermark_outcome: Option<String>,
     run: Option<StartedView>,
@@ -60,7 +61,7 @@ struct StateView {
     ended: Vec<EndedView>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct StartedView {
     kind: &'static str,
     scheduled_at: Option<String>,
@@ -71,7 +72,7 @@ struct StartedView {
     deadline_at: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 struct EndedView {
     kind: &'static str,
     scheduled_at: Option<String>,
@@ -141,6 +142,7 @@ impl From<&ScheduleSpec> for DefinitionView {
 impl From<&ScheduleState> for StateView {
     fn from(state: &ScheduleState) -> Self {
         Self {
+            next_at: moment(state.next_at),
             watermark: moment(state.watermark),
             watermark_outcome: outcome(state.watermark_outcome),
             run: state.run.as_ref().map(StartedView::from),

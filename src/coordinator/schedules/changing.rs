@@ -10,7 +10,7 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::records::{ListRequest, Under};
 use crate::coordinator::request::{LockRecord, LockSelector};
 use crate::lock::{Labels, LockPath};
-use crate::schedule::{Plan, PlanError, ScheduleRecord};
+use crate::schedule::{Plan, PlanError, ScheduleRecord, is_of_occurrences};
 use crate::timetable::UtcSecond;
 
 /// Plans that one listing reads at a time.
@@ -45,8 +45,8 @@ impl Coordinator {
     ) -> Result<SchedulePage, CallError> {
         let (states, labels) = (Vec::new(), Labels::default());
         let request = ListRequest { under, states, labels, page_size, page_token };
-        let is_scheduled = |record: &LockRecord| record.schedule.is_some() && visible(record);
-        let page = self.list(request, is_scheduled).await?;
+        let is_listed = |record: &LockRecord| is_scheduled(record) && visible(record);
+        let page = self.list(request, is_listed).await?;
         let infos = page.records.into_iter().map(|record| self.info(record.path.clone(), record));
         let infos: Vec<_> = futures_util::stream::iter(infos).buffered(AT_ONCE).collect().await;
         let schedules = infos.into_iter().collect::<Result<_, _>>()?;
@@ -59,7 +59,7 @@ impl Coordinator {
             Err(CallError::ScheduleUnreadable { problem, .. }) => Some(Err(problem)),
             Err(error) => return Err(error),
         };
-        let state = record.schedule.clone();
+        let state = record.schedule.clone().filter(|state| !is_of_occurrences(state));
         let subscribers_here = self.shared.schedules.subscribers(&path);
         Ok(ScheduleInfo { path, plan, state, record, subscribers_here })
     }
@@ -133,4 +133,9 @@ fn changed(
             }
         }
     }
+}
+
+/// Whether a schedule has run on the lock: occurrences that callers name themselves are none.
+fn is_scheduled(record: &LockRecord) -> bool {
+    record.schedule.as_deref().is_some_and(|state| !is_of_occurrences(state))
 }

@@ -199,6 +199,8 @@ impl Coordinator {
                 HoldEvent::Failed(error) => return Err(error),
                 HoldEvent::Waiting { .. }
                 | HoldEvent::Granted(_)
+                | HoldEvent::AlreadyDone(_)
+                | HoldEvent::Skipped { .. }
                 | HoldEvent::Renewed(_)
                 | HoldEvent::Extended(_)
                 | HoldEvent::AtRisk { .. }

@@ -326,6 +326,7 @@ impl Task {
             request_id: String::new(),
             holder: subscriber.holder.clone(),
             labels: subscriber.labels.clone(),
+            occurrence: None,
         };
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());

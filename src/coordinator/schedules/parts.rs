@@ -1,9 +1,9 @@
 //! What a schedule writes in the records of its holds: the start of a run, and its end (T6, T8).
 
 use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::coordinator::decided::Decided;
 use crate::hold::{AtGrant, GrantPart, SavePart};
 use crate::lock::{FencingToken, Fields, LockPath};
 use crate::schedule::{
@@ -32,22 +32,6 @@ impl Ground {
     ) -> View<'a> {
         let Self { path, plan, newest, queued } = self;
         View { path, plan, record, newest: *newest, store_time, lease, queued: *queued }
-    }
-}
-
-/// What came of a part, as it was decided last.
-#[derive(Debug)]
-struct Decided<T>(Mutex<Option<T>>);
-
-impl<T> Default for Decided<T> {
-    fn default() -> Self {
-        Self(Mutex::new(None))
-    }
-}
-
-impl<T> Decided<T> {
-    fn cell(&self) -> MutexGuard<'_, Option<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

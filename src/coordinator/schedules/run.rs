@@ -77,6 +77,8 @@ impl Run {
                 Some(HoldEvent::Granted(grant)) => return self.granted(*grant).await,
                 Some(HoldEvent::Busy(_)) => return RunEnd::Busy,
                 Some(HoldEvent::Settled { written }) => return self.settled(written),
+                // A run names no occurrence.
+                Some(HoldEvent::AlreadyDone(_) | HoldEvent::Skipped { .. }) => {}
                 Some(HoldEvent::Failed(error)) => return RunEnd::Failed(error),
                 Some(HoldEvent::Lost { reason, .. }) => {
                     return RunEnd::Failed(CallError::HoldLost { reason });
@@ -213,6 +215,8 @@ impl Run {
                 HoldEvent::Waiting { .. }
                 | HoldEvent::Granted(_)
                 | HoldEvent::Settled { .. }
+                | HoldEvent::AlreadyDone(_)
+                | HoldEvent::Skipped { .. }
                 | HoldEvent::Busy(_) => continue,
             };
             if !self.tell(told) {

@@ -113,7 +113,12 @@ async fn s15_an_acquire_under_way_is_refused_and_leaves_no_lease() {
         sidecar.coordinator.drain(5 * SECOND).await;
         match call.await.unwrap() {
             Ok(Outcome::Granted(_)) => {}
-            Ok(other @ (Outcome::Busy(_) | Outcome::Settled { .. })) => panic!("{other:?}"),
+            Ok(
+                other @ (Outcome::Busy(_)
+                | Outcome::Settled { .. }
+                | Outcome::AlreadyDone(_)
+                | Outcome::Skipped { .. }),
+            ) => panic!("{other:?}"),
             Err(error) => {
                 assert!(is_shutting_down(&error), "{error}");
                 let known = account.store.locks().copy_record(&super::rig::path("nightly"));

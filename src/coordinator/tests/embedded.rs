@@ -32,7 +32,10 @@ impl Rig {
     async fn acquire(&self) -> Grant {
         match self.ask().await {
             Outcome::Granted(grant) => *grant,
-            other @ (Outcome::Busy(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
+            other @ (Outcome::Busy(_)
+            | Outcome::Settled { .. }
+            | Outcome::AlreadyDone(_)
+            | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
     }
 

@@ -18,6 +18,7 @@ mod following;
 mod forgetting;
 mod hand_over;
 mod limits;
+mod occurrences;
 mod pacing;
 mod permits;
 mod readiness;

@@ -97,13 +97,19 @@ impl Sidecar {
     pub(super) async fn acquire(&self, request: HoldRequest) -> Grant {
         match self.ask(request).await.unwrap() {
             Outcome::Granted(grant) => *grant,
-            other @ (Outcome::Busy(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
+            other @ (Outcome::Busy(_)
+            | Outcome::Settled { .. }
+            | Outcome::AlreadyDone(_)
+            | Outcome::Skipped { .. }) => panic!("{other:?}"),
         }
     }
 
     pub(super) async fn busy(&self, request: HoldRequest) -> BusyAnswer {
         match self.ask(request).await.unwrap() {
-            other @ (Outcome::Granted(_) | Outcome::Settled { .. }) => panic!("{other:?}"),
+            other @ (Outcome::Granted(_)
+            | Outcome::Settled { .. }
+            | Outcome::AlreadyDone(_)
+            | Outcome::Skipped { .. }) => panic!("{other:?}"),
             Outcome::Busy(busy) => *busy,
         }
     }
@@ -189,6 +195,7 @@ pub(super) fn request(function: &str) -> HoldRequest {
         request_id: String::new(),
         holder: None,
         labels: Labels::default(),
+        occurrence: None,
     }
 }
 

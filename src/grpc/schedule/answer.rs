@@ -9,12 +9,12 @@ use crate::grpc::proto::{self, schedule_spec};
 use crate::lock::{FencingToken, LockPath, Namespace};
 use crate::schedule::{
     CatchUp, Definition, Ended, Occasion, Outcome, Overlap, Plan, Run, RunTimeout, ScheduleRecord,
-    waited_for,
+    is_of_occurrences, waited_for,
 };
 use crate::timetable::{UtcSecond, zone_data_version};
 
 /// Instants are whole seconds.
-pub(super) const fn timestamp(at: UtcSecond) -> prost_types::Timestamp {
+pub(in crate::grpc) const fn timestamp(at: UtcSecond) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: at.0, nanos: 0 }
 }
 
@@ -117,7 +117,7 @@ fn occasion(occasion: &Occasion) -> (proto::RunKind, Option<prost_types::Timesta
     }
 }
 
-fn ended(run: &Ended) -> proto::EndedRun {
+pub(in crate::grpc) fn ended(run: &Ended) -> proto::EndedRun {
     let (kind, scheduled_at, request_id) = occasion(&run.occasion);
     proto::EndedRun {
         kind: kind.into(),
@@ -147,7 +147,9 @@ pub(in crate::grpc) fn state(record: &ScheduleRecord) -> proto::ScheduleState {
     let retry_at = record.attempts.retry_at.or(record.by_hand.retry_at);
     proto::ScheduleState {
         next_at: record.next.map(timestamp),
-        watermark: Some(timestamp(record.watermark)),
+        // Of occurrences that callers have named none may be final yet.
+        watermark: (record.outcome.is_some() || !is_of_occurrences(record))
+            .then(|| timestamp(record.watermark)),
         watermark_outcome: record.outcome.map_or(proto::RunOutcome::Unspecified, outcome).into(),
         run: record.run.as_ref().map(started),
         retry_at: retry_at.map(timestamp),

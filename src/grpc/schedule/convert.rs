@@ -90,7 +90,7 @@ pub(super) fn complete(request: proto::CompleteRunRequest) -> Result<CompleteReq
     }))
 }
 
-fn report(wrong: &mut Violations, outcome: i32) -> Option<Report> {
+pub(in crate::grpc) fn report(wrong: &mut Violations, outcome: i32) -> Option<Report> {
     use proto::RunOutcome;
     const ALLOWED: &str = "use SUCCEEDED, FAILED, FAILED_FINAL or RETURNED";
     match RunOutcome::try_from(outcome) {

@@ -23,7 +23,8 @@ use super::status;
 use crate::access::Right;
 use crate::coordinator::{CallError, LockRecord, LockSelector, ScheduleChange, SubscribeRequest};
 
-pub(super) use answer::state;
+pub(super) use answer::{ended, state, timestamp};
+pub(super) use convert::report;
 
 impl Service {
     /// Schedules where sidecars share their locks with WebJobs are T22's.

@@ -9,7 +9,7 @@ use crate::schedule::run_id::RunId;
 use crate::timetable::UtcSecond;
 
 /// How often an occurrence may be given to another replica without that counting (T11).
-const MAX_RETURNED: u32 = 10;
+pub(in crate::schedule) const MAX_RETURNED: u32 = 10;
 
 /// How a run says that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

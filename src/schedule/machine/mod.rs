@@ -7,6 +7,7 @@ mod telling;
 use std::time::Duration;
 
 use super::codec::writable;
+use super::occurrence::adopted;
 use super::plan::{Plan, PlanVersion};
 use super::record::{Attempts, Occasion, Run, ScheduleRecord};
 use crate::lock::{FencingToken, LockPath};
@@ -14,6 +15,7 @@ use crate::timetable::UtcSecond;
 
 use due::Step;
 
+pub(super) use ending::MAX_RETURNED;
 pub use ending::{Report, Reported, report};
 pub use telling::{Told, resumed};
 
@@ -260,7 +262,7 @@ fn begun(plan: &Plan, record: Option<&ScheduleRecord>) -> ScheduleRecord {
         missed_since: 0,
         ended: Vec::new(),
     };
-    record.cloned().unwrap_or_else(first)
+    record.cloned().map_or_else(first, adopted)
 }
 
 /// The instant that everybody waits for, by what is stored: due, running or to come (T5, T16).

@@ -171,6 +171,9 @@ impl Worker {
                 self.work(&lock, guard).await?;
                 Ok(noting.await??)
             }
+            Ok(Outcome::AlreadyDone(_) | Outcome::Skipped { .. }) => {
+                Err("a call without an occurrence was answered with one".into())
+            }
             Ok(Outcome::Busy(_)) => Ok(self.log.note(json!({"event": "busy", "lock": lock}))?),
             Err(error) => self.rest("failed", json!({}), &error).await,
         }

@@ -43,6 +43,7 @@ impl Driver {
                     emit(id, "granted", more);
                 }
                 Outcome::Busy(busy) => return tell_busy(id, &busy),
+                Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => return tell_over(id),
             },
             "release_lease" => {
                 let released = client.release(&command.lease_id).await?;
@@ -141,6 +142,7 @@ impl Driver {
         let guard = match outcome {
             Outcome::Granted(guard) => Arc::new(guard),
             Outcome::Busy(busy) => return tell_busy(id, &busy),
+            Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => return tell_over(id),
         };
         *running.hold.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&guard));
         let more = json!({
@@ -183,6 +185,7 @@ impl Driver {
                     guard.release().await?;
                 }
                 Outcome::Busy(busy) => return tell_busy(&command.id, &busy),
+                Outcome::AlreadyDone(_) | Outcome::Skipped { .. } => return tell_over(&command.id),
             }
         }
         emit(&command.id, "done", json!({ "tokens": tokens }));
@@ -281,6 +284,11 @@ fn tell_lost(id: &str, loss: &Loss) -> Result<(), Error> {
 fn told(id: &str, event: &str, more: Value) -> Result<(), Error> {
     emit(id, event, more);
     Ok(())
+}
+
+/// No scenario names an occurrence.
+fn tell_over(id: &str) -> Result<(), Error> {
+    told(id, "over", Value::Null)
 }
 
 fn tell_busy(id: &str, busy: &Busy) -> Result<(), Error> {

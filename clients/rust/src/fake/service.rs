@@ -80,8 +80,11 @@ impl LeaseService for Service {
         let request = request.into_inner();
         let saving = request.checkpoint.as_deref().map(String::from_utf8_lossy);
         let saving = saving.map(|value| format!(" saving {value:?}")).unwrap_or_default();
+        let outcome = Some(request.outcome()).filter(|it| *it != RunOutcome::Unspecified);
+        let outcome = outcome.map(|outcome| format!(" as {}", outcome.as_str_name()));
+        let outcome = outcome.unwrap_or_default();
         let (lease_id, generation) = (request.lease_id, request.generation);
-        self.note(format!("release {lease_id} of generation {generation}{saving}"));
+        self.note(format!("release {lease_id} of generation {generation}{saving}{outcome}"));
         if self.script.lock().unwrap().hang_release {
             return std::future::pending().await;
         }

@@ -11,8 +11,10 @@ use super::state::{HoldState, ToRelease};
 use crate::boot_clock::BootInstant;
 use crate::client::Client;
 use crate::error::Error;
-use crate::holder_calls::check_saved;
-use crate::messages::{Grant, HeldLock, LossReason, ReleaseOutcome, ReleaseResult, check_size};
+use crate::holder_calls::{check_recorded, check_saved};
+use crate::messages::{
+    Grant, HeldLock, LossReason, ReleaseOutcome, ReleaseResult, RunOutcome, check_size,
+};
 use crate::proto::{self, Validity};
 use crate::reason::Reason;
 
@@ -241,7 +243,7 @@ impl HoldGuard {
             loss = lost => return Err(Error::Lost(loss)),
             output = body(Arc::clone(&guard)) => output,
         };
-        guard.end_and_release(None).await?;
+        guard.end_and_release(None, None).await?;
         Ok(output)
     }
 
@@ -252,7 +254,7 @@ impl HoldGuard {
     /// [`Error::Lost`]: the hold was lost before, so somebody else may have had the lock. [`Error::NotReleased`] and
     /// [`Error::Refused`]: whether the lock was released is not known; it is available when its lease expires.
     pub async fn release(self) -> Result<ReleaseResult, Error> {
-        self.end_and_release(None).await
+        self.end_and_release(None, None).await
     }
 
     /// The same, and saves a checkpoint before: at most 2,048 bytes. Where that fails the lock is released all the same
@@ -268,12 +270,32 @@ impl HoldGuard {
     ) -> Result<ReleaseResult, Error> {
         let value = value.as_ref().to_vec();
         check_size("checkpoint", &value)?;
-        self.end_and_release(Some(value)).await
+        self.end_and_release(Some(value), None).await
+    }
+
+    /// The same, and says how the occurrence has ended that the spec names
+    /// ([`LeaseSpec::occurrence_at`](crate::LeaseSpec)): `Succeeded` and `FailedFinal` make it final, after `Failed` and
+    /// `Returned` the next caller with it is granted it. A checkpoint is saved in the same write, if one is given: at most
+    /// 2,048 bytes.
+    ///
+    /// # Errors
+    /// As [`release_with_checkpoint`](Self::release_with_checkpoint); [`Error::OutcomeNotRecorded`] and
+    /// [`Error::OutcomeUnknown`]: the lock was released. [`Error::Lost`]: the outcome was not recorded.
+    pub async fn release_with_outcome(
+        self,
+        outcome: RunOutcome,
+        checkpoint: Option<Vec<u8>>,
+    ) -> Result<ReleaseResult, Error> {
+        if let Some(value) = &checkpoint {
+            check_size("checkpoint", value)?;
+        }
+        self.end_and_release(checkpoint, Some(outcome)).await
     }
 
     pub(crate) async fn end_and_release(
         &self,
         checkpoint: Option<Vec<u8>>,
+        outcome: Option<RunOutcome>,
     ) -> Result<ReleaseResult, Error> {
         if !self.state.end()
             && let Some(loss) = self.state.loss()
@@ -283,13 +305,17 @@ impl HoldGuard {
         let (timeout, saves) = (self.client.settings.release_timeout, checkpoint.is_some());
         let releasing = async {
             let generation = self.releasable().await?;
-            self.client.release_hold(self.grant.lease_id.clone(), generation, checkpoint).await
+            let lease_id = self.grant.lease_id.clone();
+            self.client.release_hold(lease_id, generation, checkpoint, outcome).await
         };
         let result = tokio::time::timeout(timeout, releasing).await.map_err(|_elapsed| {
             Error::NotReleased(format!("the sidecar has not answered within {timeout:?}"))
         })??;
         if let Some(loss) = already_lost(&result) {
             return Err(Error::Lost(loss));
+        }
+        if outcome.is_some() {
+            check_recorded(&result)?;
         }
         if saves {
             check_saved(&result)?;

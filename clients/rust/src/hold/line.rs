@@ -109,7 +109,7 @@ impl Line for HoldStream {
 
     /// Over a network the end of the stream releases nothing (S14), so a call says it first.
     async fn end(&self, client: &Client, (lease_id, generation): (String, u64)) -> HoldEvent {
-        match client.release_hold(lease_id, generation, None).await {
+        match client.release_hold(lease_id, generation, None, None).await {
             Ok(result) => already_lost(&result).map_or_else(
                 || HoldEvent::Released(ReleaseResult::from_wire(&result).outcome),
                 HoldEvent::Lost,

@@ -14,6 +14,8 @@ mod grant_tests;
 mod guard;
 mod line;
 mod notice;
+#[cfg(test)]
+mod occurrence_tests;
 mod open;
 #[cfg(test)]
 mod resume_tests;

@@ -14,7 +14,7 @@ use super::state::HoldState;
 use super::{HoldEvent, Loss};
 use crate::boot_clock::BootInstant;
 use crate::client::{Client, Outcome};
-use crate::error::{Error, NOT_ASKED, Refusal};
+use crate::error::{Error, Refusal};
 use crate::messages::{Busy, Grant, LeaseSpec, LossReason, Waiting};
 use crate::proto;
 use crate::proto::hold_lease_request::Start;
@@ -43,10 +43,10 @@ pub(super) async fn open(
         };
         let mut heard = false;
         let error = match ask(&client, spec.clone(), &mut heard, waiting).await {
-            Ok(Outcome::Granted((grant, state, stream))) => {
-                return Ok(Outcome::Granted(guard(client, grant, state, stream, events)));
+            Ok(outcome) => {
+                return Ok(outcome
+                    .map(|(grant, state, stream)| guard(client, grant, state, stream, events)));
             }
-            Ok(Outcome::Busy(busy)) => return Ok(Outcome::Busy(busy)),
             Err(error) => error,
         };
         was_answered |= heard;
@@ -96,7 +96,8 @@ async fn ask(
                 wanted.check(busy.understood)?;
                 return Ok(Outcome::Busy(Box::new(Busy::from_wire(busy))));
             }
-            Event::AlreadyDone(_) | Event::Skipped(_) => return Err(Error::Protocol(NOT_ASKED)),
+            Event::AlreadyDone(done) => return Outcome::already_done(done, wanted),
+            Event::Skipped(skipped) => return Outcome::skipped(&skipped, wanted),
             Event::Lost(lost) => return Err(Error::Lost(Loss::from_wire(lost))),
             Event::Waiting(place) => {
                 wanted.check(place.understood)?;

@@ -34,6 +34,9 @@ pub struct Grant {
     pub permit: u32,
     /// The lock's checkpoint as the last holder left it. `None` if there is none.
     pub checkpoint: Option<Checkpoint>,
+    /// Which attempt at [`LeaseSpec::occurrence_at`](crate::LeaseSpec) this is, from 1: greater than 1 says that an earlier
+    /// holder failed, or died without an outcome, so the work may have been done in part. 0 without an occurrence.
+    pub attempt: u32,
 }
 
 impl fmt::Debug for Grant {
@@ -62,6 +65,7 @@ impl Grant {
             max_hold_ends: wire.max_hold_ends.map(Deadline::from_wire),
             permit: wire.permit,
             checkpoint: wire.checkpoint.map(Checkpoint::from_wire),
+            attempt: wire.attempt,
         }
     }
 }

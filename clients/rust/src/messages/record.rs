@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use super::{BreakMode, LockKey, duration, moment};
+use super::{BreakMode, LockKey, ScheduleState, duration, moment};
 use crate::proto;
 
 /// What a lock is doing.
@@ -92,6 +92,9 @@ pub struct LockRecord {
     pub checkpoint_version: Option<u64>,
     /// The size of the checkpoint's value in bytes.
     pub checkpoint_size: Option<u32>,
+    /// What the runs of the lock's schedule have decided, or of the occurrences that its callers named. `None` if it has
+    /// neither. Of the latter `next_at`, `retry_at` and `missed` say nothing.
+    pub schedule: Option<ScheduleState>,
 }
 
 /// Why, by whom and when a lock was broken.
@@ -138,6 +141,7 @@ impl LockRecord {
             renewed_at: moment(wire.renewed_at.as_ref()),
             permits: wire.permits,
             permit: wire.permit,
+            schedule: wire.schedule.map(ScheduleState::from_wire),
             checkpoint_version: wire.checkpoint_version,
             checkpoint_size: wire.checkpoint_size,
         }

@@ -71,6 +71,18 @@ impl RunOutcome {
         }
     }
 
+    pub(crate) const fn into_wire(self) -> proto::RunOutcome {
+        match self {
+            Self::Succeeded => proto::RunOutcome::Succeeded,
+            Self::Failed => proto::RunOutcome::Failed,
+            Self::FailedFinal => proto::RunOutcome::FailedFinal,
+            Self::Returned => proto::RunOutcome::Returned,
+            Self::TimedOut => proto::RunOutcome::TimedOut,
+            Self::Abandoned => proto::RunOutcome::Abandoned,
+            Self::Skipped => proto::RunOutcome::Skipped,
+        }
+    }
+
     /// `None` for an absent one, and for one that this version does not know.
     pub(crate) const fn from_wire(wire: proto::RunOutcome) -> Option<Self> {
         Some(match wire {

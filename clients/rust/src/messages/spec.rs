@@ -1,7 +1,7 @@
 //! What a caller asks for.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::{LockKey, wire_duration};
 use crate::proto;
@@ -40,6 +40,14 @@ pub struct LeaseSpec {
     /// different ones, the greatest of them limits. Each permit has fencing tokens and a checkpoint of its own. More than
     /// 1 needs a sidecar with the feature `permits` ([`Client::server_info`](crate::Client::server_info)). Default: 1.
     pub permits: u32,
+    /// The occurrence that the caller is about to run, for callers with a scheduler of their own: whole seconds, at most 5 s
+    /// after the store's time. It is granted until an outcome of it is recorded
+    /// ([`HoldGuard::release_with_outcome`](crate::HoldGuard::release_with_outcome)), never after
+    /// ([`Outcome::AlreadyDone`](crate::Outcome::AlreadyDone)). Not with `permits` above 1, nor with `min_hold`, nor on a
+    /// lock that has a schedule. Default: none.
+    pub occurrence_at: Option<SystemTime>,
+    /// How often the occurrence may fail or be abandoned before that is final: 1 to 100. Default: 0, no limit.
+    pub occurrence_max_attempts: u32,
 }
 
 impl From<LockKey> for LeaseSpec {
@@ -57,6 +65,8 @@ impl From<LockKey> for LeaseSpec {
             holder: String::new(),
             labels: BTreeMap::new(),
             permits: 1,
+            occurrence_at: None,
+            occurrence_max_attempts: 0,
         }
     }
 }
@@ -129,6 +139,18 @@ impl LeaseSpec {
         Self { permits, ..self }
     }
 
+    /// Names the occurrence that the caller is about to run.
+    #[must_use]
+    pub fn with_occurrence(self, at: SystemTime) -> Self {
+        Self { occurrence_at: Some(at), ..self }
+    }
+
+    /// How often the occurrence may fail or be abandoned before that is final: 1 to 100.
+    #[must_use]
+    pub fn with_occurrence_max_attempts(self, attempts: u32) -> Self {
+        Self { occurrence_max_attempts: attempts, ..self }
+    }
+
     pub(crate) fn into_wire(self) -> proto::LeaseSpec {
         proto::LeaseSpec {
             key: Some(self.key.into_wire()),
@@ -143,7 +165,8 @@ impl LeaseSpec {
             labels: self.labels,
             wait_without_end: self.wait_without_end,
             permits: Some(self.permits),
-            ..proto::LeaseSpec::default()
+            occurrence_at: self.occurrence_at.map(prost_types::Timestamp::from),
+            occurrence_max_attempts: self.occurrence_max_attempts,
         }
     }
 }

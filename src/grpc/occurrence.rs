@@ -1,0 +1,80 @@
+//! Occurrences that callers name, from proto to domain values: in the spec of a hold, and at its release (T1, T2).
+
+use std::time::Duration;
+
+use tonic::Status;
+
+use super::convert::generation;
+use super::violations::Violations;
+use super::{proto, schedule};
+use crate::coordinator::KeyRequest;
+use crate::lock::{CheckpointValue, LeaseId, Permits};
+use crate::schedule::{Occurrence, Report, check_key};
+use crate::timetable::UtcSecond;
+
+/// The greatest `occurrence_max_attempts`.
+const MAX_ATTEMPTS: u32 = 100;
+
+/// The occurrence in a spec; with what it cannot go together.
+pub(super) fn occurrence(
+    wrong: &mut Violations,
+    (at, max_attempts): (Option<prost_types::Timestamp>, u32),
+    (key, permits, min_hold): (Option<&KeyRequest>, Permits, Option<Duration>),
+) -> Option<Occurrence> {
+    let Some(at) = at else {
+        if max_attempts > 0 {
+            wrong.add("spec.occurrence_max_attempts", "goes with occurrence_at only");
+        }
+        return None;
+    };
+    if let Some(key) = key {
+        wrong.take("spec.key.function", check_key(&key.key));
+    }
+    if permits > Permits::ONE {
+        wrong.add("spec.permits", "must be 1 with occurrence_at: each occurrence is run by one");
+    }
+    if min_hold.is_some_and(|min_hold| !min_hold.is_zero()) {
+        let problem = "does not go with occurrence_at: an occurrence that is done keeps others away by itself";
+        wrong.add("spec.min_hold", problem);
+    }
+    if max_attempts > MAX_ATTEMPTS {
+        let problem =
+            format!("is {max_attempts}; 0 for no limit, or 1 to {MAX_ATTEMPTS}, is allowed");
+        wrong.add("spec.occurrence_max_attempts", problem);
+    }
+    let instant = UtcSecond(at.seconds);
+    if instant <= UtcSecond::FIRST || instant > UtcSecond::LAST {
+        let problem = format!("is not after 1970-01-01T00:00:00Z and up to {}", UtcSecond::LAST);
+        wrong.add("spec.occurrence_at", problem);
+        return None;
+    }
+    if at.nanos != 0 {
+        let problem = "has a fraction of a second, which would name another occurrence; whole seconds are allowed";
+        wrong.add("spec.occurrence_at", problem);
+        return None;
+    }
+    Some(Occurrence { at: instant, max_attempts: (max_attempts > 0).then_some(max_attempts) })
+}
+
+/// A ReleaseLease request.
+#[derive(Debug)]
+pub(super) struct Release {
+    pub(super) lease_id: LeaseId,
+    pub(super) generation: Option<u64>,
+    /// How the hold's occurrence has ended, if its holder says so.
+    pub(super) outcome: Option<Report>,
+    pub(super) checkpoint: Option<CheckpointValue>,
+}
+
+/// All mistakes are named at once (S19).
+pub(super) fn release(request: &proto::ReleaseLeaseRequest) -> Result<Release, Status> {
+    let mut wrong = Violations::default();
+    let lease_id = wrong.lease_id(&request.lease_id);
+    let is_given = request.outcome != i32::from(proto::RunOutcome::Unspecified);
+    let outcome = is_given.then(|| schedule::report(&mut wrong, request.outcome)).flatten();
+    let checkpoint = request.checkpoint.as_deref();
+    let checkpoint =
+        checkpoint.and_then(|value| wrong.take("checkpoint", CheckpointValue::new(value)));
+    let generation = generation(request.generation);
+    wrong.finish(lease_id.map(|lease_id| Release { lease_id, generation, outcome, checkpoint }))
+}

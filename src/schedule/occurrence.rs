@@ -1,0 +1,246 @@
+//! Occurrences that callers with a scheduler of their own name at a plain hold: each is granted until an outcome of it is
+//! recorded, never after (T1, T2). The same record as a schedule's, without a plan.
+
+use super::codec::writable;
+use super::machine::{MAX_RETURNED, Report};
+use super::plan::PlanVersion;
+use super::record::{Attempts, Ended, Occasion, Outcome, Run, ScheduleRecord};
+use crate::lock::FencingToken;
+use crate::timetable::UtcSecond;
+
+/// By how many seconds a caller's clock may be ahead of the store's: who names a later occurrence is refused, so that a
+/// wrong clock cannot finish the future.
+const AHEAD: i64 = 5;
+
+/// What the plan's hash is in a record that has no plan, because its callers name the occurrences.
+const NO_PLAN: &str = "occurrences";
+
+/// An occurrence that a caller names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occurrence {
+    /// Its nominal instant: after 1970 began.
+    pub at: UtcSecond,
+    /// How often it may fail or be abandoned before that is final; none without a limit.
+    pub max_attempts: Option<u32>,
+}
+
+/// What becomes of a caller that names an occurrence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Write this with the token, in one write; then it is granted (T6).
+    Granted {
+        /// The record with the run in it.
+        record: Box<ScheduleRecord>,
+        /// Which attempt it is, from 1. Greater than 1: one failed, or was abandoned (T4).
+        attempt: u32,
+    },
+    /// It has a final outcome.
+    AlreadyDone {
+        /// The run that decided it.
+        ended: Ended,
+        /// To be written first: its attempts were found to be used up (T11).
+        record: Option<Box<ScheduleRecord>>,
+    },
+    /// It is older than the newest that is final, and nothing was recorded for it.
+    Skipped {
+        /// The newest that is final.
+        watermark: UtcSecond,
+    },
+    /// It is too far after the store's time.
+    InFuture,
+    /// The lock has a schedule, which grants its occurrences to subscribers.
+    HasSchedule,
+}
+
+/// What becomes of an outcome that is told at the end of a hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concluded {
+    /// Write this under the lease; only then it is recorded (T8).
+    Write(Box<ScheduleRecord>),
+    /// It was recorded before.
+    Recorded,
+    /// The run does not stand there, or has another outcome.
+    NotThere,
+}
+
+/// Decides, under the lease, what becomes of a caller that names this occurrence. `token` is the one that it is granted
+/// with, if it is.
+#[must_use]
+pub fn claim(
+    record: Option<&ScheduleRecord>,
+    Occurrence { at, max_attempts }: Occurrence,
+    token: FencingToken,
+    store_time: UtcSecond,
+) -> Claim {
+    if record.is_some_and(|record| !is_of_occurrences(record)) {
+        return Claim::HasSchedule;
+    }
+    if at.0 > store_time.0.saturating_add(AHEAD) {
+        return Claim::InFuture;
+    }
+    let mut record = record.cloned().unwrap_or_else(first);
+    if let Some(ended) = final_of(&record, at) {
+        return Claim::AlreadyDone { ended, record: None };
+    }
+    if at <= record.watermark {
+        return Claim::Skipped { watermark: record.watermark };
+    }
+    // T4: nobody has the lease, so whose run stands there has died, or has let go without an outcome.
+    if let Some(run) = record.run.take() {
+        end(&mut record, run, Outcome::Abandoned);
+    }
+    let occasion = Occasion::Scheduled(at);
+    let last = record.ended.iter().find(|ended| ended.occasion == occasion).cloned();
+    let failures = last.as_ref().map_or(0, |last| match last.outcome {
+        Outcome::Returned => last.attempt.saturating_sub(1),
+        Outcome::Succeeded
+        | Outcome::Failed
+        | Outcome::FailedFinal
+        | Outcome::TimedOut
+        | Outcome::Abandoned
+        | Outcome::Skipped => last.attempt,
+    });
+    if let Some(last) = last
+        && max_attempts.is_some_and(|most| failures >= most)
+    {
+        let ended = Ended { outcome: Outcome::Failed, ..last };
+        record.put(ended.clone());
+        finish(&mut record, at, Outcome::Failed);
+        return Claim::AlreadyDone { ended, record: Some(Box::new(record)) };
+    }
+    if record.ended.first().is_none_or(|ended| ended.occasion != occasion) {
+        record.attempts = Attempts::default();
+    }
+    let attempt = failures.saturating_add(1);
+    let started = writable(store_time);
+    record.run = Some(Run { occasion, attempt, token, started, deadline: None });
+    Claim::Granted { record: Box::new(record), attempt }
+}
+
+/// Takes in how the run that was granted with `token` has ended. Idempotent: the same outcome again is recorded.
+#[must_use]
+pub fn conclude(
+    record: Option<&ScheduleRecord>,
+    Occurrence { at, max_attempts }: Occurrence,
+    token: FencingToken,
+    report: Report,
+) -> Concluded {
+    let Some(record) = record.filter(|record| is_of_occurrences(record)) else {
+        return Concluded::NotThere;
+    };
+    let occasion = Occasion::Scheduled(at);
+    let mut ended = record.ended.iter();
+    if let Some(ended) =
+        ended.find(|ended| ended.occasion == occasion && ended.token == Some(token))
+    {
+        // One that was returned too often has failed.
+        let is_same = ended.outcome == report.into()
+            || report == Report::Returned && ended.outcome == Outcome::Failed;
+        return if is_same { Concluded::Recorded } else { Concluded::NotThere };
+    }
+    let mut record = record.clone();
+    let is_it = |run: &mut Run| run.occasion == occasion && run.token == token;
+    let Some(run) = record.run.take_if(is_it) else { return Concluded::NotThere };
+    let attempt = run.attempt;
+    let is_too_often = report == Report::Returned && record.attempts.returned >= MAX_RETURNED;
+    let outcome = if is_too_often { Outcome::Failed } else { report.into() };
+    end(&mut record, run, outcome);
+    match outcome {
+        Outcome::Succeeded | Outcome::FailedFinal | Outcome::TimedOut => {
+            finish(&mut record, at, outcome);
+        }
+        Outcome::Failed if max_attempts.is_some_and(|most| attempt >= most) => {
+            finish(&mut record, at, outcome);
+        }
+        Outcome::Failed | Outcome::Returned | Outcome::Abandoned | Outcome::Skipped => {}
+    }
+    Concluded::Write(Box::new(record))
+}
+
+/// Whether the record is of occurrences that callers name, and not of a schedule.
+#[must_use]
+pub fn is_of_occurrences(record: &ScheduleRecord) -> bool {
+    record.plan.hash == NO_PLAN
+}
+
+/// What is left of such a record for a schedule that begins on the lock: what is final. It runs none of the others.
+pub(super) fn adopted(record: ScheduleRecord) -> ScheduleRecord {
+    if !is_of_occurrences(&record) {
+        return record;
+    }
+    let plan = PlanVersion { number: 0, hash: String::new() };
+    ScheduleRecord { plan, run: None, attempts: Attempts::default(), ..record }
+}
+
+/// Nothing was named yet: every occurrence is newer.
+fn first() -> ScheduleRecord {
+    ScheduleRecord {
+        watermark: UtcSecond::FIRST,
+        outcome: None,
+        next: None,
+        plan: PlanVersion { number: 0, hash: NO_PLAN.to_owned() },
+        run: None,
+        attempts: Attempts::default(),
+        by_hand_done: 0,
+        by_hand: Attempts::default(),
+        missed: 0,
+        missed_since: 0,
+        ended: Vec::new(),
+    }
+}
+
+/// How the occurrence ended, if that is final. A failure is, once a newer occurrence is: it is not tried again.
+fn final_of(record: &ScheduleRecord, at: UtcSecond) -> Option<Ended> {
+    if at > record.watermark {
+        return None;
+    }
+    let occasion = Occasion::Scheduled(at);
+    let ended = record.ended.iter().find(|ended| ended.occasion == occasion);
+    if at == record.watermark
+        && let Some(outcome) = record.outcome
+    {
+        // The record has no room for all of them.
+        let forgotten = Ended { occasion, outcome, attempt: 0, token: None };
+        return Some(ended.cloned().unwrap_or(forgotten));
+    }
+    let ended = ended.filter(|ended| match ended.outcome {
+        Outcome::Succeeded | Outcome::Failed | Outcome::FailedFinal | Outcome::TimedOut => true,
+        Outcome::Returned | Outcome::Abandoned | Outcome::Skipped => false,
+    });
+    ended.cloned()
+}
+
+/// Keeps how the run ended, final or not, as its occurrence's only entry: many attempts do not push the others out.
+fn end(record: &mut ScheduleRecord, run: Run, outcome: Outcome) {
+    let Run { occasion, attempt, token, .. } = run;
+    let attempts = &mut record.attempts;
+    attempts.returned = match outcome {
+        Outcome::Returned => attempts.returned.saturating_add(1),
+        Outcome::Succeeded
+        | Outcome::Failed
+        | Outcome::FailedFinal
+        | Outcome::TimedOut
+        | Outcome::Abandoned
+        | Outcome::Skipped => 0,
+    };
+    record.put(Ended { occasion, outcome, attempt, token: Some(token) });
+}
+
+/// The occurrence is final: nobody is granted it, or an older one, again.
+fn finish(record: &mut ScheduleRecord, at: UtcSecond, outcome: Outcome) {
+    record.watermark = record.watermark.max(at);
+    record.outcome = Some(outcome);
+    record.attempts = Attempts::default();
+}
+
+impl ScheduleRecord {
+    /// Keeps `ended` as the newest, and as the only one of its occasion.
+    fn put(&mut self, ended: Ended) {
+        self.ended.retain(|other| other.occasion != ended.occasion);
+        self.push(ended);
+    }
+}
+
+#[cfg(test)]
+#[path = "occurrence_tests.rs"]
+mod tests;
