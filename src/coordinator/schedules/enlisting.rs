@@ -9,7 +9,7 @@ use super::subscriber::Subscriber;
 use super::task::Task;
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
-use crate::schedule::{Lease, Plan, resumed};
+use crate::schedule::{Lease, Plan, resumed, waited_for};
 
 /// Writers of one plan that get in each other's way at the most: subscribers of a rollout all come at once.
 const TRIES: usize = 10;
@@ -29,14 +29,28 @@ impl Task {
         }
         let id = subscriber.id;
         self.subscribers.push(subscriber);
-        if let Some(resume) = resume
-            && let Err(error) = self.resume(*resume).await
-        {
-            self.tell(id, ScheduleEvent::Failed(error));
-            self.leave(id);
+        match resume {
+            // What it waits for is told first, also where something is due: it says how the spec was understood (S37).
+            None => {
+                self.note_next();
+                self.tell_waiting();
+            }
+            Some(resume) => {
+                if let Err(error) = self.resume(*resume).await {
+                    self.tell(id, ScheduleEvent::Failed(error));
+                    self.leave(id);
+                }
+            }
         }
         if self.running.is_none() {
             self.looking.again(self.shared.clock.now());
+        }
+    }
+
+    /// What everybody waits for, by what is known.
+    fn note_next(&mut self) {
+        if let Some(plan) = self.desk.plan() {
+            self.looking.next = waited_for(&plan, self.desk.known().record.as_ref());
         }
     }
 

@@ -283,7 +283,7 @@ impl Task {
     }
 
     /// Tells those who wait what they wait for, where that has changed or was told long ago.
-    fn tell_waiting(&mut self) {
+    pub(super) fn tell_waiting(&mut self) {
         let Some(plan) = self.desk.plan() else { return };
         let now = self.shared.clock.now();
         let repeat = now >= self.told_at + REPEAT;

@@ -192,3 +192,16 @@ async fn t19_a_plain_hold_excludes_runs() {
     assert!(granted.told.scheduled_at > at(60));
     assert!(granted.told.missed_count > 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn s37_a_subscriber_is_told_what_it_waits_for_before_a_run_that_is_due() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    drop(stream);
+    pass(90 * SECOND).await;
+    let mut stream = minutely(&sidecar);
+    assert_eq!(standby(&mut stream).await.next_at, Some(at(60)), "it is due");
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(60));
+}
