@@ -2,7 +2,7 @@
 
 import { status } from "@grpc/grpc-js";
 
-import type { Run as WireRun, Standby, UnderstoodSchedule } from "../../gen/leasehold/v1/schedule_service.js";
+import type { Run as WireRun, Standby } from "../../gen/leasehold/v1/schedule_service.js";
 import { milliseconds } from "../duration.js";
 import { ProtocolError, RefusedError } from "../errors.js";
 import type { HoldListener } from "../hold/event.js";
@@ -39,7 +39,8 @@ export class Runs {
   #here: Subscribed | undefined;
   /** Gives the stream back when the run is over that has it. */
   #running: Promise<Subscribed | undefined> | undefined;
-  #understood: UnderstoodSchedule | undefined;
+  /** Whether a sidecar has taken the subscription. */
+  #isHeard = false;
   #pause = FIRST_PAUSE_MS;
 
   constructor(rpc: Rpc, holds: Holds, request: ScheduleRequest, options: RunsOptions) {
@@ -80,7 +81,7 @@ export class Runs {
 
   #subscribe(): Subscribed {
     // T16: who was understood before is no new subscriber.
-    return subscribe(this.#rpc, { ...this.#request, reconnected: this.#understood !== undefined });
+    return subscribe(this.#rpc, { ...this.#request, reconnected: this.#isHeard });
   }
 
   /** Takes in the next event between runs; the run, if it is one. */
@@ -91,7 +92,9 @@ export class Runs {
         this.#standBy(here, event.value);
         return undefined;
       case "run":
-        checkUnderstood(here);
+        // An occurrence that is due already may come before the first word about the spec.
+        here.understood = true;
+        this.#isHeard = true;
         return await this.#takeUp(here, event.value);
       case "definitionInForce":
         this.#tell({ type: "definitionInForce", definition: event.value });
@@ -129,7 +132,7 @@ export class Runs {
   #standBy(here: Subscribed, standby: Standby): void {
     const { understood } = standby;
     if (understood !== undefined) {
-      this.#understood = understood;
+      this.#isHeard = true;
       here.understood = true;
       this.#tell({ type: "subscribed", understood });
     }
@@ -174,7 +177,7 @@ export class Runs {
     this.#here = undefined;
     const { signal } = this.#options;
     signal?.throwIfAborted();
-    if (this.#understood === undefined || this.#rpc.isClosed || !mayPass(error)) throw error;
+    if (!this.#isHeard || this.#rpc.isClosed || !mayPass(error)) throw error;
     this.#tell({ type: "interrupted", detail: error.message });
     const pause = error.retryAfterMs ?? this.#pause;
     this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE_MS);
