@@ -3,7 +3,7 @@
 import { credentials } from "@grpc/grpc-js";
 import { DEFAULT_ENDPOINT, ENDPOINT_VARIABLE } from "leasehold-client";
 import type { Client } from "leasehold-client";
-import { LeaseServiceClient, LeaseSpec, LockKey } from "leasehold-client/proto";
+import { LeaseServiceClient, LeaseSpec, LockKey, ReleaseLeaseRequest } from "leasehold-client/proto";
 import type { HoldLeaseResponse } from "leasehold-client/proto";
 
 /** Short, so that what else the machine does slows both alike. */
@@ -95,7 +95,10 @@ async function holdByStub({ lasting, short }: Stubs, name: string): Promise<void
     stream.on("data", ({ event }: HoldLeaseResponse) => {
       if (event?.$case === "released") released = true;
       if (event?.$case === "granted")
-        short.releaseLease({ leaseId: event.value.leaseId, generation: event.value.generation }, answered);
+        short.releaseLease(
+          ReleaseLeaseRequest.create({ leaseId: event.value.leaseId, generation: event.value.generation }),
+          answered,
+        );
     });
     stream.on("error", answered);
     stream.on("end", () => {

@@ -6,12 +6,7 @@ import type {
   ResolvePathResponse,
 } from "../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
-import type {
-  BreakOutcome,
-  GetHoldResponse,
-  ListLocksRequest,
-  SaveCheckpointResponse,
-} from "../gen/leasehold/v1/lease_service.js";
+import type { BreakOutcome, GetHoldResponse, SaveCheckpointResponse } from "../gen/leasehold/v1/lease_service.js";
 import type { Grant, LeaseSpec, ReleaseResult, Validity } from "../gen/leasehold/v1/hold.js";
 import type { LockRecord, LockState } from "../gen/leasehold/v1/lock.js";
 import { BreakMode } from "../gen/leasehold/v1/lock.js";
@@ -30,10 +25,11 @@ import { lead } from "./lead.js";
 import { ErrorReason } from "./reason.js";
 import type { ServerInfo } from "./server-info.js";
 import { serverInfo } from "./server-info.js";
-import type { AcquireRequest, HoldRequest, LockName, LockReference } from "./request.js";
-import { leaseSpec, lockKey, lockSelector } from "./request.js";
+import type { AcquireRequest, CallOptions, HoldRequest, LockName, LockReference, LocksOptions } from "./request.js";
+import { leaseSpec, lockKey, lockSelector, under } from "./request.js";
 import type { Limits } from "./rpc.js";
 import { CALL_TIMEOUT_MS, LIMITS, Rpc, idOf } from "./rpc.js";
+import { ScheduleClient } from "./schedules/client.js";
 import { notUnderstood } from "./understood.js";
 import type { LocksEvent } from "./watch.js";
 import { watchLock, watchLocks } from "./watch.js";
@@ -43,26 +39,10 @@ const LONGEST_WAIT_MS = 24 * 60 * 60 * 1_000;
 /** Waits are not made shorter than this to please a sidecar. */
 const SHORTEST_ROUND_MS = 1_000;
 
-/** What a call may be given beside its request. */
-export interface CallOptions {
-  /** Cancels the call, which then fails with the signal's reason. */
-  readonly signal?: AbortSignal;
-}
-
 /** What to tell of a lock. */
 export interface GetLockOptions extends CallOptions {
   /** Whether the record is to have the checkpoint's value: see {@link Checkpoint.from}. Default: false. */
   readonly withCheckpoint?: boolean;
-}
-
-/** Which locks are meant. */
-export interface LocksOptions extends CallOptions {
-  /** Those under this host id. Default: the sidecar's. Not with `prefix`. */
-  readonly hostId?: string;
-  /** Those whose lock path begins with this text, the container and a slash first. */
-  readonly prefix?: string;
-  /** Only those whose record has all of these labels. Default: all. */
-  readonly labels?: Readonly<Record<string, string>>;
 }
 
 /** Which locks to list. */
@@ -103,12 +83,9 @@ export type HeldWork<T> = (signal: AbortSignal, hold: Hold) => T | Promise<T>;
  * themselves: a hold whose stream breaks is resumed within its validity, a caller that waits in the queue asks again
  * within its wait, and a watch is opened again.
  */
-export class Client implements AsyncDisposable {
-  readonly #rpc: Rpc;
-  readonly #holds = new Set<Hold>();
-
+export class Client extends ScheduleClient implements AsyncDisposable {
   private constructor(rpc: Rpc) {
-    this.#rpc = rpc;
+    super(rpc);
   }
 
   /**
@@ -140,7 +117,7 @@ export class Client implements AsyncDisposable {
    */
   async hold(request: HoldRequest, options: HoldOptions = {}): Promise<Hold> {
     const spec = (waitMs: number): LeaseSpec => leaseSpec(request, waitMs);
-    return await openHold(this.#rpc, this.#holds, spec, request.waitMs ?? 0, options);
+    return await openHold(this.rpc, this.holds, spec, request.waitMs ?? 0, options);
   }
 
   /**
@@ -183,7 +160,7 @@ export class Client implements AsyncDisposable {
    */
   async *lead(request: LeadRequest, options: HoldOptions = {}): AsyncGenerator<Hold, void, undefined> {
     const open = (): Promise<Hold> => this.hold({ ...request, waitMs: Infinity }, options);
-    yield* lead({ open, isClosed: () => this.#rpc.isClosed, signal: options.signal });
+    yield* lead({ open, isClosed: () => this.rpc.isClosed, signal: options.signal });
   }
 
   /**
@@ -216,12 +193,13 @@ export class Client implements AsyncDisposable {
     const acquire = async (waitMs: number): Promise<Grant> => {
       const spec = leaseSpec(request, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
-      const { outcome } = await this.#rpc.unary(LeaseServiceService.acquireLease, { spec }, options);
-      if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
+      const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, { spec }, options);
+      if (outcome?.$case !== "granted" && outcome?.$case !== "busy")
+        throw new ProtocolError("an acquire was answered without a grant and without a holder");
       const refusal = notUnderstood(spec, outcome.value.understood);
       if (outcome.$case === "busy") throw refusal ?? new BusyError(outcome.value);
       if (refusal === undefined) return outcome.value;
-      await this.#rpc.release(idOf(outcome.value)).catch(() => undefined);
+      await this.rpc.release(idOf(outcome.value)).catch(() => undefined);
       throw refusal;
     };
     const { waitMs = 0 } = request;
@@ -236,7 +214,7 @@ export class Client implements AsyncDisposable {
    */
   async release(leaseId: string, { checkpoint }: ReleaseOptions = {}): Promise<ReleaseResult> {
     const bytes = checkpoint === undefined ? undefined : checkpointBytes("checkpoint", checkpoint);
-    return await this.#rpc.release({ leaseId, generation: 0 }, bytes);
+    return await this.rpc.release({ leaseId, generation: 0 }, bytes);
   }
 
   /**
@@ -245,7 +223,7 @@ export class Client implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` if the hold is over, `CHECKPOINT_UNKNOWN` if that is not known (S27).
    */
   async saveCheckpoint(leaseId: string, value: Uint8Array | string): Promise<SaveCheckpointResponse> {
-    return await this.#rpc.saveCheckpoint({ leaseId, generation: 0 }, checkpointBytes("value", value));
+    return await this.rpc.saveCheckpoint({ leaseId, generation: 0 }, checkpointBytes("value", value));
   }
 
   /**
@@ -255,7 +233,7 @@ export class Client implements AsyncDisposable {
    */
   async extend(leaseId: string, maxHoldMs: number): Promise<ExtendLeaseResponse> {
     const request = { leaseId, generation: 0, maxHold: duration("maxHoldMs", maxHoldMs) };
-    return await this.#rpc.unary(LeaseServiceService.extendLease, request);
+    return await this.rpc.unary(LeaseServiceService.extendLease, request);
   }
 
   /**
@@ -264,7 +242,7 @@ export class Client implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over.
    */
   async reportProgress(leaseId: string): Promise<Validity> {
-    return await this.#rpc.reportProgress({ leaseId, generation: 0 });
+    return await this.rpc.reportProgress({ leaseId, generation: 0 });
   }
 
   /**
@@ -273,13 +251,13 @@ export class Client implements AsyncDisposable {
    * @throws RefusedError with reason `HOLD_LOST` or `HOLD_RELEASED` if the hold is over.
    */
   async getHold(leaseId: string): Promise<GetHoldResponse> {
-    return await this.#rpc.getHold({ leaseId, generation: 0 });
+    return await this.rpc.getHold({ leaseId, generation: 0 });
   }
 
   /** The record of one lock. `withCheckpoint` reads the lock's checkpoint from the store, too. */
   async getLock(lock: LockReference, options: GetLockOptions = {}): Promise<LockRecord> {
     const request = { lock: lockSelector(lock), withCheckpoint: options.withCheckpoint ?? false };
-    const { record } = await this.#rpc.unary(LeaseServiceService.getLock, request, options);
+    const { record } = await this.rpc.unary(LeaseServiceService.getLock, request, options);
     if (record === undefined) throw new ProtocolError("a lock was told without its record");
     return record;
   }
@@ -290,7 +268,7 @@ export class Client implements AsyncDisposable {
     let pageToken = "";
     do {
       const request = { under: under(options), states: [...states], labels, pageSize, pageToken };
-      const page = await this.#rpc.unary(LeaseServiceService.listLocks, request, { signal });
+      const page = await this.rpc.unary(LeaseServiceService.listLocks, request, { signal });
       yield* page.records;
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
@@ -304,7 +282,7 @@ export class Client implements AsyncDisposable {
    * @throws RefusedError when the store cannot be read, or no sidecar has answered for 90 s: watch again.
    */
   async *watchLock(lock: LockReference, { signal }: CallOptions = {}): AsyncGenerator<LockRecord, void, undefined> {
-    yield* watchLock(this.#rpc, lockSelector(lock), signal);
+    yield* watchLock(this.rpc, lockSelector(lock), signal);
   }
 
   /**
@@ -316,18 +294,18 @@ export class Client implements AsyncDisposable {
    */
   async *watchLocks(options: LocksOptions = {}): AsyncGenerator<LocksEvent, void, undefined> {
     const request = { under: under(options), labels: { ...options.labels } };
-    yield* watchLocks(this.#rpc, request, options.signal);
+    yield* watchLocks(this.rpc, request, options.signal);
   }
 
   /** What the sidecar is: its version, its limits and what it can do. */
   async serverInfo(options: CallOptions = {}): Promise<ServerInfo> {
-    return serverInfo(await this.#rpc.unary(LeaseServiceService.getServerInfo, {}, options));
+    return serverInfo(await this.rpc.unary(LeaseServiceService.getServerInfo, {}, options));
   }
 
   /** Compares a fencing token with the newest of its lock. */
   async checkToken(lock: LockReference, fencingToken: number, options: CallOptions = {}): Promise<CheckTokenResponse> {
     const request = { lock: lockSelector(lock), fencingToken };
-    return await this.#rpc.unary(LeaseServiceService.checkToken, request, options);
+    return await this.rpc.unary(LeaseServiceService.checkToken, request, options);
   }
 
   /**
@@ -339,20 +317,20 @@ export class Client implements AsyncDisposable {
     const { now = false, brokenBy = "", signal } = options;
     const mode = now ? BreakMode.NOW : BreakMode.RUN_OUT;
     const request = { lock: lockSelector(lock), reason, mode, brokenBy };
-    const answer = await this.#rpc.unary(LeaseServiceService.breakLock, request, { signal });
+    const answer = await this.rpc.unary(LeaseServiceService.breakLock, request, { signal });
     const { outcome, freeIn, record } = answer;
     return { outcome, freeInMs: freeIn === undefined ? undefined : milliseconds(freeIn), record };
   }
 
   /** The lock path of a name, without acquiring the lock. */
   async resolvePath(name: LockName, options: CallOptions = {}): Promise<ResolvePathResponse> {
-    return await this.#rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
+    return await this.rpc.unary(LeaseServiceService.resolvePath, { key: lockKey(name) }, options);
   }
 
   /** Ends the connections. Holds that are still open are lost first (S13). */
   close(): void {
-    for (const hold of [...this.#holds]) hold.abandon();
-    this.#rpc.close();
+    for (const hold of [...this.holds]) hold.abandon();
+    this.rpc.close();
   }
 
   /** As {@link Client.close}. */
@@ -360,12 +338,6 @@ export class Client implements AsyncDisposable {
     this.close();
     return Promise.resolve();
   }
-}
-
-/** Which locks are meant, for the wire. */
-function under({ hostId, prefix }: LocksOptions): ListLocksRequest["under"] {
-  if (prefix !== undefined) return { $case: "prefix", value: prefix };
-  return hostId === undefined ? undefined : { $case: "hostId", value: hostId };
 }
 
 /** Puts what a release threw beside what the work threw, which goes first. */

@@ -6,16 +6,7 @@
  */
 
 export { status as Code } from "@grpc/grpc-js";
-export type {
-  BreakOptions,
-  BreakResult,
-  CallOptions,
-  GetLockOptions,
-  HeldWork,
-  LeadRequest,
-  ListOptions,
-  LocksOptions,
-} from "./client.js";
+export type { BreakOptions, BreakResult, GetLockOptions, HeldWork, LeadRequest, ListOptions } from "./client.js";
 export { CHECKPOINT_BYTES_MAX, Checkpoint, CheckpointUnknownError } from "./checkpoint.js";
 export { Client } from "./client.js";
 export type { ClientCertificate, ConnectOptions, TlsCredentials } from "./endpoint.js";
@@ -36,6 +27,7 @@ export {
 export type { HoldEvent, HoldListener } from "./hold/event.js";
 export type { Hold, ReleaseOptions } from "./hold/hold.js";
 export type { HoldOptions } from "./hold/open.js";
+export type { Held } from "./hold/held.js";
 export type { HoldInfo } from "./hold/info.js";
 export type { Loss } from "./loss.js";
 export { lossReasonName } from "./loss.js";
@@ -58,4 +50,21 @@ export {
 export { ErrorReason } from "./reason.js";
 export type { ServerInfo, ServerLimits } from "./server-info.js";
 export type { LocksEvent } from "./watch.js";
-export type { AcquireRequest, HoldRequest, LockName, LockNameAndPermit, LockReference } from "./request.js";
+export type {
+  AcquireRequest,
+  CallOptions,
+  HoldRequest,
+  LockName,
+  LockNameAndPermit,
+  LockReference,
+  LocksOptions,
+} from "./request.js";
+export type { CompletedRun, Completion } from "./schedules/completion.js";
+export type { EveryOptions, RunWork } from "./schedules/every.js";
+export type { ListSchedulesOptions, PreviewOptions, SchedulePreview } from "./schedules/client.js";
+export type { ScheduleEvent } from "./schedules/event.js";
+export type { Run } from "./schedules/run.js";
+export type { RunsOptions } from "./schedules/runs.js";
+export type { ScheduleRequest, ScheduleSpec, Timetable } from "./schedules/spec.js";
+export type { EndedRun, Occurrence, Schedule, ScheduleState, StartedRun, UnderstoodSchedule } from "./proto.js";
+export { CatchUp, CompletionResult, Overlap, RunKind, RunOutcome } from "./proto.js";

@@ -2,11 +2,9 @@
 
 import { setTimeout } from "node:timers/promises";
 
-import { status } from "@grpc/grpc-js";
-
-import { BusyError, HoldLostError, RefusedError } from "./errors.js";
+import { BusyError, HoldLostError } from "./errors.js";
 import type { Hold } from "./hold/hold.js";
-import { isBreak } from "./refusal.js";
+import { mayPass } from "./refusal.js";
 
 /** The pause between two terms lies between these, at random. */
 const SHORTEST_PAUSE_MS = 100;
@@ -21,7 +19,7 @@ export interface Pacing {
   readonly random: () => number;
 }
 
-const REAL: Pacing = {
+export const REAL: Pacing = {
   sleep: async (ms, signal) => {
     await setTimeout(ms, undefined, signal === undefined ? {} : { signal }).catch(() => signal?.throwIfAborted());
   },
@@ -78,12 +76,5 @@ async function* during(term: Hold): AsyncGenerator<Hold, void, undefined> {
 /** Whether another try may succeed: a term was lost, or the sidecar or its store is away or overloaded. */
 function mayLeadLater(error: unknown): boolean {
   if (error instanceof HoldLostError || error instanceof BusyError) return true;
-  return error instanceof RefusedError && (PASSING.has(error.code) || isBreak(error));
+  return mayPass(error);
 }
-
-const PASSING: ReadonlySet<status> = new Set([
-  status.ABORTED,
-  status.DEADLINE_EXCEEDED,
-  status.RESOURCE_EXHAUSTED,
-  status.UNAVAILABLE,
-]);

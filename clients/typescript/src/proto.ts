@@ -4,3 +4,5 @@ export * from "../gen/leasehold/v1/errors.js";
 export * from "../gen/leasehold/v1/hold.js";
 export * from "../gen/leasehold/v1/lease_service.js";
 export * from "../gen/leasehold/v1/lock.js";
+export * from "../gen/leasehold/v1/schedule.js";
+export * from "../gen/leasehold/v1/schedule_service.js";

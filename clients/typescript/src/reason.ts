@@ -40,6 +40,18 @@ export const ErrorReason = {
   TOKEN_NOT_GROWING: "TOKEN_NOT_GROWING",
   /** The lock's stored fencing token exists but cannot be read. */
   TOKEN_UNREADABLE: "TOKEN_UNREADABLE",
+  /** Nobody ever subscribed to a schedule on this lock. */
+  UNKNOWN_SCHEDULE: "UNKNOWN_SCHEDULE",
+  /** The occurrence is later than the store's time: the caller's clock may be wrong. */
+  OCCURRENCE_IN_FUTURE: "OCCURRENCE_IN_FUTURE",
+  /** The operator has not enabled changes of schedules (`admin.allow_schedule_changes`). */
+  SCHEDULE_CHANGES_NOT_ENABLED: "SCHEDULE_CHANGES_NOT_ENABLED",
+  /** As many runs by hand wait as may. */
+  TOO_MANY_TRIGGERS: "TOO_MANY_TRIGGERS",
+  /** The schedule's stored plan or record cannot be read, so nothing is run. */
+  SCHEDULE_UNREADABLE: "SCHEDULE_UNREADABLE",
+  /** The lock has a schedule, so its callers cannot name occurrences themselves. */
+  LOCK_HAS_SCHEDULE: "LOCK_HAS_SCHEDULE",
   /** The sidecar has as many holds as it may. */
   TOO_MANY_HOLDS: "TOO_MANY_HOLDS",
   /** The sidecar has as many waiting callers as it may. */
@@ -48,7 +60,7 @@ export const ErrorReason = {
   SUPERSEDED: "SUPERSEDED",
   /** This client did not read its events in time; the hold can be resumed. */
   STREAM_BEHIND: "STREAM_BEHIND",
-  /** Made by this client: the sidecar is older, and does not know something that was asked for (S37). */
+  /** The sidecar does not know something that was asked for, mostly because it is older (S37). */
   UNSUPPORTED: "UNSUPPORTED",
   /** The validity ended before the store answered a save (S27): see {@link CheckpointUnknownError}. */
   CHECKPOINT_UNKNOWN: "CHECKPOINT_UNKNOWN",

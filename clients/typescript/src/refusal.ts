@@ -27,6 +27,18 @@ export function isBreak(error: unknown): error is RefusedError {
   return error.reason === undefined ? BREAKS.has(error.code) : error.reason === ErrorReason.SHUTTING_DOWN;
 }
 
+/** Whether the same call may succeed later: the sidecar or its store is away or overloaded, or the connection broke. */
+export function mayPass(error: unknown): error is RefusedError {
+  return error instanceof RefusedError && (PASSING.has(error.code) || isBreak(error));
+}
+
+const PASSING: ReadonlySet<status> = new Set([
+  status.ABORTED,
+  status.DEADLINE_EXCEEDED,
+  status.RESOURCE_EXHAUSTED,
+  status.UNAVAILABLE,
+]);
+
 /** Codes of a stream that something between the client and the sidecar has ended. */
 const BREAKS: ReadonlySet<status> = new Set([status.UNAVAILABLE, status.CANCELLED, status.INTERNAL]);
 

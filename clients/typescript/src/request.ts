@@ -1,6 +1,7 @@
 // What a caller asks for, in this language's words, and the same for the wire.
 
 import { LeaseSpec } from "../gen/leasehold/v1/hold.js";
+import type { ListLocksRequest } from "../gen/leasehold/v1/lease_service.js";
 import type { LockSelector } from "../gen/leasehold/v1/lock.js";
 import { LockKey, LockMode } from "../gen/leasehold/v1/lock.js";
 import { optionalDuration } from "./duration.js";
@@ -21,6 +22,12 @@ export interface LockName {
   readonly hostType?: string;
 }
 
+/** What a call may be given beside its request. */
+export interface CallOptions {
+  /** Cancels the call, which then fails with the signal's reason. */
+  readonly signal?: AbortSignal;
+}
+
 /** Which permit of a lock is meant, where its holders ask for several. */
 export interface LockNameAndPermit extends LockName {
   /** 0 to 31; 0 is the lock's own path. Default: 0. */
@@ -29,6 +36,16 @@ export interface LockNameAndPermit extends LockName {
 
 /** Which lock is meant: by its name, or by its path as it stands in a grant or a record. */
 export type LockReference = LockNameAndPermit | { readonly lockPath: string };
+
+/** Which locks are meant. */
+export interface LocksOptions extends CallOptions {
+  /** Those under this host id. Default: the sidecar's. Not with `prefix`. */
+  readonly hostId?: string;
+  /** Those whose lock path begins with this text, the container and a slash first. */
+  readonly prefix?: string;
+  /** Only those whose record has all of these labels. Default: all. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
 
 /** Asks for a hold. Durations are milliseconds. */
 export interface HoldRequest extends LockName {
@@ -88,7 +105,7 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
     leaseDuration: optionalDuration("leaseDurationMs", request.leaseDurationMs),
     wait: waitMs === Infinity ? undefined : optionalDuration("waitMs", waitMs),
     waitWithoutEnd: waitMs === Infinity,
-    permits: permitsOf(request),
+    permits: request.permits === undefined ? undefined : wholeNumber("permits", request.permits, " from 1 to 32"),
     maxHold: optionalDuration("maxHoldMs", request.maxHoldMs),
     minHold: optionalDuration("minHoldMs", request.minHoldMs),
     progressTimeout: optionalDuration("progressTimeoutMs", request.progressTimeoutMs),
@@ -99,9 +116,14 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
   });
 }
 
+/** Which locks are meant, for the wire. */
+export function under({ hostId, prefix }: LocksOptions): ListLocksRequest["under"] {
+  if (prefix !== undefined) return { $case: "prefix", value: prefix };
+  return hostId === undefined ? undefined : { $case: "hostId", value: hostId };
+}
+
 /** Checked here, because the wire would take 1.5 for 1 and -1 for 4,294,967,295. */
-function permitsOf({ permits }: HoldRequest): number | undefined {
-  if (permits === undefined) return permits;
-  if (Number.isInteger(permits) && permits >= 0 && permits <= MOST_UINT32) return permits;
-  throw new RangeError(`permits is ${String(permits)}: it must be a whole number from 1 to 32`);
+export function wholeNumber(name: string, value: number, range: string, most = MOST_UINT32): number {
+  if (Number.isInteger(value) && value >= 0 && value <= most) return value;
+  throw new RangeError(`${name} is ${String(value)}: it must be a whole number${range}`);
 }

@@ -10,7 +10,7 @@ import type {
   HoldLeaseResponse,
   SaveCheckpointResponse,
 } from "../gen/leasehold/v1/lease_service.js";
-import { LeaseServiceService } from "../gen/leasehold/v1/lease_service.js";
+import { LeaseServiceService, ReleaseLeaseRequest } from "../gen/leasehold/v1/lease_service.js";
 import type { Clock } from "./boot-clock.js";
 import type { Connections, Place } from "./connections.js";
 import type { RefusedError } from "./errors.js";
@@ -128,7 +128,7 @@ export class Rpc {
 
   /** Releases a lock. */
   async release(hold: HoldId, checkpoint?: Buffer, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
-    const request = { ...hold, checkpoint };
+    const request = ReleaseLeaseRequest.create({ ...hold, checkpoint });
     const { result } = await this.unary(LeaseServiceService.releaseLease, request, { timeoutMs });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;
@@ -247,6 +247,17 @@ export class MessageStream<T> {
   /** The first message may take as long as it likes: a try to resume is never cut short (S14). */
   waitPatiently(): void {
     this.#isPatient = true;
+  }
+
+  /** Whoever waits for a message is told that there is none: the stream goes on for somebody else. */
+  handOver(): void {
+    if (this.#taker !== undefined) this.#take().resolve(undefined);
+  }
+
+  /** Puts a message back that was for somebody else. */
+  putBack(message: T): void {
+    if (this.#taker === undefined) this.#messages.unshift(message);
+    else this.#take().resolve(message);
   }
 
   /** Ends the stream from here; what waits for a message gets `reason`, or is told that there is none. */

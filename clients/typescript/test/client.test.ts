@@ -111,6 +111,8 @@ test("what is asked for reaches the sidecar", async () => {
     labels: { team: "a" },
     waitWithoutEnd: false,
     permits: undefined,
+    occurrenceAt: undefined,
+    occurrenceMaxAttempts: 0,
   });
   await (await holding).release();
 });

@@ -31,11 +31,13 @@ import {
   ReleaseResult,
   ResolvePathResponse,
   SaveCheckpointResponse,
+  ScheduleServiceService,
   TokenStatus,
   Validity,
 } from "../src/proto.js";
 import type { WatchLocksResponse } from "../src/proto.js";
 import type { HoldLeaseRequest, LeaseServiceServer, LockSelector, WatchLocksRequest } from "../src/proto.js";
+import { FakeSchedules, scheduleService } from "./fake-schedules.js";
 import type { Refused } from "./tools.js";
 import { Inbox, eventually, refusal } from "./tools.js";
 
@@ -165,6 +167,7 @@ export class FakeSidecar {
   readonly lockWatches = new Inbox<LocksCall>();
   readonly watches = new Inbox<{ emit(event: "error", error: Refused): boolean }>();
   readonly holds = new Inbox<HoldCall>();
+  readonly schedules = new FakeSchedules();
   readonly #server: Server;
 
   private constructor(options: ServerOptions) {
@@ -174,6 +177,7 @@ export class FakeSidecar {
   static async start(socket: string, options: ServerOptions = {}): Promise<FakeSidecar> {
     const sidecar = new FakeSidecar(options);
     sidecar.#server.addService(LeaseServiceService, sidecar.#service());
+    sidecar.#server.addService(ScheduleServiceService, scheduleService(sidecar.schedules));
     await new Promise<void>((resolve, reject) => {
       sidecar.#server.bindAsync(`unix://${socket}`, ServerCredentials.createInsecure(), (error) => {
         if (error === null) resolve();

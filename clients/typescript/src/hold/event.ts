@@ -32,7 +32,7 @@ export type HoldEvent =
 export type HoldListener = (event: HoldEvent) => void;
 
 /** Tells an event. A listener that throws does not harm the hold: its error is the process's, as with event targets. */
-export function tell(listener: HoldListener | undefined, event: HoldEvent): void {
+export function tell<E>(listener: ((event: E) => void) | undefined, event: E): void {
   if (listener === undefined) return;
   try {
     listener(event);

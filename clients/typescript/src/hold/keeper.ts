@@ -6,7 +6,7 @@ import { status } from "@grpc/grpc-js";
 
 import type { Grant, Renewed } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
-import type { GetHoldResponse, HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import type { GetHoldResponse } from "../../gen/leasehold/v1/lease_service.js";
 import { HoldState as WireHoldState } from "../../gen/leasehold/v1/lease_service.js";
 import type { BreakNote } from "../../gen/leasehold/v1/lock.js";
 import type { BootReading } from "../boot-clock.js";
@@ -16,9 +16,10 @@ import type { Loss } from "../loss.js";
 import { alreadyLost, lossOf } from "../loss.js";
 import { ErrorReason, reasonNamed } from "../reason.js";
 import { ownRefusal, toldLost } from "../refusal.js";
-import type { HoldId, MessageStream, Rpc } from "../rpc.js";
+import type { HoldId, Rpc } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
+import type { Line, LineEvent } from "./line.js";
 import type { HoldState } from "./state.js";
 
 /** No sleep is longer while a hold is valid: timers stop while the machine sleeps (S3). */
@@ -28,14 +29,11 @@ const FIRST_PAUSE_MS = 50;
 /** How long an answer about the validity is waited for before it is asked again. */
 const ANSWER_TIMEOUT_MS = 5_000;
 
-type Stream = MessageStream<HoldLeaseResponse>;
-type Event = NonNullable<HoldLeaseResponse["event"]>;
-
 /** What a keeper is given to keep. */
 export interface Kept {
   readonly rpc: Rpc;
   readonly state: HoldState;
-  readonly stream: Stream;
+  readonly line: Line;
   readonly grant: Grant;
   readonly listener: HoldListener | undefined;
   /** Called once when nothing is kept any more. */
@@ -46,9 +44,9 @@ export interface Kept {
 export class Keeper {
   readonly #kept: Kept;
   /** The hold's stream; while the hold is resumed, the newest try. */
-  #stream: Stream;
+  #line: Line;
   /** Went silent, and must not be cancelled before the hold was resumed elsewhere (S14). */
-  #silent: Stream | undefined;
+  #silent: Line | undefined;
   #resumeToken: string;
   #generation: number;
   #resuming = false;
@@ -59,7 +57,7 @@ export class Keeper {
 
   constructor(kept: Kept) {
     this.#kept = kept;
-    this.#stream = kept.stream;
+    this.#line = kept.line;
     this.#resumeToken = kept.grant.resumeToken;
     this.#generation = kept.grant.generation;
     kept.state.onLost = (loss): void => {
@@ -95,7 +93,7 @@ export class Keeper {
     if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#timer);
-    this.#stream.cancel();
+    this.#line.close();
     this.#silent?.cancel();
     this.#kept.onClosed();
   }
@@ -158,7 +156,7 @@ export class Keeper {
   async #keep(): Promise<void> {
     const { state, listener } = this.#kept;
     for (;;) {
-      const read = await readEvent(this.#stream);
+      const read = await readEvent(this.#line);
       if (read !== undefined && !(read instanceof RefusedError)) {
         const loss = state.isValid() ? this.#takeIn(read) : undefined;
         if (loss !== undefined) state.lose(loss);
@@ -175,13 +173,13 @@ export class Keeper {
         return;
       }
       tell(listener, { type: "interrupted", detail: broke.message });
-      if (this.#stream.isSilent) this.#silent = this.#stream;
+      if (this.#line.isSilent) this.#silent = this.#line;
       await this.#resume();
     }
   }
 
   /** Takes in an event, and tells it if the hold goes on; the loss, if the event is one. */
-  #takeIn(event: Event): Loss | undefined {
+  #takeIn(event: LineEvent): Loss | undefined {
     const { listener } = this.#kept;
     switch (event.$case) {
       case "renewed":
@@ -221,6 +219,8 @@ export class Keeper {
       case "waiting":
       case "granted":
       case "busy":
+      case "alreadyDone":
+      case "skipped":
         return undefined;
     }
   }
@@ -282,7 +282,7 @@ export class Keeper {
 
   /** `undefined` when the hold goes on; else its loss, or what to try again after. */
   async #tryResume(attemptId: string): Promise<Loss | RefusedError | undefined> {
-    const { rpc, state, grant, listener } = this.#kept;
+    const { state, grant, listener } = this.#kept;
     const sent = state.now();
     const value = {
       resumeToken: this.#resumeToken,
@@ -290,10 +290,9 @@ export class Keeper {
       attemptId,
     };
     this.#resuming = true;
-    const opened = openStream(() => rpc.holdLease({ $case: "resume", value }));
+    const opened = openLine(() => this.#line.resume(value));
     if (opened instanceof RefusedError) return opened;
-    opened.waitPatiently();
-    this.#stream = opened;
+    this.#line = opened;
     const granted = await readGrant(opened);
     if (!("leaseId" in granted)) return granted;
     if (granted.fencingToken !== grant.fencingToken) {
@@ -312,12 +311,9 @@ export class Keeper {
 }
 
 /** The next event that this client knows, or how the stream broke; `undefined` if it just ended. */
-async function readEvent(stream: Stream): Promise<Event | RefusedError | undefined> {
+async function readEvent(line: Line): Promise<LineEvent | RefusedError | undefined> {
   try {
-    for (let message = await stream.next(); message !== undefined; message = await stream.next()) {
-      if (message.event !== undefined) return message.event;
-    }
-    return undefined;
+    return await line.next();
   } catch (error) {
     if (error instanceof RefusedError) return error;
     throw error;
@@ -325,7 +321,7 @@ async function readEvent(stream: Stream): Promise<Event | RefusedError | undefin
 }
 
 /** A stream; the error where there are no certificates to connect with. */
-function openStream(open: () => Stream): Stream | RefusedError {
+function openLine(open: () => Line): Line | RefusedError {
   try {
     return open();
   } catch (error) {
@@ -335,9 +331,9 @@ function openStream(open: () => Stream): Stream | RefusedError {
 }
 
 /** What a try to resume is answered with. */
-async function readGrant(stream: Stream): Promise<Grant | Loss | RefusedError> {
+async function readGrant(line: Line): Promise<Grant | Loss | RefusedError> {
   for (;;) {
-    const read = (await readEvent(stream)) ?? endedWithoutWord();
+    const read = (await readEvent(line)) ?? endedWithoutWord();
     if (read instanceof RefusedError) return read;
     if (read.$case === "granted") return read.value;
     if (read.$case === "lost") return lossOf(read.value);

@@ -5,6 +5,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Grant, LeaseSpec } from "../../gen/leasehold/v1/hold.js";
 import { LossReason, Validity } from "../../gen/leasehold/v1/hold.js";
 import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import type { BootReading } from "../boot-clock.js";
 import { BusyError, HoldLostError, ProtocolError } from "../errors.js";
 import { lossOf } from "../loss.js";
 import { isBreak } from "../refusal.js";
@@ -13,7 +14,9 @@ import type { MessageStream, Rpc } from "../rpc.js";
 import { idOf } from "../rpc.js";
 import type { HoldListener } from "./event.js";
 import { tell } from "./event.js";
+import type { Holds } from "./held.js";
 import { Hold } from "./hold.js";
+import { HoldLine } from "./line.js";
 import { HoldState } from "./state.js";
 
 /** How a hold is asked for. */
@@ -23,9 +26,6 @@ export interface HoldOptions {
   /** Gets what happens to the hold: waiting, granted, and all that follows. Called at once, so keep it short. */
   readonly onEvent?: HoldListener;
 }
-
-/** Where holds are noted while they live, so that the client can end them. */
-export type Holds = Set<Hold>;
 
 /** The pause after the connection broke; doubled up to {@link LONGEST_PAUSE_MS}. */
 const FIRST_PAUSE_MS = 50;
@@ -88,17 +88,11 @@ async function openOnce(rpc: Rpc, holds: Holds, spec: LeaseSpec, options: OneTry
       await rpc.release(idOf(grant)).catch(() => undefined);
       throw refusal;
     }
-    const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
-    granted.takeInMaxHold(grant.maxHoldEnds, sent);
-    const state = await askFirst(rpc, grant, granted);
-    if (!state.isValid()) {
-      const late = { reason: LossReason.EXPIRED, detail: "the grant came too late" };
-      throw new HoldLostError(state.loss ?? late);
-    }
+    const state = await believe(rpc, grant, sent);
     signal?.throwIfAborted();
     const { lockPath, fencingToken } = grant;
     tell(onEvent, { type: "granted", lockPath, fencingToken });
-    return new Hold(holds, { rpc, state, stream, grant, listener: onEvent });
+    return new Hold(holds, { rpc, state, line: new HoldLine(rpc, stream), grant, listener: onEvent });
   } catch (error) {
     if (stream.isSilent) options.onWaiting();
     // Nothing is held: a grant on its way is released by this (S14).
@@ -128,6 +122,10 @@ async function readGrant(
         tell(onEvent, { type: "waiting", position, record });
         break;
       }
+      // Said of a named occurrence only, and this client names none.
+      case "alreadyDone":
+      case "skipped":
+        throw new ProtocolError("an occurrence was told that was not asked for");
       // Said after a grant only, or not known to this version.
       case "renewed":
       case "atRisk":
@@ -139,6 +137,19 @@ async function readGrant(
     }
   }
   throw new ProtocolError("the stream ended before the lock was granted");
+}
+
+/**
+ * What a grant is worth here, on a stream that was asked for at `sent`.
+ *
+ * @throws HoldLostError if it is over already; RefusedError if its validity cannot be learned.
+ */
+export async function believe(rpc: Rpc, grant: Grant, sent: BootReading): Promise<HoldState> {
+  const granted = new HoldState(rpc.clock, grant.validity ?? Validity.create(), sent);
+  granted.takeInMaxHold(grant.maxHoldEnds, sent);
+  const state = await askFirst(rpc, grant, granted);
+  if (state.isValid()) return state;
+  throw new HoldLostError(state.loss ?? { reason: LossReason.EXPIRED, detail: "the grant came too late" });
 }
 
 /**

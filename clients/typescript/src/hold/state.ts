@@ -11,6 +11,8 @@ import { Notice } from "../notice.js";
 
 const EXPIRED: Loss = { reason: LossReason.EXPIRED, detail: "its validity ended without word of a renewal" };
 
+const AT_BOUND: Loss = { reason: LossReason.MAX_HOLD_REACHED, detail: "the time that it may last was over" };
+
 /** The loss at the deadline of a notice. */
 function brokenBy({ breakNote, reason }: Notice): Loss {
   const loss = { reason: LossReason.BROKEN, detail: reason === "" ? "its lease has run out" : reason };
@@ -85,9 +87,16 @@ export class HoldState {
     if (this.#over) return 0;
     const left = Math.max(this.#validity.until - this.#clock.read().latest, 0);
     if (left === 0) {
-      this.lose(this.#notice === undefined ? EXPIRED : brokenBy(this.#notice));
+      this.lose(this.#endOfValidity());
     }
     return left;
+  }
+
+  /** Why a validity ended of which no end was told. */
+  #endOfValidity(): Loss {
+    if (this.#notice !== undefined) return brokenBy(this.#notice);
+    const isAtBound = this.#maxHoldEnds !== undefined && this.#maxHoldEnds <= this.#clock.read().latest;
+    return isAtBound ? AT_BOUND : EXPIRED;
   }
 
   isValid(): boolean {

@@ -1,0 +1,58 @@
+// The life line of a hold: the stream that brings its events, wherever it comes from (S14).
+
+import type { Resume } from "../../gen/leasehold/v1/hold.js";
+import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js";
+import type { MessageStream, Rpc } from "../rpc.js";
+
+/** What happens to a hold, in the sidecar's words. */
+export type LineEvent = NonNullable<HoldLeaseResponse["event"]>;
+
+/** The stream of a hold. Only one event may be waited for at a time. */
+export interface Line {
+  /** Whether it ended because nothing was heard for too long. */
+  readonly isSilent: boolean;
+  /** The next event that this client knows; `undefined` when there is none any more. Throws how the stream broke. */
+  next(): Promise<LineEvent | undefined>;
+  /** Ends the stream. */
+  cancel(): void;
+  /** The hold is over here (S13): ends the stream, unless it is good for more than this hold. */
+  close(): void;
+  /** Opens another one that goes on with the hold (S16); its first event is a grant. */
+  resume(resume: Resume): Line;
+}
+
+/** A HoldLease call, which is there for one hold. */
+export class HoldLine implements Line {
+  readonly #rpc: Rpc;
+  readonly #stream: MessageStream<HoldLeaseResponse>;
+
+  constructor(rpc: Rpc, stream: MessageStream<HoldLeaseResponse>) {
+    this.#rpc = rpc;
+    this.#stream = stream;
+  }
+
+  get isSilent(): boolean {
+    return this.#stream.isSilent;
+  }
+
+  async next(): Promise<LineEvent | undefined> {
+    for (let message = await this.#stream.next(); message !== undefined; message = await this.#stream.next()) {
+      if (message.event !== undefined) return message.event;
+    }
+    return undefined;
+  }
+
+  cancel(): void {
+    this.#stream.cancel();
+  }
+
+  close(): void {
+    this.cancel();
+  }
+
+  resume(value: Resume): Line {
+    const stream = this.#rpc.holdLease({ $case: "resume", value });
+    stream.waitPatiently();
+    return new HoldLine(this.#rpc, stream);
+  }
+}
