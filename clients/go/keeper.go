@@ -90,7 +90,7 @@ func (k *keeper) begin(ctx context.Context, prepare func(*Hold)) *Hold {
 	k.events.tell(Granted{hold.LockPath(), hold.FencingToken(), hold.ValidUntil()})
 	k.reading.Go(func() {
 		k.read()
-		k.stream.over(k.state, k.ctx.Done())
+		k.stream.over(k.state, k.ctx.Done(), k.silent)
 	})
 	go func() {
 		k.watchClock()
@@ -295,6 +295,7 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 		case *leaseholdv1.HoldLeaseResponse_Granted:
 			grant = event.Granted
 		case *leaseholdv1.HoldLeaseResponse_Lost:
+			stream.hangUp()
 			return lossFrom(event.Lost), nil
 		}
 	}

@@ -16,8 +16,8 @@ type line interface {
 	// hangUp ends the stream.
 	hangUp()
 	// over is called by who has read it when the hold is over and nobody reads it any more. stop is closed when the
-	// holder waits for nothing.
-	over(state *holdState, stop <-chan struct{})
+	// holder waits for nothing, and silent are lines over which nothing was heard for long.
+	over(state *holdState, stop <-chan struct{}, silent []line)
 }
 
 // holdLine is the stream of a HoldLease call.
@@ -41,5 +41,5 @@ func (l *holdLine) resume(ctx context.Context, resume *leaseholdv1.Resume) (line
 
 func (l *holdLine) hangUp() { l.stream.cancel() }
 
-// over does nothing: the stream ends with the keeper's context.
-func (l *holdLine) over(*holdState, <-chan struct{}) {}
+// over does nothing: all streams end with the keeper's context.
+func (l *holdLine) over(*holdState, <-chan struct{}, []line) {}

@@ -85,8 +85,13 @@ func (l *runLine) hangUp() { l.stream.cancel() }
 
 // over gives the stream back for the next run, if the outcome of this one was told and the sidecar has taken it. Else it
 // ends the stream: a run that was lost, and whose work may go on, is followed by another one only if that is asked for.
-func (l *runLine) over(state *holdState, stop <-chan struct{}) {
+func (l *runLine) over(state *holdState, stop <-chan struct{}, silent []line) {
 	defer close(l.run.back)
+	defer func() {
+		for _, old := range silent {
+			old.hangUp()
+		}
+	}()
 	if state.lost() != nil {
 		within, cancel := context.WithTimeout(context.Background(), lastWord)
 		defer cancel()

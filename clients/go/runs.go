@@ -243,7 +243,7 @@ func (r *Runs) take(ctx context.Context, wire *leaseholdv1.Run) (*Run, error) {
 		run.drain = func(timeLeft time.Duration) { notice(&DrainingError{timeLeft}) }
 	})
 	if !run.Valid() {
-		keeper.stream.over(keeper.state, keeperCtx.Done())
+		keeper.stream.over(keeper.state, keeperCtx.Done(), nil)
 	}
 	return run, nil
 }

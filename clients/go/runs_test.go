@@ -195,6 +195,16 @@ func TestS16ARunSurvivesARestartOfTheSidecarAndItsStreamGoesOn(t *testing.T) {
 	b.got(b.next(runs))
 }
 
+func TestS16AResumeThatFindsTheRunLostLeavesNoSubscriberBehind(t *testing.T) {
+	b := newBench(t)
+	_, run, call := b.running(nightly())
+	call.fail(errGone)
+	call = b.subscription()
+	call.tell(runLost(leaseholdv1.LossReason_LOSS_REASON_TAKEN))
+	lossOf(t, run.hold)
+	receive(t, "the end of the stream", call.over)
+}
+
 func TestS4ARunThatIsToldLostIsOverAndTheNextOneIsAskedForAnew(t *testing.T) {
 	b := newBench(t)
 	runs, run, call := b.running(nightly())
