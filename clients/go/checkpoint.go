@@ -110,7 +110,11 @@ func checkSize(value []byte, field string) error {
 	if len(value) <= maxCheckpoint {
 		return nil
 	}
-	problem := fmt.Sprintf("it has %d bytes; a checkpoint has at most %d", len(value), maxCheckpoint)
+	return invalidField(field, fmt.Sprintf("it has %d bytes; a checkpoint has at most %d", len(value), maxCheckpoint))
+}
+
+// invalidField refuses a field as the sidecar would.
+func invalidField(field, problem string) error {
 	message := field + ": " + problem
 	return &RefusedError{
 		Code: CodeInvalidArgument, Reason: ReasonInvalidField, Message: message,

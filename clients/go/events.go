@@ -92,17 +92,17 @@ func (Revoked) event()     {}
 func (Lost) event()        {}
 
 // eventQueue calls a handler with one event after the other, however slow it is, without keeping the hold waiting.
-type eventQueue struct {
-	handler func(Event)
+type eventQueue[E any] struct {
+	handler func(E)
 
 	mutex   sync.Mutex
-	pending []Event
+	pending []E
 	running bool
 	closed  bool
 }
 
 // tell queues an event, unless the last one was told.
-func (q *eventQueue) tell(event Event) {
+func (q *eventQueue[E]) tell(event E) {
 	if q.handler == nil {
 		return
 	}
@@ -119,13 +119,13 @@ func (q *eventQueue) tell(event Event) {
 }
 
 // close lets nothing follow what is queued.
-func (q *eventQueue) close() {
+func (q *eventQueue[E]) close() {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
 	q.closed = true
 }
 
-func (q *eventQueue) run() {
+func (q *eventQueue[E]) run() {
 	for {
 		q.mutex.Lock()
 		if len(q.pending) == 0 {

@@ -159,6 +159,7 @@ type fakeSidecar struct {
 	info      *leaseholdv1.GetServerInfoResponse
 	save      func(value []byte) (*leaseholdv1.SaveCheckpointResponse, error)
 	record    *leaseholdv1.LockRecord
+	schedules *fakeSchedules
 	// follows are the WatchLocks calls.
 	follows chan *followCall
 }
@@ -308,7 +309,9 @@ func (b *bench) start() {
 	if b.watched {
 		b.sidecar.watches = make(chan *watchCall, streamsPerConnection+1)
 	}
+	b.sidecar.schedules = &fakeSchedules{sidecar: b.sidecar, subscriptions: make(chan *subscribeCall, 8)}
 	leaseholdv1.RegisterLeaseServiceServer(b.sidecar.server, b.sidecar)
+	leaseholdv1.RegisterScheduleServiceServer(b.sidecar.server, b.sidecar.schedules)
 	go func(server *grpc.Server) { _ = server.Serve(listener) }(b.sidecar.server)
 }
 

@@ -49,7 +49,7 @@ func (c *Client) WithLock(
 // could be used, [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked,
 // [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Hold(ctx context.Context, spec LeaseSpec) (*Hold, error) {
-	return open(ctx, c, spec.wire(spec.Wait), &eventQueue{handler: spec.OnEvent})
+	return open(ctx, c, spec.wire(spec.Wait), &eventQueue[Event]{handler: spec.OnEvent})
 }
 
 // Hold is a lock that is held. It is safe for use by several goroutines.
@@ -66,6 +66,8 @@ type Hold struct {
 	noticeCtx context.Context
 	// endStream ends the stream and waits for its goroutine; called after the hold has ended here (S13).
 	endStream func()
+	// abandonRun is what closing the client does to the hold of a run; nil of another hold.
+	abandonRun func(ctx context.Context) error
 
 	releasing sync.Mutex
 	released  *ReleaseResult
@@ -228,7 +230,7 @@ func notHeld() *leaseholdv1.ReleaseResult {
 
 // release asks the sidecar to release the lock; the loss, if the hold was lost before.
 func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.ReleaseResult, *LostError, error) {
-	outside, stop := withoutRelease(ctx)
+	outside, stop := withoutEnd(ctx, isReleased)
 	defer stop()
 	within, cancel := h.client.releaseContext(outside)
 	defer cancel()
@@ -246,12 +248,14 @@ func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.Rel
 	return wire, alreadyLost(wire), nil
 }
 
-// withoutRelease is ctx as its caller ends it: a context that comes from the hold's own ends with the release, which is
-// not to be cut short by that.
-func withoutRelease(ctx context.Context) (context.Context, context.CancelFunc) {
+func isReleased(cause error) bool { return errors.Is(cause, ErrReleased) }
+
+// withoutEnd is ctx as its caller ends it: a context that comes from the hold's own ends with the hold, which is not to
+// cut short the call that says so. ofHold is whether that is the cause.
+func withoutEnd(ctx context.Context, ofHold func(cause error) bool) (context.Context, context.CancelFunc) {
 	outside, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	end := func() {
-		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
+		if cause := context.Cause(ctx); !ofHold(cause) {
 			cancel(cause)
 		}
 	}
@@ -271,6 +275,9 @@ func (h *Hold) abandon(ctx context.Context) error {
 		return nil
 	}
 	h.state.lose(clientClosed())
+	if h.abandonRun != nil {
+		return h.abandonRun(ctx)
+	}
 	_, loss, err := h.release(ctx, nil)
 	if err != nil {
 		return &ReleaseError{err}

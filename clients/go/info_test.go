@@ -81,6 +81,8 @@ func TestEveryReasonOfTheAPIHasAConstant(t *testing.T) {
 		ReasonUserNotAllowed, ReasonUnauthenticated, ReasonStoreUnavailable, ReasonStoreThrottled, ReasonShuttingDown,
 		ReasonStoreFailed, ReasonTokenNotGrowing, ReasonTokenUnreadable, ReasonTooManyHolds, ReasonTooManyWaiters,
 		ReasonSuperseded, ReasonStreamBehind, ReasonUnsupported, ReasonCheckpointUnknown,
+		ReasonUnknownSchedule, ReasonOccurrenceInFuture, ReasonScheduleChangesNotEnabled, ReasonTooManyTriggers,
+		ReasonScheduleUnreadable, ReasonLockHasSchedule,
 	}
 	for number := range leaseholdv1.ErrorReason_name {
 		reason := reasonFrom(leaseholdv1.ErrorReason(number))

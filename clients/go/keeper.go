@@ -32,14 +32,14 @@ type holdStream = listening[leaseholdv1.HoldLeaseResponse]
 type keeper struct {
 	client *Client
 	state  *holdState
-	events *eventQueue
-	// ctx is that of the streams: it has no deadline, and is cancelled only after the hold has ended here (S13).
+	events *eventQueue[Event]
+	// ctx has no deadline, and is cancelled only after the hold has ended here (S13). The streams of HoldLease end with it.
 	ctx    context.Context
 	cancel context.CancelFunc
-	stream *holdStream
+	stream line
 	// silent are streams over which nothing was heard for long. They are cancelled only when the hold was resumed on
 	// another, because a sidecar that still hears this client would take it for the holder's end (S14).
-	silent []*holdStream
+	silent []line
 	// grant is the first one.
 	grant *leaseholdv1.Grant
 	// reading ends with the goroutine that reads the stream.
@@ -49,7 +49,7 @@ type keeper struct {
 }
 
 // open starts the keeper of a hold that was granted to ask.
-func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue) (*Hold, error) {
+func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *eventQueue[Event]) (*Hold, error) {
 	// What cancels the caller must not cut the stream of a hold that is valid, only the wait for one.
 	streamCtx, cancelStream := context.WithCancel(context.WithoutCancel(ctx))
 	stillWaiting := context.AfterFunc(ctx, cancelStream)
@@ -62,27 +62,41 @@ func open(ctx context.Context, c *Client, spec *leaseholdv1.LeaseSpec, events *e
 		cancelStream()
 		return nil, err
 	}
+	hold := keeper.begin(ctx, func(*Hold) {})
+	if !hold.Valid() {
+		return nil, hold.Loss()
+	}
+	return hold, nil
+}
+
+// begin keeps the hold that was granted, unless it is over already. Its context is a child of ctx. It is shown to
+// prepare before anything happens to it.
+func (k *keeper) begin(ctx context.Context, prepare func(*Hold)) *Hold {
 	holdCtx, cancel := context.WithCancelCause(ctx)
 	noticeCtx, cancelNotice := context.WithCancelCause(holdCtx)
-	keeper.state.cancel, keeper.state.cancelNotice = cancel, cancelNotice
+	k.state.cancel, k.state.cancelNotice = cancel, cancelNotice
 	hold := &Hold{
-		client: c, grant: keeper.grant, state: keeper.state, ctx: holdCtx, noticeCtx: noticeCtx, endStream: keeper.end,
+		client: k.client, grant: k.grant, state: k.state, ctx: holdCtx, noticeCtx: noticeCtx, endStream: k.end,
 	}
-	if !c.remember(hold) {
-		keeper.state.lose(clientClosed())
+	prepare(hold)
+	if !k.client.remember(hold) {
+		k.state.lose(clientClosed())
 	}
-	if !keeper.state.valid() {
-		cancelStream()
-		c.forget(hold)
-		return nil, keeper.state.lost()
+	if !k.state.valid() {
+		k.cancel()
+		k.client.forget(hold)
+		return hold
 	}
-	events.tell(Granted{hold.LockPath(), hold.FencingToken(), hold.ValidUntil()})
-	keeper.reading.Go(keeper.read)
+	k.events.tell(Granted{hold.LockPath(), hold.FencingToken(), hold.ValidUntil()})
+	k.reading.Go(func() {
+		k.read()
+		k.stream.over(k.state, k.ctx.Done(), k.silent)
+	})
 	go func() {
-		keeper.watchClock()
-		c.forget(hold)
+		k.watchClock()
+		k.client.forget(hold)
 	}()
-	return hold, nil
+	return hold
 }
 
 // askFirst asks for the validity anew where a wait may have used it up: elsewhere than on the sidecar's kernel, the
@@ -158,7 +172,7 @@ func (k *keeper) question() time.Duration {
 // read reads the stream, and resumes when it breaks, until the hold is over.
 func (k *keeper) read() {
 	for k.state.valid() {
-		answer, err := k.stream.next()
+		answer, err := k.stream.next(k.ctx.Done())
 		if err == nil {
 			if loss := k.takeIn(answer); loss != nil {
 				k.state.lose(loss)
@@ -263,34 +277,32 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 		return nil, nil
 	}
 	resume := &leaseholdv1.Resume{ResumeToken: token, ToldValidUntil: told, AttemptId: attemptID}
-	request := &leaseholdv1.HoldLeaseRequest{Start: &leaseholdv1.HoldLeaseRequest_Resume{Resume: resume}}
-	stream, err := listen(k.ctx, k.client.pool, true, rpc.HoldLease, request)
+	stream, err := k.stream.resume(k.ctx, resume)
 	if err != nil {
 		return nil, err
 	}
 	var grant *leaseholdv1.Grant
 	for grant == nil {
-		answer, err := stream.next()
+		answer, err := stream.next(k.ctx.Done())
 		if errors.Is(err, io.EOF) {
 			err = status.Error(codes.Unavailable, "the stream ended without an answer")
 		}
-		if errors.Is(err, errSilent) {
-			k.silent = append(k.silent, stream)
-		}
 		if err != nil {
+			k.giveUp(stream, err)
 			return nil, err
 		}
 		switch event := answer.GetEvent().(type) {
 		case *leaseholdv1.HoldLeaseResponse_Granted:
 			grant = event.Granted
 		case *leaseholdv1.HoldLeaseResponse_Lost:
+			stream.hangUp()
 			return lossFrom(event.Lost), nil
 		}
 	}
 	// From here on the old stream's end means nothing, and the new one's does.
 	k.stream = stream
 	for _, old := range k.silent {
-		old.cancel()
+		old.hangUp()
 	}
 	k.silent = nil
 	if grant.GetFencingToken() != k.grant.GetFencingToken() {
@@ -314,4 +326,13 @@ func (k *keeper) tryResume(attemptID string) (*LostError, error) {
 	}
 	k.events.tell(Resumed{k.state.validUntil()})
 	return nil, nil
+}
+
+// giveUp leaves a stream over which the hold was not resumed.
+func (k *keeper) giveUp(stream line, err error) {
+	if errors.Is(err, errSilent) {
+		k.silent = append(k.silent, stream)
+		return
+	}
+	stream.hangUp()
 }

@@ -14,6 +14,9 @@ import (
 // errSilent is the end of a stream over which nothing was heard for so long that the connection is taken for dead.
 var errSilent = status.Error(codes.Unavailable, "nothing was heard from the sidecar for long")
 
+// errStopped says that nobody waits for the stream any more. It says nothing of the stream.
+var errStopped = errors.New("nobody waits any more")
+
 // listening is a stream of answers that is not waited for without end.
 type listening[A any] struct {
 	connection *connection
@@ -64,7 +67,10 @@ func listen[Q, A any](
 
 // next waits for the next answer. An error of gRPC or io.EOF is the end of the stream; after errSilent it may still
 // live, and is to be cancelled.
-func (l *listening[A]) next() (*A, error) {
+func (l *listening[A]) next() (*A, error) { return l.nextUntil(nil) }
+
+// nextUntil is next, which gives errStopped when stop is closed. Then nothing of the stream was missed.
+func (l *listening[A]) nextUntil(stop <-chan struct{}) (*A, error) {
 	timer := time.NewTimer(l.connection.pool.silence)
 	defer timer.Stop()
 	select {
@@ -73,6 +79,8 @@ func (l *listening[A]) next() (*A, error) {
 			return nil, l.err
 		}
 		return answer, nil
+	case <-stop:
+		return nil, errStopped
 	case <-timer.C:
 		l.connection.suspect()
 		return nil, errSilent

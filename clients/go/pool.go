@@ -18,7 +18,17 @@ import (
 // streamsPerConnection is how many calls that last share a connection: sidecars carry 256, unless told otherwise.
 const streamsPerConnection = 200
 
-type rpc = leaseholdv1.LeaseServiceClient
+// rpc has the calls of both services.
+type rpc interface {
+	leaseholdv1.LeaseServiceClient
+	leaseholdv1.ScheduleServiceClient
+}
+
+// services are those calls over one connection.
+type services struct {
+	leaseholdv1.LeaseServiceClient
+	leaseholdv1.ScheduleServiceClient
+}
 
 // connection is one connection to the sidecar, and the calls over it.
 type connection struct {
@@ -50,7 +60,8 @@ func (p *pool) connect() (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{rpc: leaseholdv1.NewLeaseServiceClient(conn), conn: conn, pool: p}, nil
+	rpc := services{leaseholdv1.NewLeaseServiceClient(conn), leaseholdv1.NewScheduleServiceClient(conn)}
+	return &connection{rpc: rpc, conn: conn, pool: p}, nil
 }
 
 // take gives a connection with room for a call that lasts; leave it when that is over.

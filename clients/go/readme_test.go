@@ -14,7 +14,7 @@ func TestTheCodeOfTheReadmeIsThatOfTheSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	paths, err := filepath.Glob("samples/*/main.go")
-	if err != nil || len(paths) != 7 {
+	if err != nil || len(paths) != 8 {
 		t.Fatal(paths, err)
 	}
 	var samples []string

@@ -56,6 +56,18 @@ const (
 	ReasonUnsupported Reason = "UNSUPPORTED"
 	// ReasonCheckpointUnknown says that the validity ended before the store answered a save: see [CheckpointError].
 	ReasonCheckpointUnknown Reason = "CHECKPOINT_UNKNOWN"
+	// ReasonUnknownSchedule says that nobody ever subscribed to the schedule.
+	ReasonUnknownSchedule Reason = "UNKNOWN_SCHEDULE"
+	// ReasonOccurrenceInFuture says that an occurrence lies after the store's time.
+	ReasonOccurrenceInFuture Reason = "OCCURRENCE_IN_FUTURE"
+	// ReasonScheduleChangesNotEnabled says that the operator has not enabled to pause schedules and run them by hand.
+	ReasonScheduleChangesNotEnabled Reason = "SCHEDULE_CHANGES_NOT_ENABLED"
+	// ReasonTooManyTriggers says that 8 runs by hand of the schedule wait already.
+	ReasonTooManyTriggers Reason = "TOO_MANY_TRIGGERS"
+	// ReasonScheduleUnreadable says that what the store has of the schedule cannot be read.
+	ReasonScheduleUnreadable Reason = "SCHEDULE_UNREADABLE"
+	// ReasonLockHasSchedule says that the lock has a schedule, which names its occurrences itself.
+	ReasonLockHasSchedule Reason = "LOCK_HAS_SCHEDULE"
 )
 
 // reasonFrom gives the name of a reason; its number where this version does not know it, and empty where there is none.

@@ -25,6 +25,11 @@ func unsupported(spec *leaseholdv1.LeaseSpec, understood *leaseholdv1.Understood
 	}
 	message := "the sidecar does not know what was asked for by " + strings.Join(missed, " and ") +
 		", because it is older than this request; update the sidecar, or do not ask for it"
+	return tooOld(message)
+}
+
+// tooOld says that the sidecar does not know what was asked for.
+func tooOld(message string) error {
 	return &RefusedError{
 		Code: CodeUnimplemented, Reason: ReasonUnsupported, Message: message,
 		err: status.Error(codes.Unimplemented, message),

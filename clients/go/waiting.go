@@ -19,7 +19,7 @@ func (k *keeper) ask(spec *leaseholdv1.LeaseSpec) error {
 		sent := k.client.clock.now()
 		stream, err := w.ask()
 		if err == nil {
-			k.stream = stream
+			k.stream = &holdLine{stream, k.client.pool}
 			k.state = newHoldState(k.client.clock, k.grant, k.grant, sent)
 			return k.askFirst()
 		}

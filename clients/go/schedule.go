@@ -1,0 +1,220 @@
+package leasehold
+
+import (
+	"slices"
+	"time"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+// RunKind is why there is a run. A kind that this version of the client does not know is [RunKindScheduled].
+type RunKind string
+
+// The kinds.
+const (
+	// RunKindScheduled is an occurrence of the schedule.
+	RunKindScheduled RunKind = "SCHEDULED"
+	// RunKindManual is a run that somebody asked for ([Client.TriggerSchedule]). It does not move the schedule on.
+	RunKindManual RunKind = "MANUAL"
+)
+
+func kindFrom(wire leaseholdv1.RunKind) RunKind { return nameOf(wire, "RUN_KIND_", RunKindScheduled) }
+
+// RunOutcome is how a run ended, or an occurrence without one (T4, T11).
+type RunOutcome string
+
+// The outcomes. The first four may be said in a [Completion].
+const (
+	// RunOutcomeSucceeded says that it did its work.
+	RunOutcomeSucceeded RunOutcome = "SUCCEEDED"
+	// RunOutcomeFailed says that it did not. It is tried again if attempts are left.
+	RunOutcomeFailed RunOutcome = "FAILED"
+	// RunOutcomeFailedFinal says that it did not, and is not tried again.
+	RunOutcomeFailedFinal RunOutcome = "FAILED_FINAL"
+	// RunOutcomeReturned says that another replica is to run it. Does not count as an attempt, at most 10 times.
+	RunOutcomeReturned RunOutcome = "RETURNED"
+	// RunOutcomeTimedOut says that its deadline came. It is not tried again.
+	RunOutcomeTimedOut RunOutcome = "TIMED_OUT"
+	// RunOutcomeAbandoned says that its holder died or lost the lock without an outcome. It is tried again if attempts are
+	// left.
+	RunOutcomeAbandoned RunOutcome = "ABANDONED"
+	// RunOutcomeSkipped says that it was not run.
+	RunOutcomeSkipped RunOutcome = "SKIPPED"
+	// RunOutcomeUnspecified says that there is none, or one that this version of the client does not know.
+	RunOutcomeUnspecified RunOutcome = "UNSPECIFIED"
+)
+
+func outcomeFrom(wire leaseholdv1.RunOutcome) RunOutcome {
+	return nameOf(wire, "RUN_OUTCOME_", RunOutcomeUnspecified)
+}
+
+// EndedRun is a run that has ended, or occurrences that were skipped up to and with this one.
+type EndedRun struct {
+	// Kind is why there was a run.
+	Kind RunKind
+	// ScheduledAt is the occurrence; zero for a run by hand.
+	ScheduledAt time.Time
+	// RequestID is the id of the request; for runs by hand only.
+	RequestID string
+	// Outcome is how it ended.
+	Outcome RunOutcome
+	// Attempt is which attempt it was, from 1; 0 if there was no run.
+	Attempt uint32
+	// FencingToken is the token of the run; 0 if there was none.
+	FencingToken uint64
+}
+
+func endedFrom(wire *leaseholdv1.EndedRun) *EndedRun {
+	if wire == nil {
+		return nil
+	}
+	return &EndedRun{
+		Kind: kindFrom(wire.GetKind()), ScheduledAt: moment(wire.GetScheduledAt()), RequestID: wire.GetRequestId(),
+		Outcome: outcomeFrom(wire.GetOutcome()), Attempt: wire.GetAttempt(), FencingToken: wire.GetFencingToken(),
+	}
+}
+
+// StartedRun is a run that was granted and has no outcome. If the lock is available, it was abandoned.
+type StartedRun struct {
+	// Kind is why there is a run.
+	Kind RunKind
+	// ScheduledAt is the occurrence; zero for a run by hand.
+	ScheduledAt time.Time
+	// RequestID is the id of the request; for runs by hand only.
+	RequestID string
+	// Attempt is which attempt it is, from 1.
+	Attempt uint32
+	// FencingToken is the token of the run.
+	FencingToken uint64
+	// StartedAt is when it was started, by the store's clock.
+	StartedAt time.Time
+	// DeadlineAt is when it is to be over, by the store's clock; zero if it has no deadline.
+	DeadlineAt time.Time
+}
+
+func startedFrom(wire *leaseholdv1.StartedRun) *StartedRun {
+	if wire == nil {
+		return nil
+	}
+	return &StartedRun{
+		Kind: kindFrom(wire.GetKind()), ScheduledAt: moment(wire.GetScheduledAt()), RequestID: wire.GetRequestId(),
+		Attempt: wire.GetAttempt(), FencingToken: wire.GetFencingToken(), StartedAt: moment(wire.GetStartedAt()),
+		DeadlineAt: moment(wire.GetDeadlineAt()),
+	}
+}
+
+// ScheduleState is what the runs of a schedule have decided, as it stands in the lock's record.
+type ScheduleState struct {
+	// NextAt is the occurrence that is waited for: due, running or still to come; zero if there is none.
+	NextAt time.Time
+	// Watermark is the newest instant that is final: no occurrence up to it is run again.
+	Watermark time.Time
+	// WatermarkOutcome is how the occurrence at Watermark ended; UNSPECIFIED if that is the instant of the first
+	// subscription.
+	WatermarkOutcome RunOutcome
+	// Run is the run that has no outcome yet; nil if there is none.
+	Run *StartedRun
+	// RetryAt is when the next attempt is made, after one that failed; zero if none is waited for.
+	RetryAt time.Time
+	// Missed is how many occurrences were missed in all. Those that a pause has skipped do not count.
+	Missed uint64
+	// Ended is what ended last, the newest first: as many as the record has room for.
+	Ended []EndedRun
+}
+
+func stateFrom(wire *leaseholdv1.ScheduleState) *ScheduleState {
+	if wire == nil {
+		return nil
+	}
+	state := &ScheduleState{
+		NextAt: moment(wire.GetNextAt()), Watermark: moment(wire.GetWatermark()),
+		WatermarkOutcome: outcomeFrom(wire.GetWatermarkOutcome()), Run: startedFrom(wire.GetRun()),
+		RetryAt: moment(wire.GetRetryAt()), Missed: wire.GetMissed(),
+	}
+	for _, ended := range wire.GetEnded() {
+		state.Ended = append(state.Ended, *endedFrom(ended))
+	}
+	return state
+}
+
+// Schedule is a schedule: its definition, and what is known of its runs.
+type Schedule struct {
+	// LockPath is the lock path.
+	LockPath string
+	// Key is the key, as far as the lock's record has it.
+	Key LockKey
+	// Spec is the definition in force, with every default filled in; nil if it cannot be read.
+	Spec *ScheduleSpec
+	// Expression is its expression in the canonical form, also where the spec says Every.
+	Expression string
+	// Description is the same for people: "every day at 02:30, Europe/Copenhagen".
+	Description string
+	// ZoneData is the version of the zone data that the next occurrence was computed with.
+	ZoneData string
+	// Paused is whether it is paused.
+	Paused bool
+	// WaitingRequestIDs are the request ids of runs by hand that wait, in their order.
+	WaitingRequestIDs []string
+	// NextAt is the occurrence that is waited for, also before the first run; zero if there is none.
+	NextAt time.Time
+	// State is what its runs have decided; nil if there was none yet.
+	State *ScheduleState
+	// Record is who holds the schedule's lock, as far as is known; nil in lists.
+	Record *LockRecord
+	// SubscribersHere is how many streams subscribe to it at this sidecar.
+	SubscribersHere uint32
+	// Problem is why its definition cannot be read, for people; empty if it can.
+	Problem string
+}
+
+func scheduleFrom(wire *leaseholdv1.Schedule) *Schedule {
+	if wire == nil {
+		return nil
+	}
+	key := keyFrom(wire.GetKey())
+	schedule := &Schedule{
+		LockPath: wire.GetLockPath(), Key: key, Spec: specFrom(key, wire.GetSpec()), Expression: wire.GetExpression(),
+		Description: wire.GetDescription(), ZoneData: wire.GetZoneData(), Paused: wire.GetPaused(),
+		WaitingRequestIDs: slices.Clone(wire.GetWaitingRequestIds()), NextAt: moment(wire.GetNextAt()),
+		State: stateFrom(wire.GetState()), SubscribersHere: wire.GetSubscribersHere(), Problem: wire.GetProblem(),
+	}
+	if wire.GetRecord() != nil {
+		record := recordFrom(wire.GetRecord())
+		schedule.Record = &record
+	}
+	return schedule
+}
+
+// UnderstoodSchedule is how a spec was understood.
+type UnderstoodSchedule struct {
+	// Expression is the expression in its canonical form.
+	Expression string
+	// TimeZone is the time zone.
+	TimeZone string
+	// Description is the same for people: "every day at 02:30, Europe/Copenhagen".
+	Description string
+	// ZoneData is the version of the time zone data that the sidecar has, such as 2026b.
+	ZoneData string
+}
+
+func understoodFrom(wire *leaseholdv1.UnderstoodSchedule) UnderstoodSchedule {
+	return UnderstoodSchedule{wire.GetExpression(), wire.GetTimeZone(), wire.GetDescription(), wire.GetZoneData()}
+}
+
+// SchedulePreview is how a spec was understood, and its next occurrences.
+type SchedulePreview struct {
+	// Understood is how the spec was understood.
+	Understood UnderstoodSchedule
+	// Occurrences are the next ones. Fewer than asked for if there are no more.
+	Occurrences []Occurrence
+}
+
+// Occurrence is one instant of a schedule.
+type Occurrence struct {
+	// At is the nominal instant.
+	At time.Time
+	// LocalTime is the same as the clocks of the schedule's zone show it.
+	LocalTime string
+	// StartsAt is when it starts, with the offset of Spread; zero if the spec has no key.
+	StartsAt time.Time
+}

@@ -1,0 +1,246 @@
+package leasehold
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
+)
+
+const (
+	// completionTimeout bounds one CompleteRun: an outcome is recorded under the lease or once it is over.
+	completionTimeout = longestLease + callTimeout
+	// maxDetail is the greatest size of a completion's detail in bytes.
+	maxDetail = 512
+)
+
+// GetSchedule gives a schedule: its definition, and what is known of its runs.
+//
+// Errors: [*RefusedError], with [ReasonUnknownSchedule] if nobody ever subscribed to it and [ReasonUnsupported] if the
+// sidecar knows no schedules; [*UnreachableError]; that of ctx.
+func (c *Client) GetSchedule(ctx context.Context, lock Selector) (Schedule, error) {
+	request := &leaseholdv1.GetScheduleRequest{Lock: lock.selector()}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.GetSchedule, request)
+	if err != nil {
+		return Schedule{}, err
+	}
+	if answer.GetSchedule() == nil {
+		return Schedule{}, &ProtocolError{"a schedule was asked for and none was told"}
+	}
+	return *scheduleFrom(answer.GetSchedule()), nil
+}
+
+// ScheduleListing says which schedules [Client.ListSchedules] lists. The zero value: all under the sidecar's host id.
+type ScheduleListing struct {
+	// HostID lists those under this host id, in the sidecar's container and prefix.
+	HostID string
+	// Prefix lists those whose lock path begins with this text. HostID must be empty then.
+	Prefix string
+	// PageSize is how many schedules a call fetches at most: up to 200. Default: 100.
+	PageSize uint32
+}
+
+// ListSchedules lists schedules in the order of their paths, page after page. An error is the last that it yields.
+func (c *Client) ListSchedules(ctx context.Context, listing ScheduleListing) iter.Seq2[Schedule, error] {
+	return func(yield func(Schedule, error) bool) {
+		request := &leaseholdv1.ListSchedulesRequest{PageSize: listing.PageSize}
+		switch {
+		case listing.HostID != "" && listing.Prefix != "":
+			yield(Schedule{}, errors.New("schedules are listed by host id or by prefix, not by both"))
+			return
+		case listing.HostID != "":
+			request.Under = &leaseholdv1.ListSchedulesRequest_HostId{HostId: listing.HostID}
+		case listing.Prefix != "":
+			request.Under = &leaseholdv1.ListSchedulesRequest_Prefix{Prefix: listing.Prefix}
+		}
+		for {
+			page, err := callSchedules(ctx, c.pool, callTimeout, rpc.ListSchedules, request)
+			if err != nil {
+				yield(Schedule{}, err)
+				return
+			}
+			for _, schedule := range page.GetSchedules() {
+				if !yield(*scheduleFrom(schedule), nil) {
+					return
+				}
+			}
+			request.PageToken = page.GetNextPageToken()
+			if request.PageToken == "" {
+				return
+			}
+		}
+	}
+}
+
+// PreviewSchedule checks a spec, and gives its next occurrences after a moment (the zero time: now): 1 to 100 of them,
+// and 10 for a count of 0. It asks no store and changes nothing. With a key, it tells when they start.
+//
+// Errors: [*RefusedError], with [ReasonInvalidField] if the spec is not valid; [*UnreachableError]; that of ctx.
+func (c *Client) PreviewSchedule(
+	ctx context.Context, spec ScheduleSpec, after time.Time, count uint32,
+) (SchedulePreview, error) {
+	wire, err := spec.wire()
+	if err != nil {
+		return SchedulePreview{}, err
+	}
+	request := &leaseholdv1.PreviewScheduleRequest{Spec: wire, Count: count}
+	if !after.IsZero() {
+		request.After = timestamppb.New(after)
+	}
+	if spec.Key != (LockKey{}) {
+		request.Key = spec.Key.wire()
+	}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.PreviewSchedule, request)
+	if err != nil {
+		return SchedulePreview{}, err
+	}
+	preview := SchedulePreview{Understood: understoodFrom(answer.GetUnderstood())}
+	for _, occurrence := range answer.GetOccurrences() {
+		preview.Occurrences = append(preview.Occurrences, Occurrence{
+			moment(occurrence.GetAt()), occurrence.GetLocalTime(), moment(occurrence.GetStartsAt()),
+		})
+	}
+	return preview, nil
+}
+
+// PauseSchedule pauses a schedule: a run that goes on may finish, and what falls due is skipped. May be repeated (T18).
+// It gives the schedule as it is now; nil if the caller may not read it.
+//
+// Errors: as [Client.GetSchedule], and [ReasonScheduleChangesNotEnabled] unless the operator enabled it.
+func (c *Client) PauseSchedule(ctx context.Context, lock Selector) (*Schedule, error) {
+	request := &leaseholdv1.PauseScheduleRequest{Lock: lock.selector()}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.PauseSchedule, request)
+	return scheduleFrom(answer.GetSchedule()), err
+}
+
+// ResumeSchedule ends a pause: the schedule goes on after the store's time. May be repeated.
+//
+// Errors: as [Client.PauseSchedule].
+func (c *Client) ResumeSchedule(ctx context.Context, lock Selector) (*Schedule, error) {
+	request := &leaseholdv1.ResumeScheduleRequest{Lock: lock.selector()}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.ResumeSchedule, request)
+	return scheduleFrom(answer.GetSchedule()), err
+}
+
+// TriggerSchedule asks for a run by hand. The request id is the caller's, 1 to 64 of A-Z a-z 0-9 . _ -: a repeated call
+// with the same one is one run.
+//
+// Errors: as [Client.PauseSchedule], and [ReasonTooManyTriggers] when 8 wait already.
+func (c *Client) TriggerSchedule(ctx context.Context, lock Selector, requestID string) (*Schedule, error) {
+	request := &leaseholdv1.TriggerScheduleRequest{Lock: lock.selector(), RequestId: requestID}
+	answer, err := callSchedules(ctx, c.pool, callTimeout, rpc.TriggerSchedule, request)
+	return scheduleFrom(answer.GetSchedule()), err
+}
+
+// Completion is how a run ended, and why.
+type Completion struct {
+	// Outcome is how it ended: SUCCEEDED, FAILED, FAILED_FINAL or RETURNED. Needed.
+	Outcome RunOutcome
+	// Detail is why, for the sidecar's log. What is longer than 512 bytes is cut. Not for secrets.
+	Detail string
+	// Checkpoint is saved in the same write, if it is not nil: at most 2,048 bytes. Only while the run's hold goes on.
+	Checkpoint []byte
+}
+
+// CompletionResult is what became of the outcome of a run (T8). A result that this version of the client does not know is
+// [CompletionResultSuperseded].
+type CompletionResult string
+
+// The results.
+const (
+	// CompletionResultRecorded says that the store has it.
+	CompletionResultRecorded CompletionResult = "RECORDED"
+	// CompletionResultRecordedLate says that the run's hold was over, and nobody had been granted the occurrence since: the
+	// store has it now.
+	CompletionResultRecordedLate CompletionResult = "RECORDED_LATE"
+	// CompletionResultSuperseded says that the run was or may be repeated, so its outcome does not count.
+	CompletionResultSuperseded CompletionResult = "SUPERSEDED"
+)
+
+// Completed is the answer to the completion of a run.
+type Completed struct {
+	// Result is what became of the outcome.
+	Result CompletionResult
+	// RetryAt is when the occurrence is tried again; zero if it is not.
+	RetryAt time.Time
+	// NextAt is the occurrence that is waited for now; zero if there is none.
+	NextAt time.Time
+	// CheckpointOutcome is what became of the checkpoint; UNSPECIFIED if there was none.
+	CheckpointOutcome CheckpointOutcome
+	// CheckpointVersion is the version of the checkpoint; with SAVED only.
+	CheckpointVersion uint64
+}
+
+// CompleteRun says how a run ended, by its id alone: for a process that wrote down the id of a run and was restarted. Else
+// [Run.Complete] is for that. May be repeated, at any sidecar (T8).
+//
+// Errors: [*RefusedError], [*UnreachableError]; that of ctx.
+func (c *Client) CompleteRun(ctx context.Context, runID string, completion Completion) (Completed, error) {
+	request, err := completion.wire(runID)
+	if err != nil {
+		return Completed{}, err
+	}
+	return c.completeRun(ctx, request)
+}
+
+func (c *Client) completeRun(ctx context.Context, request *leaseholdv1.CompleteRunRequest) (Completed, error) {
+	answer, err := callSchedules(ctx, c.pool, completionTimeout, rpc.CompleteRun, request)
+	if err != nil {
+		return Completed{}, err
+	}
+	return Completed{
+		Result:  nameOf(answer.GetResult(), "COMPLETION_RESULT_", CompletionResultSuperseded),
+		RetryAt: moment(answer.GetRetryAt()), NextAt: moment(answer.GetNextAt()),
+		CheckpointOutcome: nameOf(answer.GetCheckpointOutcome(), "CHECKPOINT_OUTCOME_", CheckpointOutcomeUnspecified),
+		CheckpointVersion: answer.GetCheckpointVersion(),
+	}, nil
+}
+
+func (c Completion) wire(runID string) (*leaseholdv1.CompleteRunRequest, error) {
+	if err := checkSize(c.Checkpoint, "checkpoint"); err != nil {
+		return nil, err
+	}
+	outcome := leaseholdv1.RunOutcome_value["RUN_OUTCOME_"+string(c.Outcome)]
+	return &leaseholdv1.CompleteRunRequest{
+		RunId: runID, Outcome: leaseholdv1.RunOutcome(outcome), Detail: cut(c.Detail), Checkpoint: c.Checkpoint,
+	}, nil
+}
+
+// cut makes a detail that can be sent: not more than the sidecar takes, and whole characters.
+func cut(detail string) string {
+	detail = strings.ToValidUTF8(detail, "\uFFFD")
+	if len(detail) <= maxDetail {
+		return detail
+	}
+	end := maxDetail
+	for !utf8.RuneStart(detail[end]) {
+		end--
+	}
+	return detail[:end]
+}
+
+// callSchedules is call, which says it plainly where the sidecar is older than schedules.
+func callSchedules[Q, A any](
+	ctx context.Context, p *pool, patience time.Duration,
+	method func(rpc, context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q,
+) (*A, error) {
+	answer, err := call(ctx, p, patience, method, request)
+	return answer, knowingSchedules(err)
+}
+
+// knowingSchedules says it plainly where an error is that of a sidecar without the service, which says only that (S37).
+// One that has it, and no schedules, says why.
+func knowingSchedules(err error) error {
+	var refused *RefusedError
+	if errors.As(err, &refused) && refused.Code == CodeUnimplemented && refused.Reason == "" {
+		return tooOld("the sidecar does not know schedules, because it is older than they are: update the sidecar")
+	}
+	return err
+}
