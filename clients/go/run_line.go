@@ -93,7 +93,7 @@ func (l *runLine) over(state *holdState, stop <-chan struct{}, silent []line) {
 		}
 	}()
 	if state.lost() != nil {
-		within, cancel := context.WithTimeout(context.Background(), lastWord)
+		within, cancel := context.WithTimeout(context.Background(), l.runs.lastWord)
 		defer cancel()
 		stop = within.Done()
 	}
