@@ -263,12 +263,15 @@ fn environment(run: &Run) -> Environment {
 struct Notes {
     understood: Option<String>,
     paused: bool,
+    /// The trouble that was said last, until a sidecar is heard of again.
+    trouble: Option<String>,
 }
 
 impl Notes {
     fn take_in(&mut self, event: ScheduleEvent) {
         match event {
             ScheduleEvent::Subscribed(understood) => {
+                self.trouble = None;
                 if self.understood.as_ref() != Some(&understood.description) {
                     output::note(&understood.description);
                     self.understood = Some(understood.description);
@@ -292,7 +295,10 @@ impl Notes {
                 ));
             }
             ScheduleEvent::Interrupted { detail } => {
-                output::note(&format!("{detail}; trying again"));
+                if self.trouble.as_ref() != Some(&detail) {
+                    output::note(&format!("{detail}; trying again"));
+                    self.trouble = Some(detail);
+                }
             }
             // Another sidecar is asked when this one has gone. A later version may tell more.
             ScheduleEvent::Draining { .. } | _ => {}

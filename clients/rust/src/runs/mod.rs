@@ -121,6 +121,8 @@ struct Tells {
 enum Place {
     /// There is none.
     Away,
+    /// There is none, and the next try is at that moment, whoever asks for it meanwhile.
+    Pausing(tokio::time::Instant),
     Here(Box<Subscribed>),
     /// With a run, which sends it back when it is over if it can go on.
     Running(UnboundedReceiver<Subscribed>),
@@ -209,6 +211,11 @@ impl Runs {
                     self.place = back.map_or(Place::Away, |back| Place::Here(Box::new(back)));
                     continue;
                 }
+                Place::Pausing(until) => {
+                    tokio::time::sleep_until(*until).await;
+                    self.place = Place::Away;
+                    continue;
+                }
                 Place::Away => match self.subscribe().await {
                     Ok(()) => continue,
                     Err(status) => Err(status),
@@ -217,7 +224,7 @@ impl Runs {
             };
             match heard {
                 Ok(event) => self.hear(event)?,
-                Err(status) => self.interrupted(&status).await?,
+                Err(status) => self.interrupted(&status)?,
             }
         }
     }
@@ -286,8 +293,8 @@ impl Runs {
         ))
     }
 
-    /// Waits a little before the next try.
-    async fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
+    /// Puts the next try off for a little.
+    fn interrupted(&mut self, status: &Status) -> Result<(), Error> {
         self.place = Place::Away;
         let error = known(self.client.error(status));
         if self.understood.is_none() || !error.is_transient() {
@@ -296,7 +303,7 @@ impl Runs {
         self.tells.tell(ScheduleEvent::Interrupted { detail: error.to_string() });
         let pause = retry_after(&error).unwrap_or(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        tokio::time::sleep(pause).await;
+        self.place = Place::Pausing(tokio::time::Instant::now() + pause);
         Ok(())
     }
 

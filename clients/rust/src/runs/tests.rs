@@ -180,6 +180,33 @@ async fn t16_a_subscriber_whose_sidecar_restarts_comes_back_as_no_new_one() {
     run.returned().await.unwrap();
 }
 
+/// Who listens to something else beside `next` drops it and calls it again, for each event too.
+#[tokio::test]
+async fn who_asks_again_does_not_shorten_the_pause_before_the_next_try() {
+    let mut bench = Bench::new().await;
+    let (sender, mut events) = unbounded_channel();
+    let mut runs = bench.client.runs(nightly()).events(sender);
+    let asking = async {
+        tokio::select! {
+            biased;
+            event = async { while !matches!(events.recv().await, Some(ScheduleEvent::Interrupted { .. })) {} } => event,
+            run = runs.next() => panic!("{run:?}"),
+        }
+    };
+    let failing = async {
+        let call = bench.sidecar.subscription().await;
+        call.tell(standby()).await;
+        call.fail(Status::unavailable("shutting down")).await;
+    };
+    tokio::join!(asking, failing);
+    let Place::Pausing(until) = &mut runs.place else { panic!("{:?}", runs.place) };
+    *until += seconds(3_600);
+    let until = *until;
+    let asked = tokio::time::timeout(std::time::Duration::ZERO, runs.next()).await;
+    assert!(asked.is_err(), "{asked:?}");
+    assert!(matches!(runs.place, Place::Pausing(at) if at == until), "{:?}", runs.place);
+}
+
 #[tokio::test]
 async fn a_sidecar_that_was_never_there_is_an_error_at_once() {
     let mut bench = Bench::new().await;
