@@ -292,16 +292,27 @@ fn is_section(key: &str) -> bool {
         .any(|setting| setting.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Variables that begin like ours and are read by clients and commands.
+/// Variables that begin like ours and are read by clients and commands. A command that `run` or `every` has started may start
+/// another one of ours.
 fn is_of_others(name: &str) -> bool {
     const OTHERS: &[&str] = &[
         FILE_VARIABLE,
+        "LEASEHOLD_ATTEMPT",
         "LEASEHOLD_AZURITE",
+        "LEASEHOLD_CHECKPOINT_FILE",
+        "LEASEHOLD_DEADLINE",
         "LEASEHOLD_ENDPOINT",
         "LEASEHOLD_FENCING_TOKEN",
+        "LEASEHOLD_HOLD_ENDS",
+        "LEASEHOLD_LATENESS",
         "LEASEHOLD_LEASE_ID",
         "LEASEHOLD_LOCK_PATH",
         "LEASEHOLD_LOG",
+        "LEASEHOLD_MISSED",
+        "LEASEHOLD_PERMIT",
+        "LEASEHOLD_REQUEST_ID",
+        "LEASEHOLD_RUN_ID",
+        "LEASEHOLD_SCHEDULED_AT",
     ];
     OTHERS.contains(&name) || name.starts_with("LEASEHOLD_TEST_")
 }

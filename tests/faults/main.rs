@@ -24,6 +24,7 @@ mod pauses;
 mod process;
 mod proxy;
 mod reboots;
+mod schedules;
 mod secrets;
 mod statistics;
 mod storm;

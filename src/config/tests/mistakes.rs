@@ -107,6 +107,8 @@ fn variables_of_clients_and_of_kubernetes_are_left_alone() {
         ("LEASEHOLD_FENCING_TOKEN", "7"),
         ("LEASEHOLD_LOCK_PATH", "x"),
         ("LEASEHOLD_LEASE_ID", "x"),
+        ("LEASEHOLD_PERMIT", "0"),
+        ("LEASEHOLD_REQUEST_ID", "x"),
         ("LEASEHOLD_LOG", "debug"),
         ("LEASEHOLD_AZURITE", "x"),
         ("LEASEHOLD_TEST_ANYTHING", "x"),
