@@ -91,6 +91,11 @@ counters: tools ## Count through checkpoints in every language, under 500 kills;
 	LEASEHOLD_TEST_COUNTERS_KILLS=$(or $(KILLS),500) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
 		cargo test --workspace --locked --test faults -- --nocapture counters
 
+.PHONY: schedules
+schedules: tools ## Run 20 schedules in three replicas for ten minutes of faults against real processes; MINUTES=N, SEED=N
+	LEASEHOLD_TEST_SCHEDULES_MINUTES=$(or $(MINUTES),10) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
+		cargo test --workspace --locked --test faults -- --nocapture schedules::
+
 .PHONY: soak
 soak: ## Put an hour of load on a sidecar; MINUTES=N
 	cargo run --release --locked -- bench --clients 2000 --locks 1000 --hold 10s --duration $(or $(MINUTES),60)m

@@ -146,6 +146,12 @@ impl Replica {
         std::fs::read_to_string(&self.notes).unwrap()
     }
 
+    /// What it said of the ends of its runs.
+    pub(super) fn ended(&self) -> Vec<String> {
+        let notes = self.notes();
+        notes.lines().filter(|note| note.contains(" ended: ")).map(str::to_owned).collect()
+    }
+
     /// The tokens of the runs that were recorded as succeeded, as it was told.
     pub(super) fn recorded(&self) -> Vec<u64> {
         let (mut token, mut recorded) = (0, Vec::new());
