@@ -10,7 +10,7 @@ help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: ## Build, and show a lock acquired, renewed, refused to a second caller, and handed on
+demo: ## Build, and show a lock acquired, renewed, refused to a second caller, and handed on; and a schedule, each occurrence run once
 	cargo build --profile demo --locked
 	sh tests/demo.sh
 
