@@ -2,7 +2,9 @@
 
 mod budget;
 mod completing;
+mod crowd;
 mod ending;
 mod operators;
 mod rig;
+mod rolling;
 mod running;
