@@ -6,6 +6,7 @@
 
 mod cast;
 mod quiet;
+mod table;
 mod trouble;
 
 use std::process::Command;
