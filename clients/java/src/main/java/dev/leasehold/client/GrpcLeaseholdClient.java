@@ -28,15 +28,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Function;
 
 /** A client by gRPC. */
-final class GrpcLeaseholdClient implements LeaseholdClient {
-  private final ClientContext context;
-
+final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient {
   GrpcLeaseholdClient(ClientContext context) {
-    this.context = context;
+    super(context);
   }
 
   @Override
@@ -102,10 +99,7 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
 
   private Leader leader(LeaseRequest request, Optional<HoldListener> listener) {
     LeaseRequest endless = request.waitWithoutEnd();
-    return new Leader(
-        () -> hold(endless, listener),
-        context::rest,
-        () -> ThreadLocalRandom.current().nextDouble());
+    return new Leader(() -> hold(endless, listener), pacing());
   }
 
   @Override

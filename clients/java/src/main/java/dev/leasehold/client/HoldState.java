@@ -4,10 +4,12 @@ import dev.leasehold.v1.BootTime;
 import dev.leasehold.v1.BreakNote;
 import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.GetHoldResponse;
+import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /** A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4). */
@@ -30,6 +32,32 @@ final class HoldState {
   HoldState(BootClock clock, Validity validity, BootInstant sent) {
     this.clock = clock;
     this.validity.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
+  }
+
+  /**
+   * What a grant in answer to a request sent at {@code sent} is worth. Elsewhere than on the
+   * sidecar's kernel its duration counts from before the request, and a wait may have used it up.
+   * Then the validity is asked for anew (S21).
+   */
+  static CompletableFuture<HoldState> granted(
+      ClientContext context, Grant grant, BootInstant sent) {
+    HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);
+    if (grant.hasMaxHoldEnds()) {
+      state.takeInEnd(grant.getMaxHoldEnds(), Optional.of(sent));
+    }
+    if (!state.untilNextQuestion().map(Duration::isZero).orElse(false)) {
+      return CompletableFuture.completedFuture(state);
+    }
+    BootInstant asked = context.clock().earliest();
+    return context
+        .calls()
+        .getHold(grant.getLeaseId(), grant.getGeneration(), Calls.PATIENCE)
+        .thenApply(
+            answer -> {
+              HoldState anew = new HoldState(context.clock(), answer.getValidity(), asked);
+              anew.takeIn(answer, asked);
+              return anew;
+            });
   }
 
   /** Calls {@code listener} when the hold is lost, at once if it is; once, and under no lock. */

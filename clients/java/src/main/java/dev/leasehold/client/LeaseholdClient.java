@@ -30,7 +30,7 @@ import java.util.concurrent.CompletableFuture;
  *
  * <p>An interface, so that tests can have one of their own.
  */
-public interface LeaseholdClient extends AutoCloseable {
+public interface LeaseholdClient extends Schedules, AutoCloseable {
   /** Where a sidecar listens unless told otherwise. */
   String DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
 
