@@ -79,6 +79,9 @@ final class StreamRuns implements Runs, Runnable {
   /** Of {@link #stream}. */
   private Silence silence;
 
+  /** Of the newest run; null before the first. */
+  private RunCourse running;
+
   private boolean ended;
 
   private StreamRuns(
@@ -296,9 +299,6 @@ final class StreamRuns implements Runs, Runnable {
       listen(heard.from);
       return Optional.empty();
     }
-    synchronized (this) {
-      stream = null;
-    }
     place = Place.RUNNING;
     RunCourse course =
         new RunCourse(
@@ -312,6 +312,10 @@ final class StreamRuns implements Runs, Runnable {
     HoldKeeper keeper =
         new HoldKeeper(
             context, state.get(), run.getGrant(), RunLine.on(heard.from, course), events);
+    synchronized (this) {
+      stream = null;
+      running = course;
+    }
     course.back().thenAccept(back -> inbox.add(new News.Over(back)));
     keeper.start(left);
     return Optional.of(new StreamRun(run, keeper, course));
@@ -332,14 +336,20 @@ final class StreamRuns implements Runs, Runnable {
   }
 
   private void end(Supplier<RefusedException> why) {
+    RunCourse last;
     synchronized (this) {
       if (ended) {
         return;
       }
       ended = true;
+      last = running;
     }
     context.answered(this);
     hangUp();
+    if (last != null) {
+      // No run follows the one that goes on.
+      last.back().thenAccept(back -> back.ifPresent(EventStream::cancel));
+    }
     inbox.add(new News.Ended(why));
   }
 }
