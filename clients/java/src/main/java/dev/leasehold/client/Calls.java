@@ -21,7 +21,6 @@ import dev.leasehold.v1.Validity;
 import io.grpc.Context;
 import io.grpc.stub.AbstractFutureStub;
 import java.time.Duration;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -93,10 +92,11 @@ final class Calls {
 
   /** {@code generation} is the newest of the hold that was answered (S16). */
   CompletableFuture<ReleaseResult> release(
-      String leaseId, long generation, Optional<ByteString> checkpoint, Duration patience) {
+      String leaseId, long generation, Ending ending, Duration patience) {
     ReleaseLeaseRequest.Builder request =
         ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation);
-    checkpoint.ifPresent(request::setCheckpoint);
+    ending.outcome().ifPresent(request::setOutcome);
+    ending.checkpoint().ifPresent(request::setCheckpoint);
     ReleaseLeaseRequest message = request.build();
     return call(patience, stub -> stub.releaseLease(message)).thenApply(Calls::resultOf);
   }

@@ -164,10 +164,15 @@ final class HoldOpening extends CompletableFuture<Hold> {
           round.stream.cancel();
           fail(new HoldLostException(Loss.of(response.getLost())));
         }
-        case ALREADY_DONE, SKIPPED -> {
+        case ALREADY_DONE -> {
           round.silence.stop();
           round.stream.cancel();
-          fail(new ProtocolException("a call without an occurrence was answered with one"));
+          fail(request.over(OccurrenceOverException.of(response.getAlreadyDone())));
+        }
+        case SKIPPED -> {
+          round.silence.stop();
+          round.stream.cancel();
+          fail(request.over(OccurrenceOverException.of(response.getSkipped())));
         }
         case RENEWED, AT_RISK, RECOVERED, DRAINING, REVOKED, RELEASED, EVENT_NOT_SET -> {}
       }
@@ -224,7 +229,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     context
         .calls()
         .release(
-            grant.getLeaseId(), grant.getGeneration(), Optional.empty(), context.limits().release())
+            grant.getLeaseId(), grant.getGeneration(), Ending.PLAIN, context.limits().release())
         .whenComplete(
             (result, error) -> {
               current().cancel();

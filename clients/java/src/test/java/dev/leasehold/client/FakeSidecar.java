@@ -244,7 +244,14 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   public void releaseLease(
       ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
     String with = request.hasCheckpoint() ? " with " + request.getCheckpoint().toStringUtf8() : "";
-    note("release " + request.getLeaseId() + " of generation " + request.getGeneration() + with);
+    String as = request.getOutcomeValue() == 0 ? "" : " as " + request.getOutcome();
+    note(
+        "release "
+            + request.getLeaseId()
+            + " of generation "
+            + request.getGeneration()
+            + as
+            + with);
     onRelease.run();
     answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(released).build());
   }
