@@ -20,9 +20,8 @@ final class HoldState {
   private BootInstant maxHoldEnds;
   private Notice notice;
 
-  /** Why the hold is lost if nothing but the end of its validity ends it. */
-  private Loss atTheEnd =
-      new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal");
+  /** The loss at the end of a validity that is the last; null if the lock was not broken. */
+  private Loss broken;
 
   private boolean over;
   private Loss loss;
@@ -127,12 +126,23 @@ final class HoldState {
   /** The lock was broken, and the validity is the last (S22). */
   synchronized Notice revoke(BreakNote note) {
     notice = Notice.of(validity.until(), note);
-    atTheEnd =
+    broken =
         new Loss(
             LossReason.LOSS_REASON_BROKEN,
             "it was broken and its lease ran out",
             Optional.of(note));
     return notice;
+  }
+
+  /** Why the hold is lost if nothing but the end of its validity ends it. */
+  private Loss atTheEnd() {
+    if (broken != null) {
+      return broken;
+    }
+    boolean isBounded = maxHoldEnds != null && !validity.until().isBefore(maxHoldEnds);
+    return isBounded
+        ? new Loss(LossReason.LOSS_REASON_MAX_HOLD_REACHED, "it lasted as long as its bound allows")
+        : new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal");
   }
 
   synchronized Optional<Notice> notice() {
@@ -185,7 +195,7 @@ final class HoldState {
     }
     Duration left = validity.until().since(clock.latest());
     if (left.isZero()) {
-      end(atTheEnd);
+      end(atTheEnd());
     }
     return left;
   }

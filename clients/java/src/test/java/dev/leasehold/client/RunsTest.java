@@ -263,6 +263,8 @@ class RunsTest {
     assertEquals(Optional.of(ManualClock.at(1_058)), running.run().deadline());
     bench.clock.advance(58);
     assertFalse(running.run().isValid());
+    LossReason reason = soon(running.run().lost()).reason();
+    assertEquals(LossReason.LOSS_REASON_MAX_HOLD_REACHED, reason);
     assertTrue(running.call().isOpen());
     Lost lost = Lost.newBuilder().setReason(LossReason.LOSS_REASON_MAX_HOLD_REACHED).build();
     running.call().tell(event -> event.setLost(lost));
