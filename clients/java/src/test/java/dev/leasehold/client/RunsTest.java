@@ -265,6 +265,9 @@ class RunsTest {
     assertFalse(running.run().isValid());
     LossReason reason = soon(running.run().lost()).reason();
     assertEquals(LossReason.LOSS_REASON_MAX_HOLD_REACHED, reason);
+    // Another stream of the same connection, which an end of this one would go before.
+    bench.ask();
+    bench.sidecar.hold();
     assertTrue(running.call().isOpen());
     Lost lost = Lost.newBuilder().setReason(LossReason.LOSS_REASON_MAX_HOLD_REACHED).build();
     running.call().tell(event -> event.setLost(lost));
