@@ -266,6 +266,10 @@ final class StreamRuns implements Runs, Runnable {
   private void interrupted(RefusedException why) {
     place = Place.AWAY;
     hangUp();
+    if (context.isClosed()) {
+      // Its streams may end before this is told.
+      throw RefusedException.of(Connection.closed());
+    }
     if (RefusedException.knowingSchedules(why) instanceof RefusedException failure
         && (understood == null || !failure.mayPass())) {
       throw failure;
