@@ -85,6 +85,11 @@ impl Judge {
         }
     }
 
+    /// Whether a run is over by what it was told, before its runner has looked (S21).
+    pub(super) fn is_over(&self, run: &RunGrant) -> bool {
+        run.grant.validity.valid_until.since_boot <= self.account.now().since_boot()
+    }
+
     /// A runner was told a run just now.
     pub(super) async fn granted(&self, run: &RunGrant) -> Belief {
         let belief = self.beliefs.granted(&run.grant);
@@ -99,7 +104,8 @@ impl Judge {
         assert!(!seen.is_final.contains(occasion), "T2, seed {seed}: {id:?} was final");
         // T6: it stands in the store before it is told. Reading took no time.
         let stored = record.run.as_ref().map(|run| (&run.occasion, run.attempt, run.token));
-        assert_eq!(stored, Some((occasion, id.attempt, id.token)), "T6, seed {seed}");
+        let is_stored = stored == Some((occasion, id.attempt, id.token));
+        assert!(is_stored, "T6, seed {seed}: {id:?} is not in {record:?}");
         assert_eq!(id.token, run.grant.token, "T8, seed {seed}");
         // T11: as many as there may be, and each is counted.
         let before = seen.grants.get(occasion).copied();

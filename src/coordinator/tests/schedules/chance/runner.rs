@@ -89,6 +89,10 @@ impl Runner {
             Either::Right(_) => None,
         };
         let Some(run) = run? else { return self.gone(sidecar, stream) };
+        if self.judge().is_over(&run) {
+            // It was busy with something else: S21.
+            return Some(stream);
+        }
         let belief = self.judge().granted(&run).await;
         if self.world.is_calm() {
             return self.run_well(sidecar, stream, &run, &belief).await;
@@ -100,6 +104,8 @@ impl Runner {
     fn gone(&self, sidecar: &Sidecar, stream: ScheduleStream) -> Option<ScheduleStream> {
         if self.world.is_dead(sidecar) {
             self.world.bury(stream);
+        } else {
+            stream.disconnected();
         }
         None
     }
@@ -163,8 +169,13 @@ impl Runner {
             1 => {
                 let hangs = self.random.span(3 * MINUTE);
                 let followed = self.follow(&mut stream, belief, hangs).await;
+                match followed {
+                    Followed::Over => self.judge().beliefs.ended(belief),
+                    Followed::Ended => {}
+                    Followed::Gone => return self.gone(sidecar, stream),
+                }
                 self.maybe_late(run).await;
-                return matches!(followed, Followed::Ended).then_some(stream);
+                return Some(stream).filter(|_| matches!(followed, Followed::Ended));
             }
             // Its connection breaks.
             2 | 3 => {
@@ -238,9 +249,16 @@ impl Runner {
         let resume = Some(ResumeRun { hold, run_id: run.told.run_id.clone() });
         let request = SubscribeRequest { resume, ..self.subscription(false) };
         let mut stream = sidecar.coordinator.subscribe(request).ok()?;
-        let resumed = tokio::time::timeout(2 * MINUTE, next_run(&mut stream)).await.ok()??;
+        let resumed = tokio::time::timeout(2 * MINUTE, next_run(&mut stream)).await;
+        let Ok(Some(resumed)) = resumed else {
+            // S16: it may be that it goes on, and its client has given up.
+            self.judge().beliefs.ended(belief);
+            stream.disconnected();
+            return None;
+        };
         if resumed.told.run_id != run.told.run_id {
             // The run is over, and this is the next one.
+            self.judge().beliefs.ended(belief);
             let belief = self.judge().granted(&resumed).await;
             self.judge().beliefs.ended(&belief);
             self.complete(&sidecar, completion(&resumed, Report::Succeeded)).await;
@@ -248,10 +266,11 @@ impl Runner {
         }
         self.judge().beliefs.resumed(belief, &resumed.grant);
         let span = self.random.span(20 * SECOND);
-        if !matches!(self.follow(&mut stream, belief, span).await, Followed::Over) {
-            return None;
+        match self.follow(&mut stream, belief, span).await {
+            Followed::Over => self.judge().beliefs.ended(belief),
+            Followed::Ended => return None,
+            Followed::Gone => return self.gone(&sidecar, stream),
         }
-        self.judge().beliefs.ended(belief);
         let report = self.report();
         self.complete(&sidecar, completion(&resumed, report)).await;
         None
