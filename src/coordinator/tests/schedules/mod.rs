@@ -7,3 +7,4 @@ mod ending;
 mod operators;
 mod rig;
 mod running;
+mod trouble;
