@@ -5,8 +5,7 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use super::rig::{
-    at, complete, completion, minutely, news, next, resume, run, run_within, spec, standby,
-    subscribe,
+    at, complete, minutely, news, next, resume, run, run_within, spec, standby, subscribe,
 };
 use crate::coordinator::tests::rig::{
     Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
@@ -84,24 +83,6 @@ async fn t9_t10_skip_leaves_out_nothing_that_was_due_before_the_run() {
         assert_eq!(granted.told.scheduled_at, at(n * 60));
         complete(&sidecar, &granted, Report::Succeeded).await;
         news(&mut stream).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn t8_of_two_calls_at_once_neither_says_recorded_before_the_store_has_it() {
-    let account = Account::new();
-    let sidecar = account.sidecar();
-    let mut stream = subscribe(&sidecar, spec("@every 600s"));
-    let granted = run(&mut stream).await;
-    sidecar.faults().go_down(5 * LEASE);
-    let calls = [(); 2].map(|()| {
-        let (coordinator, request) =
-            (sidecar.coordinator.clone(), completion(&granted, Report::Succeeded));
-        tokio::spawn(async move { coordinator.complete_run(request).await })
-    });
-    for call in calls {
-        let answer = call.await.unwrap();
-        assert!(answer.is_err(), "{answer:?}, and the store was never asked");
     }
 }
 

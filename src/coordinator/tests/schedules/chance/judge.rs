@@ -104,7 +104,10 @@ impl Judge {
         assert!(!seen.is_final.contains(occasion), "T2, seed {seed}: {id:?} was final");
         // T6: it stands in the store before it is told. Reading took no time.
         let stored = record.run.as_ref().map(|run| (&run.occasion, run.attempt, run.token));
-        let is_stored = stored == Some((occasion, id.attempt, id.token));
+        // T20: a drain may have returned it, and it goes on to the end of that.
+        let is_returned =
+            ended.iter().any(|it| it.token == Some(id.token) && it.outcome == Outcome::Returned);
+        let is_stored = stored == Some((occasion, id.attempt, id.token)) || is_returned;
         assert!(is_stored, "T6, seed {seed}: {id:?} is not in {record:?}");
         assert_eq!(id.token, run.grant.token, "T8, seed {seed}");
         // T11: as many as there may be, and each is counted.
