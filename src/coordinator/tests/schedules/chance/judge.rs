@@ -118,7 +118,7 @@ impl Judge {
         let returned =
             ended.iter().any(|it| it.token == Some(token) && it.outcome == Outcome::Returned);
         let grown = if returned { id.attempt >= attempt } else { id.attempt > attempt };
-        assert!(grown, "T11, seed {seed}: {id:?} after attempt {attempt}");
+        assert!(grown, "T11, seed {seed}: {id:?} after {attempt} of {token}: {record:?}");
         seen.grants.insert(occasion.clone(), (grants + 1, id.attempt, id.token));
         if let Occasion::Scheduled(at) = occasion {
             assert!(self.now() >= *at, "T7, seed {seed}: {id:?} is early");
@@ -158,6 +158,11 @@ impl Judge {
         let is_cut = stored.is_none() && record.ended.len() >= 8;
         let is_stored = stored == Some(report.into()) || is_cut;
         assert!(is_stored, "T8, seed {seed}: {id:?} {report:?} is not in {record:?}");
+        let is_last = matches!(report, Report::Succeeded | Report::FailedFinal | Report::TimedOut);
+        if is_last && let Some((.., newest)) = seen.grants.get(&id.occasion) {
+            // Nobody was granted it since, and nobody is.
+            assert!(*newest <= id.token, "T8, seed {seed}: {id:?} {completion:?} after {newest}");
+        }
         match report {
             Report::Succeeded => {
                 seen.is_final.insert(id.occasion.clone());
