@@ -62,8 +62,8 @@ impl Rig {
 
     pub(crate) fn view(&self, lease: Lease) -> View<'_> {
         let (path, plan, record) = (&self.path, &self.plan, self.record.as_ref());
-        let (newest, store_time) = (self.newest, self.now);
-        View { path, plan, record, newest, store_time, lease, queued: self.queued }
+        let (newest, store_time, queued) = (self.newest, self.now, self.queued);
+        View { path, plan, plan_at: store_time, record, newest, store_time, lease, queued }
     }
 
     pub(crate) fn look_at(&mut self, time: &str) -> Decision {

@@ -17,7 +17,8 @@ impl World {
         let early = if self.has(Bug::EarlyGrant) { 2 } else { 0 };
         let store_time = UtcSecond(self.store.now.0 + early);
         let queued = std::time::Duration::ZERO;
-        View { path: &self.path, plan: &self.store.plan, record, newest, store_time, lease, queued }
+        let (path, plan, plan_at) = (&self.path, &self.store.plan, store_time);
+        View { path, plan, plan_at, record, newest, store_time, lease, queued }
     }
 
     /// The record as a sidecar reads it.

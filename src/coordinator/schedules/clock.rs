@@ -7,6 +7,8 @@ use crate::time::{Instant, UnixMillis};
 
 /// A store's clock may be cut to whole seconds, so one answer may be that much behind another.
 const RESOLUTION: Duration = Duration::from_secs(1);
+/// What else one answer may be behind another: clocks are read in whole milliseconds.
+const ROUNDING: Duration = Duration::from_millis(2);
 
 /// What the store's clock shows at the least: never more than the store itself would say, so that nothing is early.
 #[derive(Debug, Default)]
@@ -18,8 +20,10 @@ impl StoreClock {
     pub(super) fn note(&self, time: UnixMillis, answered: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = known.map(|(at, time)| time + answered.saturating_since(at));
+        let is_whole = time.0 % 1_000 == 0;
+        let tolerated = if is_whole { RESOLUTION } else { ROUNDING };
         let agrees = expected.is_some_and(|expected| {
-            time <= expected && expected.saturating_since(time) <= RESOLUTION
+            time <= expected && expected.saturating_since(time) <= tolerated
         });
         if !agrees {
             *known = Some((answered, time));
@@ -60,5 +64,13 @@ mod tests {
         clock.note(UnixMillis(3_600_000), at(0));
         clock.note(UnixMillis(500), at(100));
         assert_eq!(clock.now(at(100)), Some(UnixMillis(500)));
+    }
+
+    #[test]
+    fn t7_a_clock_that_is_not_cut_is_believed_when_it_was_set_back_by_less_than_a_second() {
+        let clock = StoreClock::default();
+        clock.note(UnixMillis(10_400), at(0));
+        clock.note(UnixMillis(10_123), at(600));
+        assert_eq!(clock.now(at(600)), Some(UnixMillis(10_123)));
     }
 }

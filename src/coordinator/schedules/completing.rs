@@ -7,7 +7,6 @@ use super::desk::Desk;
 use super::parts::{Ground, ReportPart};
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
-use super::task::Message;
 use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::HoldEvent;
 use crate::coordinator::request::Grant;
@@ -42,7 +41,7 @@ impl Coordinator {
     async fn complete(&self, request: CompleteRequest) -> Result<Completed, CallError> {
         let (run_id, report) = (request.run_id.clone(), request.report);
         let detail = request.detail.clone();
-        let _completing = self.shared.schedules.completing(&run_id);
+        let mut completing = self.shared.schedules.completing(&run_id, report);
         let completed = self.complete_now(request).await;
         let path = &run_id.path;
         match &completed {
@@ -55,10 +54,7 @@ impl Coordinator {
                 "the outcome of a run could not be recorded"
             ),
         }
-        let completion = completed.as_ref().ok().map(|completed| completed.completion);
-        let message = Message::Completed(Box::new((run_id.clone(), report)), completion);
-        drop(_completing);
-        self.shared.schedules.send(path, message);
+        completing.completion = completed.as_ref().ok().map(|completed| completed.completion);
         completed
     }
 
@@ -80,6 +76,8 @@ impl Coordinator {
             };
             match (version, part.reported()) {
                 (Some(version), Some(Ok(reported))) => {
+                    // What was saved in the same write may be another call's.
+                    let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
                     if let Some(completed) = done(&desk, reported, Completion::Recorded, saved) {
                         return Ok(completed);
@@ -115,7 +113,9 @@ impl Coordinator {
                 (None, _) => return Err(CallError::NoSuchSchedule { path }),
             },
         };
-        let ground = Ground { path, plan, newest: desk.newest(), queued: Duration::ZERO };
+        let (newest, store_time) = (desk.newest(), self.shared.store_time());
+        let ground =
+            Ground { path, plan, plan_at: None, newest, queued: Duration::ZERO, store_time };
         Ok(Arc::new(ReportPart::new(ground, run_id.clone(), report)))
     }
 
@@ -237,10 +237,22 @@ impl Coordinator {
         let Ok(part) = self.report_part(&desk, run_id, report).await else { return };
         let saved =
             self.save_part(grant.lease_id, Some(grant.generation), Arc::clone(&part) as _).await;
-        if saved.is_ok()
-            && let Some(Ok(reported)) = part.reported()
-        {
-            let _ = done(&desk, reported, Completion::Recorded, None);
+        match (saved, part.reported()) {
+            (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
+                let _ = done(&desk, reported, Completion::Recorded, None);
+            }
+            // What is not stored is not known.
+            (
+                Ok(
+                    SaveOutcome::Saved { .. }
+                    | SaveOutcome::Nothing
+                    | SaveOutcome::NotSaved(_)
+                    | SaveOutcome::Unknown
+                    | SaveOutcome::Ended,
+                )
+                | Err(_),
+                Some(Ok(_) | Err(_)) | None,
+            ) => {}
         }
     }
 }

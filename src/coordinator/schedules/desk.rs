@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::lock::ETag;
 use crate::schedule::{Newest, Plan, ScheduleRecord};
+use crate::timetable::UtcSecond;
 
 /// What is known of one schedule.
 #[derive(Debug, Default)]
@@ -14,6 +15,8 @@ pub(super) struct Desk(Mutex<Known>);
 pub(super) struct Known {
     /// The plan, with its version in the store.
     pub(super) plan: Option<(Arc<Plan>, ETag)>,
+    /// The store's time when it was asked for, the last time before a start (T18).
+    pub(super) plan_at: UtcSecond,
     /// The record; none before the first run, or if it was never read.
     pub(super) record: Option<ScheduleRecord>,
     /// The greatest that was seen (T21).

@@ -42,7 +42,7 @@ impl Task {
                 }
             }
         }
-        if self.running.is_none() {
+        if self.running.is_empty() {
             self.looking.again(self.shared.clock.now());
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::parts::{Ground, StartPart};
 use super::reading::Seen;
 use super::run::{Begin, Run, RunEnd};
-use super::subscriber::SubscriberId;
+use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, Task};
 use crate::coordinator::error::CallError;
 use crate::coordinator::observe::Observation;
@@ -83,7 +83,7 @@ impl Looking {
 
     /// As [`Looking::again`], after a run here: nobody has the lock, as far as is known.
     pub(super) const fn after_run(&mut self, now: Instant) {
-        self.lease = Lease::Free;
+        (self.lease, self.failures) = (Lease::Free, 0);
         self.again(now);
     }
 
@@ -138,12 +138,17 @@ impl Task {
                 decision = self.decide(&plan);
             }
         }
-        self.looking.failures = 0;
+        if !matches!(decision, Decision::Run(_) | Decision::Settle) {
+            // A start has yet to show that the store takes it.
+            self.looking.failures = 0;
+        }
         self.follow(decision, why)
     }
 
     async fn read_plan(&mut self) -> Result<(), CallError> {
+        let asked = self.shared.store_time().into();
         let (plan, _) = self.shared.read_plan(&self.target.path).await?;
+        self.desk.known().plan_at = asked;
         match plan {
             Some(plan) => self.desk.known().plan = Some(plan),
             // It was deleted; it is written again as it is known here.
@@ -194,18 +199,25 @@ impl Task {
             Why::Queued(since) => self.shared.clock.now().saturating_since(since),
             Why::Due | Why::Idle | Why::Changed => Duration::ZERO,
         };
+        let (plan_at, newest) = {
+            let known = self.desk.known();
+            (Some(known.plan_at), known.newest)
+        };
         Ground {
             path: self.target.path.clone(),
             plan: Arc::clone(plan),
-            newest: self.desk.newest(),
+            plan_at,
+            newest,
             queued,
+            store_time: self.shared.store_time(),
         }
     }
 
     fn decide(&mut self, plan: &Arc<Plan>) -> Decision {
         let record = self.desk.known().record.clone();
-        let ground = self.ground(plan);
-        let store_time = UtcSecond::from(self.shared.store_time());
+        // What is due is seen with any plan; it is started with one that was read since (T18).
+        let ground = Ground { plan_at: None, ..self.ground(plan) };
+        let store_time = UtcSecond::from(ground.store_time);
         let look = look(&ground.view(record.as_ref(), store_time, self.looking.lease));
         if look.went_back && !self.looking.went_back {
             tracing::error!(
@@ -279,7 +291,7 @@ impl Task {
         let (lease, check) = (definition.lease_duration(), definition.takeover_check());
         let delay = after_busy(self.looking.busy_looks, lease, check, self.share());
         self.looking.busy_looks = self.looking.busy_looks.saturating_add(1);
-        self.looking.is_busy = true;
+        (self.looking.is_busy, self.looking.failures) = (true, 0);
         self.look_at(now + delay, Why::Due);
     }
 
@@ -293,9 +305,20 @@ impl Task {
         self.look_at(now + delay, Why::Due);
     }
 
+    /// Those who do not read what they are told are let go: an attempt that nobody hears of would be lost (T6).
+    fn leave_those_behind(&mut self) {
+        let behind = |it: &&Subscriber| !it.can_be_told();
+        let behind: Vec<_> = self.subscribers.iter().filter(behind).map(|it| it.id).collect();
+        for id in behind {
+            tracing::warn!(lock = %self.target.path, "a subscriber's stream is too far behind and is ended");
+            self.leave(id);
+        }
+    }
+
     /// Asks for the lease, for whoever here has waited longest since its last run.
     fn begin(&mut self, decision: Decision) -> Result<(), CallError> {
         let now = self.shared.clock.now();
+        self.leave_those_behind();
         let Some(plan) = self.desk.plan() else { return Ok(()) };
         let is_for_others = |id: SubscriberId| match (&self.looking.returned, &decision) {
             (Some((returned, by)), Decision::Run(occasion)) => {
@@ -349,14 +372,15 @@ impl Task {
 
     /// Lets a run go on beside this task.
     pub(super) fn spawn(&mut self, subscriber: SubscriberId, run: Run) {
-        self.running = Some(Running { subscriber, released: None });
+        let turn = self.shared.schedules.next_turn();
+        self.running.push(Running { turn, subscriber, released: None });
         let sender = self.sender.clone();
         tokio::spawn(async move {
             // A run that fails in here is over as well; its hold goes with it.
             let failed = |_| RunEnd::Failed(CallError::UnknownLease);
             let end = tokio::spawn(run.run()).await.unwrap_or_else(failed);
             // The task lives while it has a run.
-            let _ = sender.send(Message::RunEnded(subscriber, end));
+            let _ = sender.send(Message::RunEnded(turn, end));
         });
     }
 }

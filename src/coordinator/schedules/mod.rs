@@ -34,7 +34,7 @@ use super::Coordinator;
 use super::error::CallError;
 use super::timers::Timers;
 use crate::lock::LockPath;
-use crate::schedule::{RunId, check_key};
+use crate::schedule::{Report, RunId, check_key};
 use crate::time::Clock;
 use clock::StoreClock;
 use desk::Desk;
@@ -62,22 +62,30 @@ struct Entry {
     desk: Arc<Desk>,
 }
 
-/// While it lives, a call completes this run.
+/// While it lives, a call completes this run. The schedule's task waits for its end, so it hears of that in any case.
 #[derive(Debug)]
 struct Completing<'a> {
     schedules: &'a Schedules,
-    run_id: String,
+    run_id: RunId,
+    report: Report,
+    /// What became of the outcome, if the call was answered.
+    completion: Option<Completion>,
 }
 
 impl Drop for Completing<'_> {
     fn drop(&mut self) {
-        let mut completing = self.schedules.completing_calls();
-        if let Some(calls) = completing.get_mut(&self.run_id) {
-            *calls -= 1;
-            if *calls == 0 {
-                completing.remove(&self.run_id);
+        {
+            let mut completing = self.schedules.completing_calls();
+            let run_id = self.run_id.to_string();
+            if let Some(calls) = completing.get_mut(&run_id) {
+                *calls -= 1;
+                if *calls == 0 {
+                    completing.remove(&run_id);
+                }
             }
         }
+        let run = Box::new((self.run_id.clone(), self.report));
+        self.schedules.send(&self.run_id.path, Message::Completed(run, self.completion));
     }
 }
 
@@ -102,10 +110,9 @@ impl Schedules {
         self.completing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn completing(&self, run_id: &RunId) -> Completing<'_> {
-        let run_id = run_id.to_string();
-        *self.completing_calls().entry(run_id.clone()).or_default() += 1;
-        Completing { schedules: self, run_id }
+    fn completing(&self, run_id: &RunId, report: Report) -> Completing<'_> {
+        *self.completing_calls().entry(run_id.to_string()).or_default() += 1;
+        Completing { schedules: self, run_id: run_id.clone(), report, completion: None }
     }
 
     fn is_completing(&self, run_id: &RunId) -> bool {

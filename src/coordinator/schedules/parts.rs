@@ -18,9 +18,14 @@ use crate::timetable::UtcSecond;
 pub(super) struct Ground {
     pub(super) path: LockPath,
     pub(super) plan: Arc<Plan>,
+    /// See [`View::plan_at`]; none where any time will do.
+    pub(super) plan_at: Option<UtcSecond>,
     pub(super) newest: Option<Newest>,
     /// See [`View::queued`].
     pub(super) queued: Duration,
+    /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole seconds; several of
+    /// them together tell more.
+    pub(super) store_time: UnixMillis,
 }
 
 impl Ground {
@@ -30,8 +35,9 @@ impl Ground {
         store_time: UtcSecond,
         lease: Lease,
     ) -> View<'a> {
-        let Self { path, plan, newest, queued } = self;
-        View { path, plan, record, newest: *newest, store_time, lease, queued: *queued }
+        let Self { path, plan, newest, queued, .. } = self;
+        let plan_at = self.plan_at.unwrap_or(store_time);
+        View { path, plan, plan_at, record, newest: *newest, store_time, lease, queued: *queued }
     }
 }
 
@@ -72,6 +78,7 @@ impl GrantPart for StartPart {
             Err(error) => (StartDecision::Unreadable(error), AtGrant::TurnAway),
             Ok(record) => {
                 let lease = Lease::Here { running: false };
+                let store_time = store_time.max(self.ground.store_time);
                 let view = self.ground.view(record.as_ref(), store_time.into(), lease);
                 match start(&view, token) {
                     Started::Run { record, told } => {

@@ -44,11 +44,15 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
+    /// Whether there is room for an event that must be told. The last place is for the last event.
+    pub(super) fn can_be_told(&self) -> bool {
+        self.events.capacity() > 1
+    }
+
     /// Sends an event. False if the stream is too far behind to be told, or gone.
     pub(super) fn tell(&self, event: ScheduleEvent) -> bool {
         let is_repeated = matches!(event, ScheduleEvent::Standby(_) | ScheduleEvent::Renewed(_));
-        // The last place is for the last event.
-        if self.events.capacity() <= 1 && !event.is_last() {
+        if !self.can_be_told() && !event.is_last() {
             return is_repeated && !self.events.is_closed();
         }
         self.events.try_send(event).is_ok()

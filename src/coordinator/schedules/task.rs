@@ -29,8 +29,8 @@ pub(super) enum Message {
     Subscribe(Box<Subscriber>, bool, Option<Box<ResumeRun>>),
     /// A stream has ended.
     Left(SubscriberId),
-    /// The run of a subscriber here, or the try for one, is over.
-    RunEnded(SubscriberId, RunEnd),
+    /// A run here, or the try for one, is over: the one with this number.
+    RunEnded(u64, RunEnd),
     /// A call that completes a run of this schedule has ended. What became of it, if it was answered.
     Completed(Box<(RunId, Report)>, Option<Completion>),
     /// The plan was changed through this sidecar.
@@ -67,6 +67,8 @@ impl Alarm for Bell {
 /// The run that goes on here, or is tried for.
 #[derive(Debug)]
 pub(super) struct Running {
+    /// Tells it from others.
+    pub(super) turn: u64,
     pub(super) subscriber: SubscriberId,
     /// It is over by a call that has yet to say what became of its outcome.
     pub(super) released: Option<RunId>,
@@ -83,7 +85,8 @@ pub(super) struct Task {
     pub(super) messages: mpsc::UnboundedReceiver<Message>,
     pub(super) sender: mpsc::UnboundedSender<Message>,
     pub(super) subscribers: Vec<Subscriber>,
-    pub(super) running: Option<Running>,
+    /// One at the most but for a run that was resumed here while what was before it is not over yet (S16).
+    pub(super) running: Vec<Running>,
     /// A call ended before the run that it completed was seen to be over.
     pub(super) completed: Option<(RunId, Report, Completion)>,
     pub(super) looking: Looking,
@@ -110,7 +113,7 @@ impl Task {
             messages,
             sender: sender.clone(),
             subscribers: Vec::new(),
-            running: None,
+            running: Vec::new(),
             completed: None,
             looking: Looking::new(now),
             bell: Bell::default(),
@@ -141,7 +144,7 @@ impl Task {
             }
             self.tell_waiting();
             self.desk.known().subscribers = self.subscribers.len();
-            if self.subscribers.is_empty() && self.running.is_none() && self.retire() {
+            if self.subscribers.is_empty() && self.running.is_empty() && self.retire() {
                 return;
             }
         }
@@ -149,7 +152,7 @@ impl Task {
 
     /// Whether a run can be started here.
     fn is_free(&self) -> bool {
-        self.running.is_none() && !self.subscribers.is_empty()
+        self.running.is_empty() && !self.subscribers.is_empty()
     }
 
     fn set_timer(&mut self) {
@@ -176,7 +179,7 @@ impl Task {
                 self.enlist(*subscriber, is_new, resume).await;
             }
             Message::Left(id) => self.leave(id),
-            Message::RunEnded(id, end) => self.run_ended(id, end),
+            Message::RunEnded(turn, end) => self.run_ended(turn, end),
             Message::Completed(run, completion) => {
                 let (run_id, report) = *run;
                 if let Some(completion) = completion {
@@ -200,39 +203,34 @@ impl Task {
         }
     }
 
-    fn run_ended(&mut self, id: SubscriberId, end: RunEnd) {
+    fn run_ended(&mut self, turn: u64, end: RunEnd) {
         let now = self.shared.clock.now();
-        match end {
-            RunEnd::Settled => {
-                self.running = None;
-                self.looking.after_run(now);
+        if let RunEnd::Over { run_id, released: true } = end {
+            let running = self.running.iter_mut().find(|running| running.turn == turn);
+            if let Some(running) = running {
+                running.released = Some(run_id);
             }
+            return self.finish_released();
+        }
+        self.running.retain(|running| running.turn != turn);
+        match end {
+            RunEnd::Settled => self.looking.after_run(now),
             RunEnd::Busy => {
-                self.running = None;
                 self.desk.known().is_last_runner = false;
                 self.look_after_busy(now);
             }
-            RunEnd::Failed(error) => {
-                self.running = None;
-                self.look_failed(&error, now);
-            }
-            RunEnd::Over { run_id, released: true } => {
-                self.running = Some(Running { subscriber: id, released: Some(run_id) });
-                self.finish_released();
-            }
-            RunEnd::Over { run_id, released: false } => {
+            RunEnd::Failed(error) => self.look_failed(&error, now),
+            RunEnd::Over { run_id, .. } => {
                 tracing::warn!(
                     lock = %self.target.path, occasion = %run_id.occasion, attempt = run_id.attempt,
                     "run ended without an outcome"
                 );
-                self.running = None;
                 self.completed = None;
                 // What became of its lease is not known here: others may be faster.
                 self.desk.known().is_last_runner = false;
                 self.looking.after_run(now);
             }
             RunEnd::TimedOut(run_id) => {
-                self.running = None;
                 self.coordinator.time_out(run_id);
                 self.look_after_busy(now);
             }
@@ -242,8 +240,10 @@ impl Task {
     /// A run is over by a call: once that has said what became of the outcome, its subscriber is told and the next look
     /// comes. A release that says nothing of an outcome is waited for as well: it has no call that completes it.
     fn finish_released(&mut self) {
-        let Some(Running { subscriber, released: Some(run_id) }) = &self.running else { return };
-        let (subscriber, run_id) = (*subscriber, run_id.clone());
+        let released = |it: &Running| Some((it.turn, it.subscriber, it.released.clone()?));
+        let Some((turn, subscriber, run_id)) = self.running.iter().find_map(released) else {
+            return;
+        };
         let completing = self.shared.schedules.is_completing(&run_id);
         let completed = self.completed.take_if(|(completed, ..)| *completed == run_id);
         if completed.is_none() && completing {
@@ -253,7 +253,7 @@ impl Task {
             Some((_, report, completion)) => (Some(report), completion),
             None => (None, Completion::Superseded),
         };
-        self.running = None;
+        self.running.retain(|running| running.turn != turn);
         if report == Some(Report::Returned) {
             self.looking.returned_by(&run_id.occasion, subscriber);
         }
@@ -266,12 +266,16 @@ impl Task {
 
     /// Nothing new starts here (T20). Whoever has a run is told by its hold.
     fn drain(&mut self) {
-        let running = self.running.as_ref().map(|running| running.subscriber);
-        for subscriber in self.subscribers.extract_if(.., |it| Some(it.id) != running) {
+        let running = self.with_a_run();
+        for subscriber in self.subscribers.extract_if(.., |it| !running.contains(&it.id)) {
             subscriber.tell(ScheduleEvent::Draining { time_left: Duration::ZERO });
             subscriber.tell(ScheduleEvent::Failed(CallError::shutting_down()));
             self.shared.schedules.count_out();
         }
+    }
+
+    fn with_a_run(&self) -> Vec<SubscriberId> {
+        self.running.iter().map(|running| running.subscriber).collect()
     }
 
     /// Sends an event to one subscriber. One that cannot be told is let go.
@@ -292,7 +296,7 @@ impl Task {
         }
         let (hash, definition) = (plan.version().hash, plan.definition());
         let standby = self.standby(plan.is_paused());
-        let running = self.running.as_ref().map(|running| running.subscriber);
+        let running = self.with_a_run();
         let mut gone = Vec::new();
         for subscriber in &mut self.subscribers {
             let mut told = true;
@@ -302,7 +306,7 @@ impl Task {
                 let definition = Box::new(definition.clone());
                 told = subscriber.tell(ScheduleEvent::DefinitionInForce { definition, conflict });
             }
-            if Some(subscriber.id) != running
+            if !running.contains(&subscriber.id)
                 && (repeat || subscriber.standby.as_ref() != Some(&standby))
             {
                 subscriber.standby = Some(standby.clone());
@@ -321,7 +325,7 @@ impl Task {
         let known = self.desk.known();
         let record = known.record.as_ref();
         let last = record.and_then(|record| record.ended.first().cloned());
-        let here = self.running.is_some();
+        let here = !self.running.is_empty();
         let running_elsewhere = !here && self.looking.is_busy;
         Standby { next_at: self.looking.next, last, running_elsewhere, paused }
     }

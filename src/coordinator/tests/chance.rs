@@ -28,7 +28,8 @@ enum Weather {
     Stormy,
 }
 
-fn storm(random: &mut SeededRandom) -> FaultPlan {
+/// What goes wrong for a while.
+pub(super) fn storm(random: &mut SeededRandom) -> FaultPlan {
     let mut permille = |most: u64| u16::try_from(random.below(most)).unwrap();
     FaultPlan {
         lose_request: permille(100),

@@ -34,7 +34,8 @@ impl Save {
         self.askers.iter().map(|asker| asker.id).collect()
     }
 
-    /// Applies the parts to `fields`, one after the other. Who has something written, and who has nothing.
+    /// Applies the parts to `fields`, one after the other. Who waits for the write, and who has nothing to write. Where a part
+    /// before has something, what a later one finds stands there only once that is stored (T8).
     fn apply(
         &self,
         fields: &mut Fields,
@@ -44,7 +45,7 @@ impl Save {
         let (mut written, mut nothing) = (Vec::new(), Vec::new());
         for Asker { id, has_value, part } in &self.askers {
             let part = part.as_ref().and_then(|part| part.at_save(fields, token, store_time));
-            let is_written = part.is_some() || *has_value;
+            let is_written = part.is_some() || *has_value || !written.is_empty();
             if let Some(part) = part {
                 *fields = part;
             }

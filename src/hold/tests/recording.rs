@@ -109,10 +109,25 @@ fn t8_saves_that_wait_together_lose_no_part() {
     assert!(recorded(&rig, "first") && recorded(&rig, "second"));
     assert_eq!(rig.checkpoint().map(|(value, _)| value).as_deref(), Some("page 5"));
     let told = rig.told();
-    for id in [2, 3, 5] {
+    for id in 2..=5 {
         assert!(matches!(saved(&told, id), Some(SaveOutcome::Saved { .. })), "{id}: {told:?}");
     }
-    assert_eq!(saved(&told, 4), Some(SaveOutcome::Nothing), "it stood there by then");
+}
+
+#[test]
+fn t8_what_another_call_is_about_to_write_does_not_stand_there_yet() {
+    let (mut rig, _) = Rig::with_holder(ANN, brings(Brings::Run));
+    rig.save(ANN, 1, "page 1");
+    rig.serve();
+    rig.record_part(ANN, 2, (None, Outcome("done")));
+    rig.record_part(ANN, 3, (None, Outcome("done")));
+    rig.pass(secs(1));
+    let told = rig.told();
+    assert_eq!((saved(&told, 2), saved(&told, 3)), (None, None), "nothing is stored");
+    rig.pass(secs(15));
+    let told = rig.told();
+    assert_eq!(saved(&told, 2), Some(SaveOutcome::Unknown));
+    assert_eq!(saved(&told, 3), Some(SaveOutcome::Unknown), "nor does it ever become known");
 }
 
 #[test]

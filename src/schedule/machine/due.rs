@@ -57,13 +57,14 @@ pub(super) fn newest_due(
     view: &View<'_>,
     next: UtcSecond,
 ) -> Option<UtcSecond> {
-    if due_at(view, next) > view.store_time {
+    let until = view.store_time.min(view.plan_at);
+    if due_at(view, next) > until {
         return None;
     }
     let timetable = view.plan.definition().timetable();
-    let latest = timetable.at_or_before(view.store_time).filter(|_| is_current(record, view));
+    let latest = timetable.at_or_before(until).filter(|_| is_current(record, view));
     let latest = match latest {
-        Some(latest) if due_at(view, latest) > view.store_time => timetable.previous(latest),
+        Some(latest) if due_at(view, latest) > until => timetable.previous(latest),
         latest => latest,
     };
     Some(latest.map_or(next, |latest| latest.max(next)))

@@ -82,10 +82,11 @@ pub fn report(view: &View<'_>, id: &RunId, report: Report) -> Reported {
         Lease::Elsewhere => return Reported::HeldElsewhere,
         Lease::Here { .. } => {}
     }
+    let started = run.started;
     let retry_at = end(&mut record, view, run, report.into());
     adopt(&mut record, view.plan);
     if view.plan.definition().overlap() == Overlap::Skip && !record.attempts.any() {
-        skip_until_now(&mut record, view);
+        skip_since(&mut record, view, started);
     }
     Reported::Write { record: Box::new(record), retry_at }
 }
@@ -193,9 +194,9 @@ pub(super) fn skipped(record: &mut ScheduleRecord, view: &View<'_>, last: UtcSec
     finish(record, view, last, Outcome::Skipped);
 }
 
-/// T10, SKIP: what fell due during the run is skipped.
-fn skip_until_now(record: &mut ScheduleRecord, view: &View<'_>) {
-    let Some(next) = record.next else { return };
+/// T10, SKIP: what fell due during the run is skipped. What was due before is not: under ALL that is run first (T9).
+fn skip_since(record: &mut ScheduleRecord, view: &View<'_>, started: UtcSecond) {
+    let Some(next) = record.next.filter(|next| due_at(view, *next) > started) else { return };
     if let Some(last) = newest_due(record, view, next) {
         skip(record, view, next, last);
     }

@@ -26,6 +26,9 @@ pub struct View<'a> {
     pub path: &'a LockPath,
     /// The plan as it was read last.
     pub plan: &'a Plan,
+    /// The store's time when that was asked for: what falls due later is not started by it, since a pause may have been
+    /// answered before (T18).
+    pub plan_at: UtcSecond,
     /// The schedule's part of the lock's record; none when there is none yet.
     pub record: Option<&'a ScheduleRecord>,
     /// The greatest that this sidecar has seen of this record, if it has seen one (T21).

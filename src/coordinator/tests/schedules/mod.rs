@@ -1,6 +1,7 @@
 //! Schedules over sidecars that share a store, on tokio's paused clock (T1 to T21).
 
 mod budget;
+mod chance;
 mod completing;
 mod crowd;
 mod ending;
@@ -8,3 +9,4 @@ mod operators;
 mod rig;
 mod rolling;
 mod running;
+mod trouble;

@@ -1,0 +1,159 @@
+//! What once went wrong: requests without a pause, attempts that nobody saw, outcomes said too early, runs forgotten.
+
+use std::sync::Arc;
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use super::rig::{
+    at, complete, minutely, news, next, resume, run, run_within, spec, standby, subscribe,
+};
+use crate::coordinator::tests::rig::{
+    Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
+};
+use crate::coordinator::{HoldRequest, NoObserver, ScheduleEvent};
+use crate::schedule::{CatchUp, Overlap, Report, Spec};
+use crate::store::{MemoryStore, Operation};
+use crate::testing::SimClock;
+use crate::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
+
+/// A store's clock that shows whole seconds, as Azure's does.
+#[derive(Debug)]
+struct WholeSeconds(Arc<SimClock>);
+
+impl Clock for WholeSeconds {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn wall(&self) -> UnixMillis {
+        UnixMillis(self.0.wall().0 / 1_000 * 1_000)
+    }
+
+    fn boot_reading(&self, at: Instant) -> BootReading {
+        self.0.boot_reading(at)
+    }
+
+    fn suspicions(&self) -> MutexGuard<'_, Suspicions> {
+        self.0.suspicions()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t17_a_start_that_is_refused_for_long_is_tried_once_a_minute() {
+    let account = Account::new();
+    let sidecar = account.sidecar_with(Arc::new(NoObserver), 1, |it| it.max_holds = 1);
+    let _other = sidecar.acquire(HoldRequest { max_hold: None, ..request("other") }).await;
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    pass(3 * MINUTE).await;
+    sidecar.counts();
+    pass(10 * MINUTE).await;
+    let asked = sidecar.counts();
+    let looks = asked.of(Operation::ReadRecord) + asked.of(Operation::ReadPlan);
+    assert!(looks <= 30, "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t2_who_does_not_read_its_stream_uses_up_no_attempt() {
+    let account = Account::new();
+    let (first, second) = (account.sidecar(), account.sidecar());
+    // Its buffer is full after a quarter of an hour.
+    let _stalled = subscribe(&first, spec("@every 3600s"));
+    pass(61 * MINUTE).await;
+    let info = first.coordinator.schedule(&by_key("nightly")).await.unwrap();
+    let failures = info.state.map(|state| (state.attempts.failures, state.run));
+    assert_eq!(failures, None, "nobody can have run it");
+    let mut other = subscribe(&second, spec("@every 3600s"));
+    let granted = run_within(&mut other, 2 * LEASE).await.expect("it can run it");
+    assert_eq!((granted.told.scheduled_at, granted.told.attempt), (at(3_600), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t9_t10_skip_leaves_out_nothing_that_was_due_before_the_run() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let all = || Spec { catch_up: CatchUp::All(100), overlap: Overlap::Skip, ..spec("@every 60s") };
+    let mut stream = subscribe(&sidecar, all());
+    standby(&mut stream).await;
+    drop(stream);
+    pass(5 * MINUTE).await;
+    let mut stream = subscribe(&sidecar, all());
+    for n in 1..=5 {
+        let granted = run(&mut stream).await;
+        assert_eq!(granted.told.scheduled_at, at(n * 60));
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        news(&mut stream).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn t20_a_run_that_goes_on_here_after_its_stream_broke_is_not_forgotten() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 600s"));
+    let granted = run(&mut stream).await;
+    stream.disconnected();
+    let request = resume(spec("@every 600s"), &granted);
+    let mut stream = sidecar.coordinator.subscribe(request).unwrap();
+    let resumed = loop {
+        match next(&mut stream).await {
+            ScheduleEvent::Run(run) => break run,
+            ScheduleEvent::Standby(_) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(resumed.told.run_id, granted.told.run_id);
+    let until = account.now() + 2 * MINUTE;
+    while account.now() < until {
+        let event = next(&mut stream).await;
+        assert!(matches!(event, ScheduleEvent::Renewed(_)), "{event:?}");
+    }
+    let draining = sidecar.coordinator.clone();
+    tokio::spawn(async move { draining.drain(30 * SECOND).await });
+    let ScheduleEvent::Draining { time_left } = next(&mut stream).await else {
+        panic!("it is not told")
+    };
+    assert!(time_left > 20 * SECOND, "{time_left:?}");
+    settle().await;
+    complete(&sidecar, &resumed, Report::Succeeded).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn t19_a_kept_lease_is_used_though_the_stores_clock_shows_whole_seconds() {
+    let clock = Arc::new(SimClock::following_tokio());
+    let store_clock = Arc::new(WholeSeconds(Arc::clone(&clock)));
+    let account = Account { clock, store: Arc::new(MemoryStore::new(store_clock as _)) };
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 20s"));
+    pass(Duration::from_millis(400)).await;
+    let mut acquired = 0;
+    for _ in 0..12 {
+        let granted = run(&mut stream).await;
+        pass(Duration::from_millis(700)).await;
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        news(&mut stream).await;
+        acquired += sidecar.counts().of(Operation::Acquire);
+    }
+    // Each is kept for 30 s, and is there for two runs.
+    assert!(acquired <= 7, "{acquired} leases for 12 runs");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t17_a_clock_that_was_set_back_a_little_makes_no_crowd_of_requests() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    sidecar.delay_everything();
+    let mut stream = minutely(&sidecar);
+    standby(&mut stream).await;
+    account.clock.set_wall(UnixMillis(account.clock.wall().0 - 900));
+    let mut most = 0;
+    for n in 1..5 {
+        sidecar.counts();
+        let granted = run(&mut stream).await;
+        assert!(account.clock.wall().0 >= at(n * 60).0.unsigned_abs() * 1_000, "T7");
+        complete(&sidecar, &granted, Report::Succeeded).await;
+        news(&mut stream).await;
+        most = most.max(sidecar.counts().total());
+    }
+    assert!(most <= 12, "{most}");
+}
