@@ -3,6 +3,7 @@
 mod budget;
 mod completing;
 mod ending;
+mod importing;
 mod operators;
 mod rig;
 mod running;
