@@ -118,8 +118,7 @@ async fn import(config: &Config, request: ImportRequest) -> anyhow::Result<Impor
 /// The lock that is named.
 fn request(key: KeyArgs) -> Result<KeyRequest, UsageError> {
     let key = key.key()?;
-    let wrong =
-        |what: &str, error: &dyn std::fmt::Display| UsageError(format!("{what}: {error}"));
+    let wrong = |what: &str, error: &dyn std::fmt::Display| UsageError(format!("{what}: {error}"));
     let mode = match key.mode {
         leasehold_client::LockMode::Listener => LockMode::Listener,
         leasehold_client::LockMode::Function | _ => LockMode::Function,

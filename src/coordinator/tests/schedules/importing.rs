@@ -6,6 +6,7 @@ use crate::coordinator::{CallError, ImportError, ImportRequest, Imported};
 use crate::lock::{LockPath, Record};
 use crate::schedule::{TakeOver, TakeOverError};
 use crate::store::{LeaseStore as _, MemoryStore, StoreError, StoredLock};
+use crate::time::Clock as _;
 use crate::timetable::UtcSecond;
 
 fn import(done_up_to: UtcSecond) -> ImportRequest {
@@ -79,15 +80,14 @@ async fn t22_a_lock_that_is_held_is_not_imported_to() {
 async fn t22_a_record_that_cannot_be_read_is_not_written_over() {
     let account = Account::new();
     let sidecar = account.sidecar();
-    let (hold, grant) = sidecar.hold(&request("nightly")).await;
+    let (hold, _) = sidecar.hold(&request("nightly")).await;
+    drop(hold);
+    settle().await;
     let path = path(&sidecar);
     let mut fields = stored(&account.store, &path).await.unwrap().fields;
     fields.insert("leasehold_schedule_last".to_owned(), "soon".to_owned());
-    let write =
-        crate::store::Write { lease_id: grant.lease_id, if_match: None, fields: fields.clone() };
-    account.store.write_record(&path, write).await.unwrap();
-    drop(hold);
-    settle().await;
+    let (now, time) = (account.clock.now(), account.clock.wall());
+    account.store.locks().write_without_lease(&path, fields.clone(), now, time).unwrap();
     let tool = account.sidecar();
     let refused = tool.coordinator.import_schedule(import(at(-60))).await;
     assert!(
