@@ -10,7 +10,7 @@ help: ## Show what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
 
 .PHONY: demo
-demo: ## Build, and show a lock acquired, renewed, refused to a second caller, and handed on
+demo: ## Build, and show a lock acquired, renewed, refused to a second caller, and handed on; and a schedule, each occurrence run once
 	cargo build --profile demo --locked
 	sh tests/demo.sh
 
@@ -90,6 +90,11 @@ storms: tools ## Run short storms until the model has accepted 100 traces of loc
 counters: tools ## Count through checkpoints in every language, under 500 kills; KILLS=N, SEED=N
 	LEASEHOLD_TEST_COUNTERS_KILLS=$(or $(KILLS),500) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
 		cargo test --workspace --locked --test faults -- --nocapture counters
+
+.PHONY: schedules
+schedules: tools ## Run 20 schedules in three replicas for ten minutes of faults against real processes; MINUTES=N, SEED=N
+	LEASEHOLD_TEST_SCHEDULES_MINUTES=$(or $(MINUTES),10) LEASEHOLD_TEST_STORM_SEED=$(or $(SEED),1) \
+		cargo test --workspace --locked --test faults -- --nocapture schedules::
 
 .PHONY: soak
 soak: ## Put an hour of load on a sidecar; MINUTES=N

@@ -28,6 +28,8 @@ pub(super) struct Line {
     pub(super) attempt: u32,
     pub(super) process: i32,
     pub(super) replica: String,
+    /// In whole seconds, as the job was told.
+    pub(super) late: u64,
 }
 
 /// How `leasehold every` says that a run was recorded; of an end that nobody has recorded it says more.
@@ -41,6 +43,15 @@ impl Timer {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// When it is due: seconds of a minute, or counted from 1970.
+    fn expression(&self) -> String {
+        if 60_u64.is_multiple_of(self.period) && self.period < 60 {
+            format!("*/{} * * * * *", self.period)
+        } else {
+            format!("{}s", self.period)
+        }
     }
 
     /// The job and its arguments.
@@ -104,6 +115,7 @@ fn line(text: &str) -> Line {
         attempt: word().parse().unwrap(),
         process: word().parse().unwrap(),
         replica: word().to_owned(),
+        late: word().parse().unwrap(),
     }
 }
 
@@ -121,7 +133,7 @@ impl Replica {
     /// One that asks by `way`: the flags of a sidecar, or of a store of its own.
     pub(super) fn start(timer: &Timer, name: &str, way: &[&str], environment: Environment) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let every = format!("{}s", timer.period);
+        let every = timer.expression();
         // Each is to be run, however often what runs it is killed.
         let policies =
             ["--catch-up", "all:100", "--retry", "100", "--backoff", "1s", "--timeout", "1m"];
@@ -146,6 +158,12 @@ impl Replica {
         std::fs::read_to_string(&self.notes).unwrap()
     }
 
+    /// What it said of the ends of its runs.
+    pub(super) fn ended(&self) -> Vec<String> {
+        let notes = self.notes();
+        notes.lines().filter(|note| note.contains(" ended: ")).map(str::to_owned).collect()
+    }
+
     /// The tokens of the runs that were recorded as succeeded, as it was told.
     pub(super) fn recorded(&self) -> Vec<u64> {
         let (mut token, mut recorded) = (0, Vec::new());
@@ -159,9 +177,14 @@ impl Replica {
         recorded
     }
 
-    /// Kills it, with proof, and starts another in its place. The kernel of `leasehold every` ends the job with it.
-    pub(super) fn kill_and_start(&mut self) {
+    /// Kills it, with proof; its job ends with it.
+    pub(super) fn kill(&mut self) {
         process::kill(&mut self.child);
+    }
+
+    /// Kills it, and starts another in its place.
+    pub(super) fn kill_and_start(&mut self) {
+        self.kill();
         self.child = spawn(&self.arguments, &self.environment, &self.notes);
     }
 }

@@ -3,7 +3,7 @@
 # The kernel ends its claim on `running` when it dies, in whatever way: whoever finds it claimed is a second run at once.
 set -eu
 cd "$1"
-say() { echo "$1 $LEASEHOLD_SCHEDULED_AT $LEASEHOLD_FENCING_TOKEN ${LEASEHOLD_ATTEMPT:-1} $$ $REPLICA" >>journal; }
+say() { echo "$1 $LEASEHOLD_SCHEDULED_AT $LEASEHOLD_FENCING_TOKEN ${LEASEHOLD_ATTEMPT:-1} $$ $REPLICA ${LEASEHOLD_LATENESS:-0}" >>journal; }
 
 exec 9>>running
 flock -n 9 || say overlap

@@ -5,6 +5,8 @@
 //! alone: it repeats occurrences, which shows that the checks see it.
 
 mod cast;
+mod quiet;
+mod table;
 mod trouble;
 
 use std::process::Command;
@@ -86,11 +88,10 @@ impl Stage {
     async fn firsts(&self) -> Vec<u64> {
         let mut firsts = Vec::new();
         for timer in &self.timers {
-            let watermark = || watermark(&self.sidecars[0], &timer.function);
-            let seen = until("the schedule is there", || self.story(), watermark).await;
-            // It may have been due already.
-            let first = seen - seen % timer.period + timer.period;
-            firsts.push(timer.journal().first().map_or(first, |line| line.due.min(first)));
+            let next = || second(&show(&self.sidecars[0], &timer.function)?["next_at"]);
+            let next = until("the schedule is there", || self.story(), next).await;
+            // It may have been run for the first time already.
+            firsts.push(timer.journal().first().map_or(next, |line| line.due.min(next)));
         }
         firsts
     }
@@ -159,8 +160,12 @@ fn show(sidecar: &Sidecar, function: &str) -> Option<serde_json::Value> {
 
 /// The newest occurrence that is final.
 fn watermark(sidecar: &Sidecar, function: &str) -> Option<u64> {
-    let schedule = show(sidecar, function)?;
-    let at = humantime::parse_rfc3339(schedule["state"]["watermark"].as_str()?).unwrap();
+    second(&show(sidecar, function)?["state"]["watermark"])
+}
+
+/// A moment, in Unix seconds.
+fn second(shown: &serde_json::Value) -> Option<u64> {
+    let at = humantime::parse_rfc3339(shown.as_str()?).unwrap();
     Some(at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs())
 }
 

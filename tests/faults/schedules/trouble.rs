@@ -86,16 +86,27 @@ impl Stage {
         until("a job runs", || self.story(), look).await
     }
 
+    /// Kills a job that runs; whether that is what it ended of, by what was made of it.
+    async fn kill_job(&self) -> bool {
+        let (schedule, line) = self.running().await;
+        let replica = self.replicas[schedule].iter().find(|replica| replica.name == line.replica);
+        let replica = replica.unwrap();
+        let before = replica.ended().len();
+        let job = Pid::from_raw(line.process).unwrap();
+        // It may have ended by itself meanwhile.
+        let _ = kill_process(job, Signal::KILL);
+        let ended = || replica.ended().get(before).cloned();
+        let ended = until("the replica says how its run ended", || self.story(), ended).await;
+        let killed = ended.contains("ended: FAILED");
+        if killed {
+            self.statistics.count("fault: a job was killed");
+        }
+        killed
+    }
+
     async fn act(&mut self, act: Act) {
         match act {
-            Act::KillJob => {
-                let (_, line) = self.running().await;
-                let job = Pid::from_raw(line.process).unwrap();
-                // It may have ended by itself meanwhile; then there is nothing to count.
-                if kill_process(job, Signal::KILL).is_ok() {
-                    self.statistics.count("fault: a job was killed");
-                }
-            }
+            Act::KillJob => while !self.kill_job().await {},
             Act::KillRunner => {
                 let (schedule, line) = self.running().await;
                 let replicas = &mut self.replicas[schedule];

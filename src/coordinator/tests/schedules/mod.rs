@@ -2,8 +2,10 @@
 
 mod budget;
 mod completing;
+mod crowd;
 mod ending;
 mod importing;
 mod operators;
 mod rig;
+mod rolling;
 mod running;

@@ -6,7 +6,9 @@ import dev.leasehold.client.HoldEvent;
 import dev.leasehold.client.LeaseRequest;
 import dev.leasehold.client.LeaseholdClient;
 import dev.leasehold.client.LockBusyException;
+import dev.leasehold.client.ScheduleRequest;
 import java.time.Duration;
+import java.time.Instant;
 
 /** What the README shows. */
 public final class NightlyReport {
@@ -82,6 +84,22 @@ public final class NightlyReport {
    */
   public static void leading(LeaseholdClient client) throws InterruptedException {
     client.lead(LeaseRequest.of("scheduler"), term -> schedule(term.fencingToken()));
+  }
+
+  /**
+   * Runs each night, in whichever replica.
+   *
+   * @param client the client
+   * @throws InterruptedException when the thread is interrupted, other than for a loss
+   */
+  public static void everyNight(LeaseholdClient client) throws InterruptedException {
+    ScheduleRequest nightly =
+        ScheduleRequest.of("nightly").cron("30 2 * * *").timeZone("Europe/Copenhagen");
+    client.every(nightly, run -> writeReportOf(run.scheduledAt()));
+  }
+
+  private static void writeReportOf(Instant night) {
+    System.out.println("the report of " + night);
   }
 
   private static int schedule(long fencingToken) throws InterruptedException {

@@ -16,10 +16,11 @@ import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ReportProgressRequest;
 import dev.leasehold.v1.SaveCheckpointRequest;
 import dev.leasehold.v1.SaveCheckpointResponse;
+import dev.leasehold.v1.ScheduleServiceGrpc.ScheduleServiceFutureStub;
 import dev.leasehold.v1.Validity;
 import io.grpc.Context;
+import io.grpc.stub.AbstractFutureStub;
 import java.time.Duration;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
@@ -49,10 +50,35 @@ final class Calls {
    */
   <T> CompletableFuture<T> call(
       Duration patience, Function<LeaseServiceFutureStub, ListenableFuture<T>> method) {
+    return call(connection::calls, patience, method);
+  }
+
+  /**
+   * The same about schedules. A sidecar that does not have the service says only that; this says it
+   * plainly (S37).
+   */
+  <T> CompletableFuture<T> callSchedules(
+      Duration patience, Function<ScheduleServiceFutureStub, ListenableFuture<T>> method) {
+    CompletableFuture<T> asked = call(connection::scheduleCalls, patience, method);
+    CompletableFuture<T> answer =
+        asked.exceptionallyCompose(
+            error ->
+                CompletableFuture.failedFuture(
+                    RefusedException.knowingSchedules(Calls.cause(error))));
+    answer.whenComplete(
+        (told, error) -> {
+          if (answer.isCancelled()) {
+            asked.cancel(true);
+          }
+        });
+    return answer;
+  }
+
+  private <S extends AbstractFutureStub<S>, T> CompletableFuture<T> call(
+      Supplier<S> stubs, Duration patience, Function<S, ListenableFuture<T>> method) {
     Answer<T> answer = new Answer<>();
     try {
-      LeaseServiceFutureStub stub =
-          connection.calls().withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
+      S stub = stubs.get().withDeadlineAfter(patience.toNanos(), TimeUnit.NANOSECONDS);
       Context context = Context.current().fork();
       loop.execute(context.wrap(() -> answer.start(() -> method.apply(stub))));
     } catch (RuntimeException refused) {
@@ -66,10 +92,11 @@ final class Calls {
 
   /** {@code generation} is the newest of the hold that was answered (S16). */
   CompletableFuture<ReleaseResult> release(
-      String leaseId, long generation, Optional<ByteString> checkpoint, Duration patience) {
+      String leaseId, long generation, Ending ending, Duration patience) {
     ReleaseLeaseRequest.Builder request =
         ReleaseLeaseRequest.newBuilder().setLeaseId(leaseId).setGeneration(generation);
-    checkpoint.ifPresent(request::setCheckpoint);
+    ending.outcome().ifPresent(request::setOutcome);
+    ending.checkpoint().ifPresent(request::setCheckpoint);
     ReleaseLeaseRequest message = request.build();
     return call(patience, stub -> stub.releaseLease(message)).thenApply(Calls::resultOf);
   }
@@ -184,7 +211,7 @@ final class Calls {
     return wrapped && error.getCause() != null ? cause(error.getCause()) : error;
   }
 
-  private static RuntimeException unwrapped(ExecutionException error) {
+  static RuntimeException unwrapped(ExecutionException error) {
     Throwable cause = cause(error);
     if (cause instanceof Error grave) {
       throw grave;

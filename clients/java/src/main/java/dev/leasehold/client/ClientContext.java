@@ -156,6 +156,10 @@ final class ClientContext implements AutoCloseable {
     teller.run();
   }
 
+  synchronized boolean isClosed() {
+    return closed;
+  }
+
   /** Whoever waited has its answer. */
   synchronized void answered(Runnable teller) {
     waiting.remove(teller);

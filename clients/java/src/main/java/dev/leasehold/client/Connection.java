@@ -4,6 +4,9 @@ import dev.leasehold.v1.LeaseServiceGrpc;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceFutureStub;
 import dev.leasehold.v1.LeaseServiceGrpc.LeaseServiceStub;
 import dev.leasehold.v1.ResolvePathRequest;
+import dev.leasehold.v1.ScheduleServiceGrpc;
+import dev.leasehold.v1.ScheduleServiceGrpc.ScheduleServiceFutureStub;
+import dev.leasehold.v1.ScheduleServiceGrpc.ScheduleServiceStub;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
 import io.grpc.ConnectivityState;
@@ -121,6 +124,14 @@ final class Connection implements AutoCloseable {
 
   LeaseServiceFutureStub calls() {
     return LeaseServiceGrpc.newFutureStub(channel());
+  }
+
+  ScheduleServiceStub scheduleStreams() {
+    return ScheduleServiceGrpc.newStub(channel());
+  }
+
+  ScheduleServiceFutureStub scheduleCalls() {
+    return ScheduleServiceGrpc.newFutureStub(channel());
   }
 
   private io.grpc.Channel channel() {

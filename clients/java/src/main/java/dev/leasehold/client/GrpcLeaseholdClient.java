@@ -20,6 +20,7 @@ import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ResolvePathRequest;
 import dev.leasehold.v1.ResolvePathResponse;
+import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.WatchLockRequest;
 import dev.leasehold.v1.WatchLocksRequest;
 import io.grpc.StatusRuntimeException;
@@ -28,15 +29,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Function;
 
 /** A client by gRPC. */
-final class GrpcLeaseholdClient implements LeaseholdClient {
-  private final ClientContext context;
-
+final class GrpcLeaseholdClient extends GrpcSchedules implements LeaseholdClient {
   GrpcLeaseholdClient(ClientContext context) {
-    this.context = context;
+    super(context);
   }
 
   @Override
@@ -102,10 +100,7 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
 
   private Leader leader(LeaseRequest request, Optional<HoldListener> listener) {
     LeaseRequest endless = request.waitWithoutEnd();
-    return new Leader(
-        () -> hold(endless, listener),
-        context::rest,
-        () -> ThreadLocalRandom.current().nextDouble());
+    return new Leader(() -> hold(endless, listener), pacing());
   }
 
   @Override
@@ -130,8 +125,8 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
               .missedBy(answer.getBusy().getUnderstood())
               .<LeaseholdException>map(missed -> missed)
               .orElseGet(() -> new LockBusyException(answer.getBusy()));
-      case ALREADY_DONE, SKIPPED ->
-          throw new ProtocolException("a call without an occurrence was answered with one");
+      case ALREADY_DONE -> throw asked.over(OccurrenceOverException.of(answer.getAlreadyDone()));
+      case SKIPPED -> throw asked.over(OccurrenceOverException.of(answer.getSkipped()));
       case OUTCOME_NOT_SET ->
           throw new ProtocolException("an acquire was answered without an outcome");
     };
@@ -139,9 +134,19 @@ final class GrpcLeaseholdClient implements LeaseholdClient {
 
   @Override
   public ReleaseResult release(String leaseId) throws InterruptedException {
+    return release(leaseId, Ending.PLAIN);
+  }
+
+  @Override
+  public ReleaseResult release(String leaseId, RunOutcome outcome) throws InterruptedException {
+    ReleaseResult result = release(leaseId, Ending.of(outcome));
+    OutcomeNotRecordedException.check(result);
+    return result;
+  }
+
+  private ReleaseResult release(String leaseId, Ending ending) throws InterruptedException {
     Duration timeout = context.limits().release();
-    return Calls.await(
-        context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, Optional.empty(), timeout));
+    return Calls.await(context.calls().release(leaseId, Calls.UNKNOWN_GENERATION, ending, timeout));
   }
 
   @Override

@@ -2,6 +2,7 @@ package dev.leasehold.client;
 
 import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.ReleaseResult;
+import dev.leasehold.v1.RunOutcome;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Optional;
@@ -101,6 +102,15 @@ public interface Hold extends AutoCloseable {
    * @return 0 to 31; 0 for the lock's own path
    */
   int permit();
+
+  /**
+   * Which attempt at the occurrence this is ({@link LeaseRequest#occurrence}). Greater than 1 means
+   * that an earlier holder failed, or died without an outcome, so the work may have been done in
+   * part.
+   *
+   * @return from 1; 0 if no occurrence was asked for
+   */
+  int attempt();
 
   /**
    * The lock's checkpoint: as the last holder left it, or as this one has saved it since.
@@ -224,6 +234,32 @@ public interface Hold extends AutoCloseable {
   default ReleaseResult release(String checkpoint) {
     return release(checkpoint.getBytes(StandardCharsets.UTF_8));
   }
+
+  /**
+   * Says how the occurrence has ended that was asked for ({@link LeaseRequest#occurrence}), then
+   * releases the lock, as {@link #release()} does. SUCCEEDED and FAILED_FINAL make it final; after
+   * FAILED and RETURNED, and without an outcome, the next caller with it is granted it. The first
+   * release decides: with a later one nothing is recorded.
+   *
+   * @param outcome SUCCEEDED, FAILED, FAILED_FINAL or RETURNED
+   * @return the outcome of the release
+   * @throws OutcomeNotRecordedException when the lock was released, and the outcome was not
+   *     recorded, or that is not known
+   * @throws HoldLostException when the hold was lost before: the outcome was not recorded
+   * @throws RefusedException when the sidecar refuses; with {@link Reason#UNSUPPORTED} where it has
+   *     released the lock and does not know occurrences
+   * @throws NotReleasedException when no sidecar has confirmed it in time: it may be recorded
+   */
+  ReleaseResult release(RunOutcome outcome);
+
+  /**
+   * As {@link #release(RunOutcome)}, and saves a checkpoint in the same write.
+   *
+   * @param outcome SUCCEEDED, FAILED, FAILED_FINAL or RETURNED
+   * @param checkpoint at most 2,048 bytes
+   * @return the outcome of the release, with that of the checkpoint
+   */
+  ReleaseResult release(RunOutcome outcome, byte[] checkpoint);
 
   /**
    * As {@link #release(byte[])}, without waiting here.

@@ -1,8 +1,7 @@
 package dev.leasehold.client;
 
-import dev.leasehold.client.HoldStream.Signal;
+import dev.leasehold.client.EventStream.Signal;
 import dev.leasehold.v1.Grant;
-import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Resume;
@@ -35,19 +34,19 @@ final class HoldKeeper {
   private final CompletableFuture<Loss> lost = new CompletableFuture<>();
   private final CompletableFuture<Notice> revoked = new CompletableFuture<>();
 
-  private HoldStream stream;
+  private LifeLine stream;
 
   /** Looks after {@link #stream}. */
   private Silence silence;
 
   /** Went silent, and must not be cancelled before the hold was resumed elsewhere (S14). */
-  private Optional<HoldStream> silent = Optional.empty();
+  private Optional<LifeLine> silent = Optional.empty();
 
   private Future<?> timer = CompletableFuture.completedFuture(null);
   private boolean stopped;
 
   HoldKeeper(
-      ClientContext context, HoldState state, Grant grant, HoldStream stream, HoldEvents events) {
+      ClientContext context, HoldState state, Grant grant, LifeLine stream, HoldEvents events) {
     this.context = context;
     this.state = state;
     this.grant = grant;
@@ -100,7 +99,7 @@ final class HoldKeeper {
   }
 
   private void listen() {
-    HoldStream heard = current();
+    LifeLine heard = current();
     Silence listening = context.silence().start(() -> onSilence(heard));
     synchronized (this) {
       silence = listening;
@@ -119,7 +118,7 @@ final class HoldKeeper {
   }
 
   /** The connection is dead, though nobody has closed it. */
-  private void onSilence(HoldStream heard) {
+  private void onSilence(LifeLine heard) {
     if (!state.isValid() || heard != current()) {
       return;
     }
@@ -154,7 +153,7 @@ final class HoldKeeper {
 
   /** Ends the stream. The hold must have ended before (S13). */
   void stop() {
-    HoldStream last;
+    LifeLine last;
     synchronized (this) {
       stopped = true;
       timer.cancel(false);
@@ -162,17 +161,17 @@ final class HoldKeeper {
     }
     stopListening();
     context.remove(state);
-    last.cancel();
+    last.over(state.loss().isPresent());
     cancelSilent();
   }
 
   private void cancelSilent() {
-    Optional<HoldStream> dead;
+    Optional<LifeLine> dead;
     synchronized (this) {
       dead = silent;
       silent = Optional.empty();
     }
-    dead.ifPresent(HoldStream::cancel);
+    dead.ifPresent(LifeLine::cancel);
   }
 
   /**
@@ -195,20 +194,20 @@ final class HoldKeeper {
     context.workers().execute(() -> lost.complete(loss));
   }
 
-  private synchronized HoldStream current() {
+  synchronized LifeLine current() {
     return stream;
   }
 
-  private void onSignal(Signal signal) {
+  private void onSignal(Signal<HoldLeaseResponse> signal) {
     if (!state.isValid()) {
-      if (signal instanceof Signal.End) {
+      if (signal instanceof Signal.End<HoldLeaseResponse>) {
         streamEnded();
       }
       return;
     }
-    if (signal instanceof Signal.Message message) {
+    if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
       takeIn(message.response()).ifPresent(state::lose);
-    } else if (signal instanceof Signal.End end) {
+    } else if (signal instanceof Signal.End<HoldLeaseResponse> end) {
       stopListening();
       Optional<Loss> refusal = Loss.ifFinal(end.why());
       if (refusal.isPresent()) {
@@ -306,8 +305,7 @@ final class HoldKeeper {
     if (valid) {
       state.told().ifPresent(resume::setToldValidUntil);
     }
-    HoldStream attempt =
-        HoldStream.open(context, HoldLeaseRequest.newBuilder().setResume(resume).build());
+    LifeLine attempt = current().resume(resume.build());
     boolean late;
     synchronized (this) {
       late = stopped;
@@ -320,8 +318,9 @@ final class HoldKeeper {
     attempt.read(signal -> onAnswer(signal, attemptId, sent, pause));
   }
 
-  private void onAnswer(Signal signal, String attemptId, BootInstant sent, Duration pause) {
-    if (signal instanceof Signal.Message message) {
+  private void onAnswer(
+      Signal<HoldLeaseResponse> signal, String attemptId, BootInstant sent, Duration pause) {
+    if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
       switch (message.response().getEventCase()) {
         case GRANTED -> resumed(message.response().getGranted(), sent);
         case LOST -> refused(Loss.of(message.response().getLost()));
@@ -337,7 +336,7 @@ final class HoldKeeper {
             SKIPPED,
             EVENT_NOT_SET -> {}
       }
-    } else if (signal instanceof Signal.End end) {
+    } else if (signal instanceof Signal.End<HoldLeaseResponse> end) {
       Optional<Loss> refusal = Loss.ifFinal(end.why());
       if (refusal.isPresent()) {
         refused(refusal.get());

@@ -1,8 +1,7 @@
 package dev.leasehold.client;
 
-import dev.leasehold.client.HoldStream.Signal;
+import dev.leasehold.client.EventStream.Signal;
 import dev.leasehold.v1.Busy;
-import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.HoldLeaseRequest;
 import dev.leasehold.v1.HoldLeaseResponse;
@@ -32,7 +31,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   /** When it was asked for: the wait counts from here, over all connections. */
   private final BootInstant began;
 
-  private HoldStream stream;
+  private HoldLeaseLine stream;
   private Duration pause = FIRST_PAUSE;
 
   /** It has stood in the queue, so a break of the connection is not the end of the wait. */
@@ -84,7 +83,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     fail(RefusedException.of(Connection.closed()));
   }
 
-  private synchronized HoldStream current() {
+  private synchronized HoldLeaseLine current() {
     return stream;
   }
 
@@ -95,7 +94,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
     LeaseSpec spec = spec();
     BootInstant sent = context.clock().earliest();
     HoldLeaseRequest message = HoldLeaseRequest.newBuilder().setSpec(spec).build();
-    HoldStream asked = HoldStream.open(context, message);
+    HoldLeaseLine asked = HoldLeaseLine.open(context, message);
     synchronized (this) {
       stream = asked;
     }
@@ -108,7 +107,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   /** One asking. */
-  private record Round(HoldStream stream, Silence silence, BootInstant sent) {}
+  private record Round(HoldLeaseLine stream, Silence silence, BootInstant sent) {}
 
   private LeaseSpec spec() {
     boolean again = waited && !request.waitsWithoutEnd();
@@ -122,7 +121,7 @@ final class HoldOpening extends CompletableFuture<Hold> {
   }
 
   /** Nothing was heard for too long: the connection is dead, though nobody has closed it. */
-  private void silent(HoldStream asked) {
+  private void silent(HoldLeaseLine asked) {
     if (isDone()) {
       return;
     }
@@ -140,12 +139,12 @@ final class HoldOpening extends CompletableFuture<Hold> {
     return request.waitsWithoutEnd() || !waitLeft().isZero();
   }
 
-  private void onSignal(Round round, Signal signal) {
+  private void onSignal(Round round, Signal<HoldLeaseResponse> signal) {
     round.silence.heard();
-    if (signal instanceof Signal.End end) {
+    if (signal instanceof Signal.End<HoldLeaseResponse> end) {
       round.silence.stop();
       ended(end.why());
-    } else if (signal instanceof Signal.Message message) {
+    } else if (signal instanceof Signal.Message<HoldLeaseResponse> message) {
       HoldLeaseResponse response = message.response();
       switch (response.getEventCase()) {
         case WAITING -> tell(response.getWaiting());
@@ -165,10 +164,15 @@ final class HoldOpening extends CompletableFuture<Hold> {
           round.stream.cancel();
           fail(new HoldLostException(Loss.of(response.getLost())));
         }
-        case ALREADY_DONE, SKIPPED -> {
+        case ALREADY_DONE -> {
           round.silence.stop();
           round.stream.cancel();
-          fail(new ProtocolException("a call without an occurrence was answered with one"));
+          fail(request.over(OccurrenceOverException.of(response.getAlreadyDone())));
+        }
+        case SKIPPED -> {
+          round.silence.stop();
+          round.stream.cancel();
+          fail(request.over(OccurrenceOverException.of(response.getSkipped())));
         }
         case RENEWED, AT_RISK, RECOVERED, DRAINING, REVOKED, RELEASED, EVENT_NOT_SET -> {}
       }
@@ -202,29 +206,22 @@ final class HoldOpening extends CompletableFuture<Hold> {
     }
   }
 
-  /**
-   * S21: elsewhere than on the sidecar's kernel the grant's duration counts from before the
-   * request, and a wait may have used it up. Then the validity is asked for anew.
-   */
   private void granted(Grant grant, BootInstant sent) {
     Optional<RefusedException> missed = request.missedBy(grant.getUnderstood());
     if (missed.isPresent()) {
       returnUnused(grant, missed.get());
       return;
     }
-    HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);
-    if (grant.hasMaxHoldEnds()) {
-      state.takeInEnd(grant.getMaxHoldEnds(), Optional.of(sent));
-    }
-    if (!state.untilNextQuestion().map(Duration::isZero).orElse(false)) {
-      hand(state, grant);
-      return;
-    }
-    BootInstant asked = context.clock().earliest();
-    context
-        .calls()
-        .getHold(grant.getLeaseId(), grant.getGeneration(), Calls.PATIENCE)
-        .whenComplete((answer, error) -> answered(grant, asked, answer, error));
+    HoldState.granted(context, grant, sent)
+        .whenComplete(
+            (state, error) -> {
+              if (error == null) {
+                hand(state, grant);
+              } else {
+                current().cancel();
+                fail(Calls.cause(error));
+              }
+            });
   }
 
   /** S37: nobody has used it, and it is not what was asked for. */
@@ -232,23 +229,12 @@ final class HoldOpening extends CompletableFuture<Hold> {
     context
         .calls()
         .release(
-            grant.getLeaseId(), grant.getGeneration(), Optional.empty(), context.limits().release())
+            grant.getLeaseId(), grant.getGeneration(), Ending.PLAIN, context.limits().release())
         .whenComplete(
             (result, error) -> {
               current().cancel();
               fail(why);
             });
-  }
-
-  private void answered(Grant grant, BootInstant asked, GetHoldResponse answer, Throwable error) {
-    if (error == null) {
-      HoldState state = new HoldState(context.clock(), answer.getValidity(), asked);
-      state.takeIn(answer, asked);
-      hand(state, grant);
-    } else {
-      current().cancel();
-      fail(Calls.cause(error));
-    }
   }
 
   private void hand(HoldState state, Grant grant) {

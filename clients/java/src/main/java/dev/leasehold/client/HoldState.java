@@ -4,10 +4,12 @@ import dev.leasehold.v1.BootTime;
 import dev.leasehold.v1.BreakNote;
 import dev.leasehold.v1.Deadline;
 import dev.leasehold.v1.GetHoldResponse;
+import dev.leasehold.v1.Grant;
 import dev.leasehold.v1.LossReason;
 import dev.leasehold.v1.Validity;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
 /** A hold's validity and its end. Both are looked at under one lock, so that lost is final (S4). */
@@ -18,9 +20,8 @@ final class HoldState {
   private BootInstant maxHoldEnds;
   private Notice notice;
 
-  /** Why the hold is lost if nothing but the end of its validity ends it. */
-  private Loss atTheEnd =
-      new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal");
+  /** The loss at the end of a validity that is the last; null if the lock was not broken. */
+  private Loss broken;
 
   private boolean over;
   private Loss loss;
@@ -30,6 +31,32 @@ final class HoldState {
   HoldState(BootClock clock, Validity validity, BootInstant sent) {
     this.clock = clock;
     this.validity.takeIn(validity, Optional.of(sent), clock.present(), clock.bootId());
+  }
+
+  /**
+   * What a grant in answer to a request sent at {@code sent} is worth. Elsewhere than on the
+   * sidecar's kernel its duration counts from before the request, and a wait may have used it up.
+   * Then the validity is asked for anew (S21).
+   */
+  static CompletableFuture<HoldState> granted(
+      ClientContext context, Grant grant, BootInstant sent) {
+    HoldState state = new HoldState(context.clock(), grant.getValidity(), sent);
+    if (grant.hasMaxHoldEnds()) {
+      state.takeInEnd(grant.getMaxHoldEnds(), Optional.of(sent));
+    }
+    if (!state.untilNextQuestion().map(Duration::isZero).orElse(false)) {
+      return CompletableFuture.completedFuture(state);
+    }
+    BootInstant asked = context.clock().earliest();
+    return context
+        .calls()
+        .getHold(grant.getLeaseId(), grant.getGeneration(), Calls.PATIENCE)
+        .thenApply(
+            answer -> {
+              HoldState anew = new HoldState(context.clock(), answer.getValidity(), asked);
+              anew.takeIn(answer, asked);
+              return anew;
+            });
   }
 
   /** Calls {@code listener} when the hold is lost, at once if it is; once, and under no lock. */
@@ -99,12 +126,23 @@ final class HoldState {
   /** The lock was broken, and the validity is the last (S22). */
   synchronized Notice revoke(BreakNote note) {
     notice = Notice.of(validity.until(), note);
-    atTheEnd =
+    broken =
         new Loss(
             LossReason.LOSS_REASON_BROKEN,
             "it was broken and its lease ran out",
             Optional.of(note));
     return notice;
+  }
+
+  /** Why the hold is lost if nothing but the end of its validity ends it. */
+  private Loss atTheEnd() {
+    if (broken != null) {
+      return broken;
+    }
+    boolean isBounded = maxHoldEnds != null && !validity.until().isBefore(maxHoldEnds);
+    return isBounded
+        ? new Loss(LossReason.LOSS_REASON_MAX_HOLD_REACHED, "it lasted as long as its bound allows")
+        : new Loss(LossReason.LOSS_REASON_EXPIRED, "its validity ended without word of a renewal");
   }
 
   synchronized Optional<Notice> notice() {
@@ -157,7 +195,7 @@ final class HoldState {
     }
     Duration left = validity.until().since(clock.latest());
     if (left.isZero()) {
-      end(atTheEnd);
+      end(atTheEnd());
     }
     return left;
   }

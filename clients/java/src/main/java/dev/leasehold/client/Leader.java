@@ -1,29 +1,9 @@
 package dev.leasehold.client;
 
-import io.grpc.Status;
-import java.time.Duration;
-import java.util.EnumSet;
 import java.util.Optional;
-import java.util.Set;
-import java.util.function.DoubleSupplier;
 
 /** Takes a lock, runs under it, and takes it again when it was lost. */
 final class Leader {
-  private static final Duration SHORTEST_PAUSE = Duration.ofMillis(100);
-
-  /** The bound of the pause after a term; doubled after each failure, up to the longest. */
-  private static final Duration FIRST_BOUND = Duration.ofSeconds(1);
-
-  private static final Duration LONGEST_PAUSE = Duration.ofSeconds(10);
-
-  /** Codes of refusals that may pass, beside breaks of the connection. */
-  private static final Set<Status.Code> PASSING =
-      EnumSet.of(
-          Status.Code.UNAVAILABLE,
-          Status.Code.RESOURCE_EXHAUSTED,
-          Status.Code.ABORTED,
-          Status.Code.DEADLINE_EXCEEDED);
-
   /** How a term is taken. */
   @FunctionalInterface
   interface Taking {
@@ -31,23 +11,12 @@ final class Leader {
     StreamHold take() throws InterruptedException;
   }
 
-  /** How to pause between two terms. */
-  @FunctionalInterface
-  interface Pause {
-    /** Waits for so long; fails when the client is closed. */
-    void rest(Duration duration) throws InterruptedException;
-  }
-
   private final Taking taking;
-  private final Pause pause;
-  private final DoubleSupplier jitter;
-  private Duration bound = FIRST_BOUND;
+  private final Pacing pacing;
 
-  /** {@code jitter} gives numbers from 0 to 1. */
-  Leader(Taking taking, Pause pause, DoubleSupplier jitter) {
+  Leader(Taking taking, Pacing pacing) {
     this.taking = taking;
-    this.pause = pause;
-    this.jitter = jitter;
+    this.pacing = pacing;
   }
 
   /** What {@code body} returns in the term that was not lost. */
@@ -55,16 +24,13 @@ final class Leader {
     while (true) {
       Optional<StreamHold> term = take();
       if (term.isPresent()) {
-        bound = FIRST_BOUND;
+        pacing.worked();
         Outcome<T> outcome = run(term.get(), body);
         if (!outcome.lost) {
           return outcome.result;
         }
       }
-      pause.rest(nextPause());
-      if (term.isEmpty()) {
-        bound = Durations.shorter(bound.multipliedBy(2), LONGEST_PAUSE);
-      }
+      pacing.rest(term.isEmpty());
     }
   }
 
@@ -76,7 +42,7 @@ final class Leader {
     try {
       return Optional.of(taking.take());
     } catch (RefusedException refusal) {
-      if (!refusal.isBreak() && !PASSING.contains(refusal.code())) {
+      if (!refusal.mayPass()) {
         throw refusal;
       }
     } catch (HoldLostException lostUnused) {
@@ -96,11 +62,5 @@ final class Leader {
       }
       return new Outcome<>(true, null);
     }
-  }
-
-  private Duration nextPause() {
-    double share = jitter.getAsDouble();
-    long beyond = Math.round(bound.minus(SHORTEST_PAUSE).toNanos() * share);
-    return SHORTEST_PAUSE.plusNanos(beyond);
   }
 }

@@ -16,6 +16,8 @@ import java.util.Optional;
  * @param maxHoldEnds when {@code maxHold} ends, and the hold with it unless it is extended before;
  *     empty if that was not told
  * @param permit which permit of the lock is held: 0 for the lock's own path
+ * @param attempt which attempt at the occurrence this is, from 1; 0 if none was asked for. Greater
+ *     than 1 means that an earlier holder failed, or died without an outcome
  * @param checkpoint the lock's checkpoint as the last holder left it; empty if there is none
  */
 public record LeaseGrant(
@@ -26,6 +28,7 @@ public record LeaseGrant(
     BootInstant validUntil,
     Optional<BootInstant> maxHoldEnds,
     int permit,
+    int attempt,
     Optional<Checkpoint> checkpoint) {
 
   static LeaseGrant of(Grant grant, BootInstant sent, BootClock clock) {
@@ -37,6 +40,7 @@ public record LeaseGrant(
         until(grant.getValidity(), sent, clock),
         maxHoldEnds(grant, sent, clock),
         grant.getPermit(),
+        grant.getAttempt(),
         Checkpoint.of(grant));
   }
 

@@ -1,9 +1,12 @@
 package dev.leasehold.client;
 
+import com.google.protobuf.Timestamp;
 import dev.leasehold.v1.LeaseSpec;
 import dev.leasehold.v1.LockKey;
+import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.Understood;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Consumer;
@@ -190,6 +193,31 @@ public final class LeaseRequest {
   }
 
   /**
+   * The occurrence that the caller is about to run, for callers with a scheduler of their own. It
+   * is granted until an outcome was recorded for it ({@link Hold#release(RunOutcome)}), and never
+   * after: then, or when a newer one has an outcome, the answer is an {@link
+   * OccurrenceOverException} (T2).
+   *
+   * @param at whole seconds, at most 5 s after the store's time; not on a lock that has a schedule
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest occurrence(Instant at) {
+    Timestamp wire =
+        Timestamp.newBuilder().setSeconds(at.getEpochSecond()).setNanos(at.getNano()).build();
+    return with(spec -> spec.setOccurrenceAt(wire));
+  }
+
+  /**
+   * How often the occurrence may fail or be abandoned before that is final.
+   *
+   * @param attempts 1 to 100; default without limit
+   * @return a request like this one, so changed
+   */
+  public LeaseRequest occurrenceMaxAttempts(int attempts) {
+    return with(spec -> spec.setOccurrenceMaxAttempts(attempts));
+  }
+
+  /**
    * Who is asking, for people to read in the lock's record.
    *
    * @param holder at most 256 bytes; default the name of the sidecar's pod or host
@@ -227,7 +255,18 @@ public final class LeaseRequest {
       String consequence = "it does not wait for the lock";
       return Optional.of(RefusedException.unsupported("wait_without_end", consequence));
     }
+    if (spec.hasOccurrenceAt() && !spec.getOccurrenceAt().equals(understood.getOccurrenceAt())) {
+      String consequence = "it would grant an occurrence that is done";
+      return Optional.of(RefusedException.unsupported("occurrence_at", consequence));
+    }
     return Optional.empty();
+  }
+
+  /** What to fail with where the occurrence is over. */
+  LeaseholdException over(OccurrenceOverException answer) {
+    return spec.hasOccurrenceAt()
+        ? answer
+        : new ProtocolException("a call without an occurrence was answered with one");
   }
 
   private LeaseRequest with(Consumer<LeaseSpec.Builder> change) {

@@ -12,6 +12,7 @@ import dev.leasehold.v1.LockRecord;
 import dev.leasehold.v1.LockSelector;
 import dev.leasehold.v1.ReleaseResult;
 import dev.leasehold.v1.ResolvePathResponse;
+import dev.leasehold.v1.RunOutcome;
 import dev.leasehold.v1.WatchLocksRequest;
 import java.time.Duration;
 import java.util.List;
@@ -30,7 +31,7 @@ import java.util.concurrent.CompletableFuture;
  *
  * <p>An interface, so that tests can have one of their own.
  */
-public interface LeaseholdClient extends AutoCloseable {
+public interface LeaseholdClient extends Schedules, AutoCloseable {
   /** Where a sidecar listens unless told otherwise. */
   String DEFAULT_ENDPOINT = "http://127.0.0.1:50951";
 
@@ -91,6 +92,7 @@ public interface LeaseholdClient extends AutoCloseable {
    * @param request what is asked for
    * @return the hold
    * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws OccurrenceOverException when the occurrence asked for is not granted any more
    * @throws HoldLostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
@@ -105,6 +107,7 @@ public interface LeaseholdClient extends AutoCloseable {
    * @param listener hears of all that happens, from waiting on
    * @return the hold
    * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws OccurrenceOverException when the occurrence asked for is not granted any more
    * @throws HoldLostException when the lock was granted, but was lost before it could be used
    * @throws RefusedException when the sidecar refuses
    * @throws InterruptedException when the thread is interrupted: it leaves the queue then, and
@@ -209,6 +212,7 @@ public interface LeaseholdClient extends AutoCloseable {
    * @param request what is asked for; a wait without end is one of 24 h here
    * @return the grant
    * @throws LockBusyException when the lock was not acquired within the wait asked for
+   * @throws OccurrenceOverException when the occurrence asked for is not granted any more
    * @throws InterruptedException when the thread is interrupted: the call is cancelled then
    */
   LeaseGrant acquire(LeaseRequest request) throws InterruptedException;
@@ -223,6 +227,20 @@ public interface LeaseholdClient extends AutoCloseable {
    *     sidecar
    */
   ReleaseResult release(String leaseId) throws InterruptedException;
+
+  /**
+   * As {@link #release(String)}, and says how the occurrence has ended that was asked for ({@link
+   * LeaseRequest#occurrence}).
+   *
+   * @param leaseId from the grant
+   * @param outcome SUCCEEDED, FAILED, FAILED_FINAL or RETURNED
+   * @return the outcome of the release
+   * @throws OutcomeNotRecordedException when the lock was released, and the outcome was not
+   *     recorded, or that is not known
+   * @throws InterruptedException when the thread is interrupted; the release may have reached the
+   *     sidecar
+   */
+  ReleaseResult release(String leaseId, RunOutcome outcome) throws InterruptedException;
 
   /**
    * Sets a new bound of a hold, counted from now.

@@ -9,6 +9,8 @@ public abstract sealed class LeaseholdException extends RuntimeException
         HoldLostException,
         LockBusyException,
         NotReleasedException,
+        OccurrenceOverException,
+        OutcomeNotRecordedException,
         ProtocolException,
         RefusedException,
         SidecarUnreachableException {

@@ -30,6 +30,14 @@ public final class RefusedException extends LeaseholdException {
   private static final Set<Status.Code> BREAKS =
       EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED, Status.Code.INTERNAL);
 
+  /** Codes of refusals that may pass, beside breaks of the connection. */
+  private static final Set<Status.Code> PASSING =
+      EnumSet.of(
+          Status.Code.UNAVAILABLE,
+          Status.Code.RESOURCE_EXHAUSTED,
+          Status.Code.ABORTED,
+          Status.Code.DEADLINE_EXCEEDED);
+
   /** The gRPC code. */
   private final Status.Code code;
 
@@ -117,12 +125,32 @@ public final class RefusedException extends LeaseholdException {
 
   /** The sidecar that has answered does not know this field of the request (S37). */
   static RefusedException unsupported(String field, String consequence) {
-    String said =
+    return unsupported(
         "the sidecar is older than this request, and does not know `"
             + field
             + "`: "
             + consequence
-            + "; use a newer sidecar, or leave the field out";
+            + "; use a newer sidecar, or leave the field out");
+  }
+
+  /**
+   * Says it plainly where an error is that of a sidecar without schedules, which says only that it
+   * does not have the service (S37). One that has it, and no schedules, says why.
+   */
+  static Throwable knowingSchedules(Throwable error) {
+    boolean hasNoService =
+        error instanceof RefusedException refusal
+            && refusal.code == Status.Code.UNIMPLEMENTED
+            && refusal.reasonName == null;
+    return hasNoService
+        ? unsupported(
+            "the sidecar does not know schedules, because it is older than they are: update the"
+                + " sidecar")
+        : error;
+  }
+
+  /** The sidecar that has answered is too old (S37). */
+  static RefusedException unsupported(String said) {
     return made(Status.Code.UNIMPLEMENTED, said, Reason.UNSUPPORTED);
   }
 
@@ -225,6 +253,11 @@ public final class RefusedException extends LeaseholdException {
    */
   boolean isBreak() {
     return reasonName == null ? BREAKS.contains(code) : is(Reason.SHUTTING_DOWN);
+  }
+
+  /** Whether the same call may work soon. */
+  boolean mayPass() {
+    return isBreak() || PASSING.contains(code);
   }
 
   /**

@@ -5,6 +5,7 @@ import dev.leasehold.v1.CheckpointOutcome;
 import dev.leasehold.v1.GetHoldResponse;
 import dev.leasehold.v1.ReleaseOutcome;
 import dev.leasehold.v1.ReleaseResult;
+import dev.leasehold.v1.RunOutcome;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.Optional;
@@ -17,8 +18,8 @@ final class StreamHold implements Hold {
   private final HoldState state;
   private CompletableFuture<ReleaseResult> released;
 
-  /** The release carries a checkpoint. */
-  private boolean withCheckpoint;
+  /** What the release carries. */
+  private Ending ending = Ending.PLAIN;
 
   /** The loss that only the release has found. */
   private volatile Optional<Loss> found = Optional.empty();
@@ -84,6 +85,11 @@ final class StreamHold implements Hold {
   @Override
   public int permit() {
     return keeper.grant().getPermit();
+  }
+
+  @Override
+  public int attempt() {
+    return keeper.grant().getAttempt();
   }
 
   @Override
@@ -154,21 +160,21 @@ final class StreamHold implements Hold {
 
   @Override
   public CompletableFuture<ReleaseResult> releaseAsync() {
-    return releasing(Optional.empty()).thenApplyAsync(this::unlessLost, keeper.context().workers());
+    return releasing(Ending.PLAIN).thenApplyAsync(this::unlessLost, keeper.context().workers());
   }
 
   @Override
   public CompletableFuture<ReleaseResult> releaseAsync(byte[] checkpoint) {
-    return releasing(Optional.of(Checkpoint.checked("checkpoint", checkpoint)))
+    return releasing(Ending.saving(checkpoint))
         .thenApplyAsync(this::unlessLost, keeper.context().workers());
   }
 
   /** The first call decides what is released with; later ones have its outcome. */
-  private synchronized CompletableFuture<ReleaseResult> releasing(Optional<ByteString> checkpoint) {
+  private synchronized CompletableFuture<ReleaseResult> releasing(Ending wanted) {
     if (released == null) {
       state.end();
-      withCheckpoint = checkpoint.isPresent();
-      released = state.loss().isPresent() ? lostBefore() : sendRelease(checkpoint);
+      ending = wanted;
+      released = state.loss().isPresent() ? lostBefore() : sendRelease();
     }
     return released;
   }
@@ -178,7 +184,8 @@ final class StreamHold implements Hold {
         ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_ALREADY_LOST).build());
   }
 
-  private CompletableFuture<ReleaseResult> sendRelease(Optional<ByteString> checkpoint) {
+  private CompletableFuture<ReleaseResult> sendRelease() {
+    Ending carried = ending;
     ClientContext context = keeper.context();
     Duration timeout = context.limits().release();
     BootInstant deadline = context.clock().latest().plus(timeout);
@@ -187,7 +194,7 @@ final class StreamHold implements Hold {
         .thenCompose(
             generation -> {
               Duration left = deadline.since(context.clock().latest());
-              return context.calls().release(leaseId(), generation, checkpoint, left);
+              return context.calls().release(leaseId(), generation, carried, left);
             })
         .exceptionallyCompose(error -> CompletableFuture.failedFuture(unconfirmed(error, timeout)))
         .whenComplete(
@@ -219,37 +226,54 @@ final class StreamHold implements Hold {
       String consequence = "the lock was released, and its checkpoint was not saved";
       throw RefusedException.unsupported("checkpoint", consequence);
     }
+    if (hasOutcome()) {
+      OutcomeNotRecordedException.check(result);
+    }
     return result;
+  }
+
+  private synchronized boolean hasOutcome() {
+    return ending.outcome().isPresent();
   }
 
   /** S37: the sidecar says what became of a checkpoint, if it knows of them. */
   private synchronized boolean isCheckpointIgnored(ReleaseResult result) {
-    return withCheckpoint
+    return ending.checkpoint().isPresent()
         && result.getOutcome() != ReleaseOutcome.RELEASE_OUTCOME_ALREADY_RELEASED
         && result.getCheckpointOutcome() == CheckpointOutcome.CHECKPOINT_OUTCOME_UNSPECIFIED;
   }
 
   @Override
   public ReleaseResult release() {
-    return release(Optional.empty());
+    return release(Ending.PLAIN);
   }
 
   @Override
   public ReleaseResult release(byte[] checkpoint) {
-    return release(Optional.of(Checkpoint.checked("checkpoint", checkpoint)));
+    return release(Ending.saving(checkpoint));
   }
 
-  private ReleaseResult release(Optional<ByteString> checkpoint) {
+  @Override
+  public ReleaseResult release(RunOutcome outcome) {
+    return release(Ending.of(outcome));
+  }
+
+  @Override
+  public ReleaseResult release(RunOutcome outcome, byte[] checkpoint) {
+    return release(Ending.of(outcome, checkpoint));
+  }
+
+  private ReleaseResult release(Ending wanted) {
     try {
-      return awaitRelease(checkpoint);
+      return awaitRelease(wanted);
     } catch (LeaseholdException error) {
       told = error;
       throw error;
     }
   }
 
-  private ReleaseResult awaitRelease(Optional<ByteString> checkpoint) {
-    CompletableFuture<ReleaseResult> result = releasing(checkpoint);
+  private ReleaseResult awaitRelease(Ending wanted) {
+    CompletableFuture<ReleaseResult> result = releasing(wanted);
     keeper.interrupt().leave();
     return unlessLost(Calls.awaitUninterruptibly(result));
   }
@@ -257,7 +281,7 @@ final class StreamHold implements Hold {
   @Override
   public void close() {
     try {
-      awaitRelease(Optional.empty());
+      awaitRelease(Ending.PLAIN);
     } catch (LeaseholdException error) {
       // One that the block was told already cannot be suppressed by itself.
       if (error != told) {
@@ -276,7 +300,7 @@ final class StreamHold implements Hold {
       keeper.interrupt().noticed();
     }
     try {
-      awaitRelease(Optional.empty());
+      awaitRelease(Ending.PLAIN);
     } catch (LeaseholdException told) {
       Optional<Loss> loss = state.loss();
       if (loss.isPresent()) {

@@ -58,18 +58,25 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
   static final long PATIENCE_SECONDS = 20;
 
   /** A HoldLease call that the test answers. */
-  static final class HoldCall {
-    final HoldLeaseRequest request;
-    private final ServerCallStreamObserver<HoldLeaseResponse> events;
+  static final class HoldCall extends StreamCall<HoldLeaseRequest, HoldLeaseResponse> {
+    HoldCall(HoldLeaseRequest request, StreamObserver<HoldLeaseResponse> events) {
+      super(request, events);
+    }
+  }
+
+  /** A streaming call that the test answers. */
+  static class StreamCall<Q, A> {
+    final Q request;
+    private final ServerCallStreamObserver<A> events;
     private final CountDownLatch ended = new CountDownLatch(1);
 
-    HoldCall(HoldLeaseRequest request, ServerCallStreamObserver<HoldLeaseResponse> events) {
+    StreamCall(Q request, StreamObserver<A> events) {
       this.request = request;
-      this.events = events;
-      events.setOnCancelHandler(ended::countDown);
+      this.events = (ServerCallStreamObserver<A>) events;
+      this.events.setOnCancelHandler(ended::countDown);
     }
 
-    void tell(HoldLeaseResponse event) {
+    void tell(A event) {
       events.onNext(event);
     }
 
@@ -130,6 +137,9 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
       ReleaseResult.newBuilder().setOutcome(ReleaseOutcome.RELEASE_OUTCOME_RELEASED).build();
   volatile Runnable onRelease = () -> {};
 
+  /** The calls about schedules. */
+  final FakeSchedules schedules = new FakeSchedules(this::note);
+
   private final BlockingQueue<HoldCall> holds = new LinkedBlockingQueue<>();
   private final List<String> asked = new ArrayList<>();
   private final AtomicInteger connections = new AtomicInteger();
@@ -169,6 +179,7 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
             .maxConcurrentCallsPerConnection(callsPerConnection)
             .addTransportFilter(new Counter())
             .addService(this)
+            .addService(schedules)
             .build()
             .start();
   }
@@ -226,14 +237,21 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
 
   @Override
   public void holdLease(HoldLeaseRequest request, StreamObserver<HoldLeaseResponse> events) {
-    holds.add(new HoldCall(request, (ServerCallStreamObserver<HoldLeaseResponse>) events));
+    holds.add(new HoldCall(request, events));
   }
 
   @Override
   public void releaseLease(
       ReleaseLeaseRequest request, StreamObserver<ReleaseLeaseResponse> answer) {
     String with = request.hasCheckpoint() ? " with " + request.getCheckpoint().toStringUtf8() : "";
-    note("release " + request.getLeaseId() + " of generation " + request.getGeneration() + with);
+    String as = request.getOutcomeValue() == 0 ? "" : " as " + request.getOutcome();
+    note(
+        "release "
+            + request.getLeaseId()
+            + " of generation "
+            + request.getGeneration()
+            + as
+            + with);
     onRelease.run();
     answer(answer, () -> ReleaseLeaseResponse.newBuilder().setResult(released).build());
   }
@@ -315,8 +333,7 @@ final class FakeSidecar extends LeaseServiceImplBase implements AutoCloseable {
     locksWatches.add(answer);
   }
 
-  private static <T> void answer(
-      StreamObserver<T> observer, java.util.function.Supplier<T> answer) {
+  static <T> void answer(StreamObserver<T> observer, java.util.function.Supplier<T> answer) {
     try {
       observer.onNext(answer.get());
       observer.onCompleted();

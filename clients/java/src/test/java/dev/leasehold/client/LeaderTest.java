@@ -53,7 +53,8 @@ class LeaderTest {
   /** Leads without real pauses. */
   private <T> Future<T> lead(HoldBody<T, Exception> term) {
     Leader leader =
-        new Leader(() -> (StreamHold) bench.client.hold(REQUEST), pauses::add, () -> 0.5);
+        new Leader(
+            () -> (StreamHold) bench.client.hold(REQUEST), new Pacing(pauses::add, () -> 0.5));
     return threads.submit(() -> leader.lead(term));
   }
 

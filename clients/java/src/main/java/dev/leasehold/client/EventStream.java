@@ -1,10 +1,9 @@
 package dev.leasehold.client;
 
-import dev.leasehold.v1.HoldLeaseRequest;
-import dev.leasehold.v1.HoldLeaseResponse;
 import io.grpc.Status;
 import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientResponseObserver;
+import io.grpc.stub.StreamObserver;
 import java.util.ArrayDeque;
 import java.util.Optional;
 import java.util.Queue;
@@ -12,17 +11,24 @@ import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * One HoldLease call: its messages and its end, in their order and one at a time, for whoever reads
- * at the time. They are kept while nobody does.
+ * One call that a hold lives by, HoldLease or SubscribeSchedule: its messages and its end, in their
+ * order and one at a time, for whoever reads at the time. They are kept while nobody does.
+ *
+ * @param <Q> the request
+ * @param <A> the messages
  */
-final class HoldStream {
-  /** What a stream brings: a message, or its end. */
-  sealed interface Signal {
+final class EventStream<Q, A> {
+  /**
+   * What a stream brings: a message, or its end.
+   *
+   * @param <A> the messages
+   */
+  sealed interface Signal<A> {
     /** A message of the sidecar's. */
-    record Message(HoldLeaseResponse response) implements Signal {}
+    record Message<A>(A response) implements Signal<A> {}
 
     /** The end; never tells that a lock is held. */
-    record End(Supplier<RefusedException> told) implements Signal {
+    record End<A>(Supplier<RefusedException> told) implements Signal<A> {
       /** Made when it is asked for: nobody asks how the stream of a released hold has ended. */
       RefusedException why() {
         return told.get();
@@ -30,31 +36,43 @@ final class HoldStream {
     }
   }
 
+  /**
+   * Starts a call.
+   *
+   * @param <Q> the request
+   * @param <A> the messages
+   */
+  @FunctionalInterface
+  interface Method<Q, A> {
+    /** Starts it on {@code connection}. */
+    void start(Connection connection, Q request, StreamObserver<A> observer);
+  }
+
   private static final Status SILENT =
       Status.UNAVAILABLE.withDescription("the sidecar ended the stream without a word");
 
-  private final Queue<Signal> pending = new ArrayDeque<>();
-  private Optional<Consumer<Signal>> reader = Optional.empty();
+  private final Queue<Signal<A>> pending = new ArrayDeque<>();
+  private Optional<Consumer<Signal<A>>> reader = Optional.empty();
   private boolean handingOver;
   private boolean cancelled;
-  private ClientCallStreamObserver<HoldLeaseRequest> call;
+  private ClientCallStreamObserver<Q> call;
 
   /** Null where there was no connection to be on. */
   private Connections.Place place;
 
   /** Sends {@code request}, without a deadline. */
-  static HoldStream open(ClientContext context, HoldLeaseRequest request) {
-    HoldStream stream = new HoldStream();
+  static <Q, A> EventStream<Q, A> open(ClientContext context, Method<Q, A> method, Q request) {
+    EventStream<Q, A> stream = new EventStream<>();
     try {
       stream.place = context.place();
       Calls.detached(
           () -> {
-            stream.place.connection().streams().holdLease(request, stream.new Observer());
+            method.start(stream.place.connection(), request, stream.new Observer());
             return stream;
           });
     } catch (RuntimeException refused) {
       stream.leavePlace();
-      stream.receive(new Signal.End(() -> RefusedException.of(refused)));
+      stream.receive(new Signal.End<>(() -> RefusedException.of(refused)));
     }
     return stream;
   }
@@ -73,7 +91,7 @@ final class HoldStream {
   }
 
   /** Hands everything over to {@code newReader} from now on, starting with what was kept. */
-  void read(Consumer<Signal> newReader) {
+  void read(Consumer<Signal<A>> newReader) {
     synchronized (this) {
       reader = Optional.of(newReader);
     }
@@ -90,7 +108,7 @@ final class HoldStream {
    * before (S13).
    */
   void cancel() {
-    ClientCallStreamObserver<HoldLeaseRequest> started;
+    ClientCallStreamObserver<Q> started;
     synchronized (this) {
       cancelled = true;
       reader = Optional.empty();
@@ -102,7 +120,7 @@ final class HoldStream {
     }
   }
 
-  private void receive(Signal signal) {
+  private void receive(Signal<A> signal) {
     synchronized (this) {
       if (cancelled) {
         return;
@@ -120,8 +138,8 @@ final class HoldStream {
       handingOver = true;
     }
     while (true) {
-      Consumer<Signal> to;
-      Signal signal;
+      Consumer<Signal<A>> to;
+      Signal<A> signal;
       synchronized (this) {
         if (reader.isEmpty() || pending.isEmpty()) {
           handingOver = false;
@@ -134,30 +152,29 @@ final class HoldStream {
     }
   }
 
-  private final class Observer
-      implements ClientResponseObserver<HoldLeaseRequest, HoldLeaseResponse> {
+  private final class Observer implements ClientResponseObserver<Q, A> {
     @Override
-    public void beforeStart(ClientCallStreamObserver<HoldLeaseRequest> starting) {
-      synchronized (HoldStream.this) {
+    public void beforeStart(ClientCallStreamObserver<Q> starting) {
+      synchronized (EventStream.this) {
         call = starting;
       }
     }
 
     @Override
-    public void onNext(HoldLeaseResponse response) {
-      receive(new Signal.Message(response));
+    public void onNext(A response) {
+      receive(new Signal.Message<>(response));
     }
 
     @Override
     public void onError(Throwable error) {
       leavePlace();
-      receive(new Signal.End(() -> RefusedException.of(error)));
+      receive(new Signal.End<>(() -> RefusedException.of(error)));
     }
 
     @Override
     public void onCompleted() {
       leavePlace();
-      receive(new Signal.End(() -> RefusedException.of(SILENT.asRuntimeException())));
+      receive(new Signal.End<>(() -> RefusedException.of(SILENT.asRuntimeException())));
     }
   }
 }

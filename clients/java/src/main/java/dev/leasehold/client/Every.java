@@ -1,0 +1,76 @@
+package dev.leasehold.client;
+
+/** Runs something on each occurrence. */
+final class Every {
+  private final StreamRuns runs;
+  private final Pacing pacing;
+
+  Every(StreamRuns runs, Pacing pacing) {
+    this.runs = runs;
+    this.pacing = pacing;
+  }
+
+  /** Goes on until this thread is interrupted, or trying again does not help. */
+  void run(RunBody body) throws InterruptedException {
+    while (true) {
+      StreamRun run;
+      try {
+        run = runs.next();
+      } catch (RefusedException refusal) {
+        if (!refusal.mayPass()) {
+          throw refusal;
+        }
+        pacing.rest(true);
+        continue;
+      }
+      pacing.worked();
+      workOn(run, body);
+    }
+  }
+
+  private static void workOn(StreamRun run, RunBody body) throws InterruptedException {
+    try {
+      body.run(run);
+      run.leave(false);
+    } catch (InterruptedException interrupt) {
+      run.leave(true);
+      if (!run.isLost()) {
+        finish(run, Completion.returned(), true);
+        throw interrupt;
+      }
+      return;
+    } catch (Exception failure) {
+      run.leave(false);
+      failed(run, failure);
+      return;
+    } catch (Error grave) {
+      run.leave(false);
+      finish(run, Completion.failed(grave.toString()), true);
+      throw grave;
+    }
+    // Also of a run that was lost: it may count if nobody else was granted it since (T8).
+    if (!run.isCompleted()) {
+      run.finish(Completion.succeeded(), false);
+    }
+  }
+
+  private static void failed(StreamRun run, Exception failure) throws InterruptedException {
+    // Who was told to stop may say so in an exception of its own.
+    boolean stopped = Thread.currentThread().isInterrupted();
+    if (stopped && !run.isLost()) {
+      finish(run, Completion.returned(), true);
+      Thread.interrupted();
+      InterruptedException told = new InterruptedException("stopped while a run went on");
+      told.initCause(failure);
+      throw told;
+    }
+    finish(run, Completion.failed(failure.toString()), false);
+  }
+
+  /** Unless the body has said it. Of a run that was lost the sidecar knows. */
+  private static void finish(StreamRun run, Completion completion, boolean stopping) {
+    if (!run.isCompleted() && !run.isLost()) {
+      run.finish(completion, stopping);
+    }
+  }
+}

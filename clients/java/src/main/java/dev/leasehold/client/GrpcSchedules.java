@@ -1,0 +1,129 @@
+package dev.leasehold.client;
+
+import com.google.common.util.concurrent.ListenableFuture;
+import dev.leasehold.v1.CompleteRunResponse;
+import dev.leasehold.v1.GetScheduleRequest;
+import dev.leasehold.v1.GetScheduleResponse;
+import dev.leasehold.v1.ListSchedulesRequest;
+import dev.leasehold.v1.ListSchedulesResponse;
+import dev.leasehold.v1.LockSelector;
+import dev.leasehold.v1.PauseScheduleRequest;
+import dev.leasehold.v1.PauseScheduleResponse;
+import dev.leasehold.v1.PreviewScheduleRequest;
+import dev.leasehold.v1.PreviewScheduleResponse;
+import dev.leasehold.v1.ResumeScheduleRequest;
+import dev.leasehold.v1.ResumeScheduleResponse;
+import dev.leasehold.v1.Schedule;
+import dev.leasehold.v1.ScheduleServiceGrpc.ScheduleServiceFutureStub;
+import dev.leasehold.v1.TriggerScheduleRequest;
+import dev.leasehold.v1.TriggerScheduleResponse;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.function.Function;
+
+/** Schedules by gRPC. */
+abstract class GrpcSchedules implements Schedules {
+  final ClientContext context;
+
+  GrpcSchedules(ClientContext context) {
+    this.context = context;
+  }
+
+  /** How long to wait between two tries. */
+  final Pacing pacing() {
+    return new Pacing(context::rest, () -> ThreadLocalRandom.current().nextDouble());
+  }
+
+  @Override
+  public void every(ScheduleRequest request, RunBody body) throws InterruptedException {
+    every(request, Optional.empty(), body);
+  }
+
+  @Override
+  public void every(ScheduleRequest request, ScheduleListener listener, RunBody body)
+      throws InterruptedException {
+    every(request, Optional.of(listener), body);
+  }
+
+  private void every(ScheduleRequest request, Optional<ScheduleListener> listener, RunBody body)
+      throws InterruptedException {
+    try (StreamRuns runs = StreamRuns.of(context, request, listener)) {
+      new Every(runs, pacing()).run(body);
+    }
+  }
+
+  @Override
+  public Runs runs(ScheduleRequest request) {
+    return StreamRuns.of(context, request, Optional.empty());
+  }
+
+  @Override
+  public Runs runs(ScheduleRequest request, ScheduleListener listener) {
+    return StreamRuns.of(context, request, Optional.of(listener));
+  }
+
+  @Override
+  public Schedule getSchedule(LockSelector lock) throws InterruptedException {
+    GetScheduleRequest request = GetScheduleRequest.newBuilder().setLock(lock).build();
+    GetScheduleResponse answer = call(stub -> stub.getSchedule(request));
+    if (!answer.hasSchedule()) {
+      throw new ProtocolException("a schedule was asked for and none was told");
+    }
+    return answer.getSchedule();
+  }
+
+  @Override
+  public List<Schedule> listSchedules(ListSchedulesRequest request) throws InterruptedException {
+    List<Schedule> all = new ArrayList<>();
+    ListSchedulesRequest.Builder next = request.toBuilder();
+    do {
+      ListSchedulesRequest message = next.build();
+      ListSchedulesResponse page = call(stub -> stub.listSchedules(message));
+      all.addAll(page.getSchedulesList());
+      next.setPageToken(page.getNextPageToken());
+    } while (!next.getPageToken().isEmpty());
+    return all;
+  }
+
+  @Override
+  public PreviewScheduleResponse previewSchedule(PreviewScheduleRequest request)
+      throws InterruptedException {
+    return call(stub -> stub.previewSchedule(request));
+  }
+
+  @Override
+  public Optional<Schedule> pauseSchedule(LockSelector lock) throws InterruptedException {
+    PauseScheduleRequest request = PauseScheduleRequest.newBuilder().setLock(lock).build();
+    PauseScheduleResponse answer = call(stub -> stub.pauseSchedule(request));
+    return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
+  }
+
+  @Override
+  public Optional<Schedule> resumeSchedule(LockSelector lock) throws InterruptedException {
+    ResumeScheduleRequest request = ResumeScheduleRequest.newBuilder().setLock(lock).build();
+    ResumeScheduleResponse answer = call(stub -> stub.resumeSchedule(request));
+    return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
+  }
+
+  @Override
+  public Optional<Schedule> triggerSchedule(LockSelector lock, String requestId)
+      throws InterruptedException {
+    TriggerScheduleRequest request =
+        TriggerScheduleRequest.newBuilder().setLock(lock).setRequestId(requestId).build();
+    TriggerScheduleResponse answer = call(stub -> stub.triggerSchedule(request));
+    return answer.hasSchedule() ? Optional.of(answer.getSchedule()) : Optional.empty();
+  }
+
+  @Override
+  public CompleteRunResponse completeRun(String runId, Completion completion)
+      throws InterruptedException {
+    return Calls.await(StreamRun.send(context, completion.of(runId).build()));
+  }
+
+  private <T> T call(Function<ScheduleServiceFutureStub, ListenableFuture<T>> method)
+      throws InterruptedException {
+    return Calls.await(context.calls().callSchedules(Calls.PATIENCE, method));
+  }
+}

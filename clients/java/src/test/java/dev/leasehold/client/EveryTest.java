@@ -1,0 +1,243 @@
+package dev.leasehold.client;
+
+import static dev.leasehold.client.Bench.soon;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.leasehold.client.FakeSchedules.Subscription;
+import dev.leasehold.v1.CompletionResult;
+import dev.leasehold.v1.LossReason;
+import dev.leasehold.v1.Lost;
+import io.grpc.Status;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Running something on each occurrence. */
+@Timeout(60)
+class EveryTest {
+  private static final ScheduleRequest NIGHTLY = ScheduleRequest.of("nightly").cron("@daily");
+
+  private final ExecutorService threads = Executors.newCachedThreadPool();
+  private final List<Duration> pauses = Collections.synchronizedList(new ArrayList<>());
+  private final CompletableFuture<Thread> worker = new CompletableFuture<>();
+  private final CountDownLatch inside = new CountDownLatch(1);
+  private Bench bench;
+
+  @BeforeEach
+  void open() throws Exception {
+    bench = new Bench();
+  }
+
+  @AfterEach
+  void close() throws Exception {
+    threads.shutdownNow();
+    bench.close();
+  }
+
+  /** Runs it without real pauses. */
+  private Future<?> every(RunBody body) {
+    return threads.submit(
+        () -> {
+          worker.complete(Thread.currentThread());
+          try (StreamRuns runs = (StreamRuns) bench.client.runs(NIGHTLY)) {
+            new Every(runs, new Pacing(pauses::add, () -> 0.5)).run(body);
+          }
+          return null;
+        });
+  }
+
+  private static Throwable failure(Future<?> future) {
+    return assertThrows(ExecutionException.class, () -> soon(future)).getCause();
+  }
+
+  private Subscription granting() throws InterruptedException {
+    Subscription call = bench.sidecar.schedules.subscription();
+    call.standBy();
+    call.run(FakeSchedules.run());
+    return call;
+  }
+
+  private void awaitCompletion(String... outcomes) throws InterruptedException {
+    List<String> expected =
+        List.of(outcomes).stream().map(outcome -> "run-1 of generation 1: " + outcome).toList();
+    Bench.eventually(
+        expected + ", but " + bench.sidecar.asked(),
+        () -> bench.sidecar.asked().size() >= expected.size());
+    assertEquals(expected, bench.sidecar.asked());
+  }
+
+  private void sleep() throws InterruptedException {
+    inside.countDown();
+    new CountDownLatch(1).await();
+  }
+
+  @Test
+  void t11WhatTheBodyDoesIsTheOutcomeAndTheNextOccurrenceFollows() throws Exception {
+    List<RunBody> bodies =
+        List.of(
+            run -> {},
+            run -> {
+              throw new IOException("no disk");
+            },
+            run -> run.complete(Completion.failedFinal("no such table")),
+            run -> {
+              run.complete(Completion.returned());
+              throw new IllegalStateException("after that");
+            });
+    List<RunBody> left = Collections.synchronizedList(new ArrayList<>(bodies));
+    every(run -> left.remove(0).run(run));
+    Subscription call = granting();
+    awaitCompletion("SUCCEEDED ");
+    call.record();
+    call.run(FakeSchedules.run());
+    awaitCompletion("SUCCEEDED ", "FAILED java.io.IOException: no disk");
+    call.record();
+    call.run(FakeSchedules.run());
+    Bench.eventually("the third", () -> bench.sidecar.asked().size() == 3);
+    call.record();
+    call.run(FakeSchedules.run());
+    awaitCompletion(
+        "SUCCEEDED ",
+        "FAILED java.io.IOException: no disk",
+        "FAILED_FINAL no such table",
+        "RETURNED ");
+    assertTrue(call.isOpen());
+  }
+
+  @Test
+  void anErrorFailsTheRunAndEndsIt() throws Exception {
+    AssertionError boom = new AssertionError("boom");
+    Future<?> done =
+        every(
+            run -> {
+              throw boom;
+            });
+    granting();
+    assertSame(boom, failure(done));
+    assertEquals(
+        List.of("run-1 of generation 1: FAILED java.lang.AssertionError: boom"),
+        bench.sidecar.asked());
+  }
+
+  @Test
+  void s4ALossInterruptsTheBodyAndTheNextOccurrenceFollows() throws Exception {
+    CompletableFuture<Run> second = new CompletableFuture<>();
+    every(
+        run -> {
+          if (inside.getCount() > 0) {
+            sleep();
+          }
+          second.complete(run);
+        });
+    Subscription call = granting();
+    inside.await();
+    Lost lost = Lost.newBuilder().setReason(LossReason.LOSS_REASON_MAX_HOLD_REACHED).build();
+    call.tell(event -> event.setLost(lost));
+    call = granting();
+    assertTrue(call.request.getReconnected());
+    assertEquals(65_536, soon(second).fencingToken());
+    awaitCompletion("SUCCEEDED ");
+  }
+
+  @Test
+  void t8WorkThatWasDoneThoughTheRunWasLostIsTold() throws Exception {
+    bench.sidecar.schedules.complete = request -> CompletionResult.COMPLETION_RESULT_RECORDED_LATE;
+    every(run -> bench.clock.advance(58));
+    granting();
+    awaitCompletion("SUCCEEDED ");
+  }
+
+  @Test
+  void t11WhoIsToldToStopReturnsTheRun() throws Exception {
+    Future<?> done = every(run -> sleep());
+    Subscription call = granting();
+    inside.await();
+    soon(worker).interrupt();
+    assertInstanceOf(InterruptedException.class, failure(done));
+    awaitCompletion("RETURNED ");
+    call.awaitEnd();
+  }
+
+  @Test
+  void t11WhoIsToldToStopAndSaysSoInItsOwnWayReturnsTheRun() throws Exception {
+    Future<?> done =
+        every(
+            run -> {
+              Thread.currentThread().interrupt();
+              throw new UncheckedIOException(new IOException("interrupted"));
+            });
+    granting();
+    Throwable told = failure(done);
+    assertInstanceOf(InterruptedException.class, told);
+    assertInstanceOf(UncheckedIOException.class, told.getCause());
+    awaitCompletion("RETURNED ");
+  }
+
+  @Test
+  void whoIsToldToStopWaitsForTheAnswerOnlyAsLongAsForARelease() throws Exception {
+    bench.close();
+    bench = new Bench(builder -> builder.releaseTimeout(Duration.ofMillis(200)));
+    bench.sidecar.schedules.complete =
+        request -> {
+          throw Messages.unavailable();
+        };
+    Future<?> done = every(run -> sleep());
+    granting();
+    inside.await();
+    soon(worker).interrupt();
+    assertInstanceOf(InterruptedException.class, failure(done));
+  }
+
+  @Test
+  void aSidecarThatIsNotThereYetIsAskedAgainWithGrowingPauses() throws Exception {
+    every(run -> {});
+    for (int time = 0; time < 3; time++) {
+      bench.sidecar.schedules.subscription().fail(Messages.unavailable());
+    }
+    granting();
+    awaitCompletion("SUCCEEDED ");
+    assertEquals(
+        List.of(Duration.ofMillis(550), Duration.ofMillis(1_050), Duration.ofMillis(2_050)),
+        pauses);
+  }
+
+  @Test
+  void aRefusalThatDoesNotPassEndsIt() throws Exception {
+    Future<?> done = every(run -> {});
+    bench.sidecar.schedules.subscription().fail(Status.UNIMPLEMENTED.asRuntimeException());
+    RefusedException refusal = assertInstanceOf(RefusedException.class, failure(done));
+    assertEquals(Optional.of(Reason.UNSUPPORTED), refusal.reason());
+  }
+
+  @Test
+  void aClientThatIsClosedEndsIt() throws Exception {
+    Future<?> done =
+        threads.submit(
+            () -> {
+              bench.client.every(NIGHTLY, run -> {});
+              return null;
+            });
+    bench.sidecar.schedules.subscription();
+    bench.client.close();
+    RefusedException refusal = assertInstanceOf(RefusedException.class, failure(done));
+    assertEquals(Status.Code.CANCELLED, refusal.code());
+  }
+}

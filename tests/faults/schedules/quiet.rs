@@ -1,0 +1,60 @@
+//! What a schedule costs between occurrences, counted in the storage emulator's own log.
+
+use leasehold::testing::Azurite;
+
+use super::cast::{Replica, Timer};
+use super::{REPLICAS, show};
+use crate::moving::{Clocks, Shift};
+use crate::process::{Environment, Sidecar, until};
+
+/// A little more than the ten minutes between two reads, in milliseconds.
+const TEN_MINUTES: i64 = 601_000;
+const ROUNDS: i64 = 3;
+
+/// Not due while the test runs.
+const RARELY: u64 = 300 * 86_400;
+
+/// The requests that the emulator has answered for the locks and plans of a function.
+fn requests(azurite: &Azurite, function: &str) -> Vec<String> {
+    azurite.log().lines().filter(|line| line.contains(function)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn t17_an_idle_replica_reads_once_in_ten_minutes_and_asks_for_nothing_else() {
+    let azurite = Azurite::start().unwrap();
+    let timer = Timer::new("rarely", RARELY, std::time::Duration::ZERO);
+    let (mut clocks, mut sidecars, mut replicas) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..REPLICAS {
+        let clock = Clocks::new();
+        let environment: Environment = vec![
+            ("LEASEHOLD_STORE_AZURE_CONNECTION_STRING", azurite.connection_string()),
+            clock.variable(),
+        ];
+        let sidecar = Sidecar::start("Quiet", &[], environment).await;
+        let way = ["--endpoint", &sidecar.endpoint()];
+        replicas.push(Replica::start(&timer, &format!("replica-{index}"), &way, Vec::new()));
+        clocks.push(clock);
+        sidecars.push(sidecar);
+    }
+    for sidecar in &sidecars {
+        let subscribed = || {
+            let schedule = show(sidecar, &timer.function)?;
+            (schedule["subscribers_here"] == 1).then_some(())
+        };
+        until("each replica has subscribed", || azurite.log(), subscribed).await;
+    }
+    let before = requests(&azurite, &timer.function).len();
+    for round in 1..=ROUNDS {
+        for clock in &clocks {
+            clock.set(&Shift { boot: round * TEN_MINUTES, ..Shift::default() });
+        }
+        let due = before + REPLICAS * usize::try_from(round).unwrap();
+        let read = || (requests(&azurite, &timer.function).len() >= due).then_some(());
+        until("each replica reads", || azurite.log(), read).await;
+    }
+    let since = requests(&azurite, &timer.function).split_off(before);
+    // What one has asked for too much in a round stands before the reads of the next.
+    assert_eq!(since.len(), REPLICAS * usize::try_from(ROUNDS).unwrap(), "{since:#?}");
+    let reads = |line: &&String| line.contains("\"HEAD ") || line.contains("\"GET ");
+    assert!(since.iter().all(|line| reads(&line)), "{since:#?}");
+}
