@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use leasehold_client::{Code, Error as ClientError, Reason, Refusal};
 
 use crate::config::ConfigError;
+use crate::coordinator::{CallError, ImportError, StoreFailureKind};
 use crate::host_id::ProviderError;
 use crate::store::StoreError;
 use crate::store::azure::AzureSettingsError;
@@ -109,6 +110,9 @@ fn of_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
     if let Some(error) = cause.downcast_ref::<StoreError>() {
         return Some(of_store(error));
     }
+    if let Some(error) = cause.downcast_ref::<ImportError>() {
+        return Some(of_import(error));
+    }
     if cause.is::<UsageError>() {
         return Some(Exit::Usage);
     }
@@ -178,6 +182,29 @@ fn of_code(code: Code) -> Exit {
         | Code::Unknown
         | Code::ResourceExhausted => Exit::Unavailable,
         _ => Exit::Internal,
+    }
+}
+
+/// The code for an import that was not done.
+fn of_import(error: &ImportError) -> Exit {
+    match error {
+        ImportError::Call(CallError::StoreFailure(failure)) => match failure.kind {
+            StoreFailureKind::Unavailable
+            | StoreFailureKind::Throttled
+            | StoreFailureKind::ShuttingDown => Exit::Unavailable,
+            StoreFailureKind::Denied => Exit::Denied,
+            StoreFailureKind::ContainerMissing | StoreFailureKind::StoreFailed => {
+                Exit::Misconfigured
+            }
+            StoreFailureKind::TokenNotGrowing | StoreFailureKind::TokenUnreadable => Exit::Internal,
+        },
+        ImportError::Call(CallError::ScheduleUnreadable { .. }) => Exit::Internal,
+        ImportError::Busy { .. } => Exit::Busy,
+        // The other calls that are refused name the lock or a flag.
+        ImportError::Call(_)
+        | ImportError::Refused { .. }
+        | ImportError::Ahead { .. }
+        | ImportError::Layout => Exit::Usage,
     }
 }
 

@@ -67,8 +67,9 @@ pub use request::{
 };
 pub use saves::{CheckpointOutcome, Saved};
 pub use schedules::{
-    CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,
-    ScheduleInfo, SchedulePage, ScheduleStream, Standby, SubscribeRequest,
+    CompleteRequest, Completed, Completion, ImportError, ImportRequest, Imported, ResumeRun,
+    RunGrant, ScheduleChange, ScheduleEvent, ScheduleInfo, SchedulePage, ScheduleStream, Standby,
+    SubscribeRequest,
 };
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};

@@ -1,6 +1,6 @@
 //! What a schedule does next: one run of each occurrence, whichever replica.
 //!
-//! Rules: T1 to T13, T16 to T18, T20, T21. May import: lock, time, timetable. Pure: no clock, no IO, no randomness; whoever
+//! Rules: T1 to T13, T16 to T18, T20 to T22. May import: lock, time, timetable. Pure: no clock, no IO, no randomness; whoever
 //! calls gives the store's time and chooses the shares that spread requests. To add a policy: a field of [`Spec`], its check
 //! in `definition.rs`, and its effect in `machine/due.rs`.
 //!
@@ -16,6 +16,7 @@
 
 mod codec;
 mod definition;
+mod import;
 mod key;
 mod looking;
 mod machine;
@@ -23,8 +24,10 @@ mod occurrence;
 mod plan;
 mod record;
 mod run_id;
+mod timer_status;
 
 pub use definition::{CatchUp, Definition, DefinitionError, Overlap, RunTimeout, Spec};
+pub use import::{TakeOver, TakeOverError};
 pub use key::{MAX_KEY_BYTES, check_key};
 pub use looking::{Share, after_busy, until_due};
 pub use machine::{
@@ -40,3 +43,4 @@ pub use record::{
     Attempts, Ended, MAX_RECORD_BYTES, Occasion, Outcome, RecordError, Run, ScheduleRecord,
 };
 pub use run_id::{RunId, RunIdError};
+pub use timer_status::{MAX_STATUS_BYTES, TimerStatus, TimerStatusError};

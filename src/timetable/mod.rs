@@ -13,6 +13,7 @@ mod error;
 mod every;
 mod expression;
 mod field;
+mod iso;
 mod occurrences;
 mod sentence;
 mod spread;
@@ -30,6 +31,7 @@ use occurrences::{FIRST, LAST};
 use zone::Zone;
 
 pub use error::{CronField, TimetableError};
+pub use iso::{IsoError, LocalZone};
 pub use utc_second::{InstantError, UtcSecond};
 pub use zone::zone_data_version;
 

@@ -5,6 +5,7 @@
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::error::{TimetableError, shown};
@@ -80,6 +81,12 @@ impl Zone {
     fn offset(&self, at: i64) -> Option<i64> {
         let timestamp = Timestamp::from_second(at).ok()?;
         Some(self.rules.to_offset(timestamp).seconds().into())
+    }
+
+    /// When this zone's clocks show `local`: the first time of two, and after a gap as much later as they jump.
+    pub(super) fn instant_of(&self, local: DateTime) -> Option<i64> {
+        let found = self.rules.to_ambiguous_timestamp(local).compatible().ok()?;
+        Some(found.as_second())
     }
 
     /// The instant as this zone's clocks show it, in RFC 3339 with the offset.

@@ -80,6 +80,13 @@ async fn shapes() -> BTreeMap<String, Value> {
             let words = ["schedule", "next", "30 2 * * *", "--tz", "Europe/Copenhagen"];
             ask(&[&words[..], &["--from", "2027-03-28T00:00:00Z"]].concat()).await
         }),
+        ("schedule import", {
+            let status = sidecar.home.path("status.json");
+            std::fs::write(&status, crate::import::STATUS).unwrap();
+            let status = status.display().to_string();
+            let words = ["import", "-f", "imported", "--dry-run", "--status", &status];
+            sidecar.home.directly_in("schedule", &with_json(&words)).await.document()
+        }),
         ("check-token", ask(&["check-token", "-f", "job", "--token", "1"]).await),
         ("break", ask(&["break", "-f", "job", "--reason", "a test"]).await),
         ("show", ask(&["show", "-f", "job"]).await),

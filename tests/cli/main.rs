@@ -14,6 +14,7 @@ mod checkpoint;
 mod doctor;
 mod every;
 mod gc;
+mod import;
 mod install;
 mod json;
 mod locks;

@@ -6,6 +6,7 @@
 mod checks;
 mod definitions;
 mod endings;
+mod imports;
 mod looks;
 mod occurrences;
 mod planted;

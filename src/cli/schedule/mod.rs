@@ -1,6 +1,7 @@
-//! `leasehold schedule`: schedules and their runs (T14, T15, T18). `view.rs` has their JSON, `text.rs` what people see.
+//! `leasehold schedule`: schedules and their runs (T14, T15, T18, T22). `view.rs` has their JSON, `text.rs` what people see.
 
 mod act;
+mod import;
 mod ls;
 mod next;
 mod show;
@@ -36,6 +37,8 @@ enum What {
     Resume(act::Args),
     /// Run a schedule by hand, once.
     Trigger(act::TriggerArgs),
+    /// Let a schedule begin where a timer of WebJobs or Azure Functions has stopped.
+    Import(Box<import::Args>),
 }
 
 impl Args {
@@ -47,6 +50,7 @@ impl Args {
             What::Next(args) => args.output.output,
             What::Pause(args) | What::Resume(args) => args.output.output,
             What::Trigger(args) => args.output.output,
+            What::Import(args) => args.output.output,
         }
     }
 }
@@ -60,5 +64,6 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
         What::Pause(args) => act::pause(args).await,
         What::Resume(args) => act::resume(args).await,
         What::Trigger(args) => act::trigger(args).await,
+        What::Import(args) => import::run(*args).await,
     }
 }

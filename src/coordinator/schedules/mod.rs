@@ -1,4 +1,4 @@
-//! Schedules (T1 to T21): one task a schedule with subscribers, which runs the pure machine of `schedule` over the holds.
+//! Schedules (T1 to T22): one task a schedule with subscribers, which runs the pure machine of `schedule` over the holds.
 //!
 //! The task (`task`, `looking`) decides when to look, and asks for a lease as any caller does; `parts` are what it writes
 //! beside the token; a run follows its hold in a task of its own (`run`). To add an event: a variant of [`ScheduleEvent`],
@@ -9,6 +9,7 @@ mod clock;
 mod completing;
 mod desk;
 mod enlisting;
+mod importing;
 mod looking;
 mod parts;
 mod reading;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
+pub use importing::{ImportError, ImportRequest, Imported};
 pub use request::{
     CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,
     ScheduleInfo, SchedulePage, Standby, SubscribeRequest,

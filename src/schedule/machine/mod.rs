@@ -7,6 +7,7 @@ mod telling;
 use std::time::Duration;
 
 use super::codec::writable;
+use super::import::is_taken_over;
 use super::occurrence::adopted;
 use super::plan::{Plan, PlanVersion};
 use super::record::{Attempts, Occasion, Run, ScheduleRecord};
@@ -281,6 +282,12 @@ pub fn waited_for(plan: &Plan, record: Option<&ScheduleRecord>) -> Option<UtcSec
 fn adopt(record: &mut ScheduleRecord, plan: &Plan) {
     let was_due = record.next.is_some_and(|next| next <= plan.since());
     let is_old = record.plan != plan.version();
+    if is_taken_over(record) {
+        // T22: what came due since the other scheduler stopped is missed, also what was due before the plan was written.
+        record.plan = plan.version();
+        record.next = plan.definition().timetable().next(record.watermark);
+        return;
+    }
     if !is_old || record.run.is_some() || record.attempts.any() || was_due {
         return;
     }

@@ -118,6 +118,7 @@ const fn sas_permissions(request: Request) -> &'static str {
         | Request::ReadNote
         | Request::WritePlan
         | Request::ReadPlan
+        | Request::ReadTimerStatus
         | Request::List
         | Request::Check => {
             "the shared access signature lacks a permission; the sidecar needs read, write and list (rwl)"

@@ -149,6 +149,7 @@ pub(super) enum Request {
     WritePlan,
     ReadPlan,
     DeletePlan,
+    ReadTimerStatus,
     Read,
     List,
     Delete,
@@ -171,6 +172,7 @@ impl Request {
             Self::WritePlan => "write the schedule's plan",
             Self::ReadPlan => "read the schedule's plan",
             Self::DeletePlan => "delete the schedule's plan",
+            Self::ReadTimerStatus => "read the timer's status",
             Self::Read => "read the lock's record",
             Self::List => "list the locks",
             Self::Delete => "delete the lock",
@@ -191,6 +193,7 @@ impl Request {
             | Self::WritePlan
             | Self::ReadPlan
             | Self::DeletePlan
+            | Self::ReadTimerStatus
             | Self::Read
             | Self::List
             | Self::Delete

@@ -22,6 +22,7 @@ mod sas;
 mod second_try;
 mod settings;
 mod shared_key;
+mod timer_status;
 mod token_source;
 mod transport;
 
@@ -53,6 +54,7 @@ use crate::time::Clock;
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 pub use history::BlobHistory;
 pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION};
+pub use timer_status::TimerBlob;
 
 /// A storage account as a [`LeaseStore`].
 ///

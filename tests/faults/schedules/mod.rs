@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use leasehold::testing::{Azurite, SeededRandom};
 
-use crate::moving::Clocks;
+use crate::moving::{Clocks, wall};
 use crate::process::{BINARY, Environment, Sidecar, number, until};
 use crate::proxy::Proxy;
 use crate::statistics::Statistics;
@@ -29,7 +29,7 @@ const LONG: u64 = 20;
 
 /// Unix seconds of the clock that the store emulator's dates come from.
 fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
+    u64::try_from(wall()).unwrap() / 1_000
 }
 
 fn timers(minutes: u64) -> Vec<Timer> {

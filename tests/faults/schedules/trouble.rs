@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use leasehold_client::BootInstant;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::time::Instant;
 
 use super::{REPLICAS, Stage, WALLS};
 use crate::process::until;
@@ -57,12 +57,12 @@ const MUST_OCCUR: [&str; 9] = [
 impl Stage {
     /// One act after another, each at least once, for at least so long.
     pub(super) async fn trouble(&mut self, least: Duration) {
-        let over = Instant::now() + least;
+        let over = BootInstant::now().since_boot() + least;
         loop {
             for act in ACTS {
                 self.act(act).await;
             }
-            if Instant::now() >= over {
+            if BootInstant::now().since_boot() >= over {
                 return;
             }
         }

@@ -14,6 +14,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,7 +123,7 @@ enum Place {
     /// There is none.
     Away,
     /// There is none, and the next try is at that moment, whoever asks for it meanwhile.
-    Pausing(tokio::time::Instant),
+    Pausing(Pin<Box<tokio::time::Sleep>>),
     Here(Box<Subscribed>),
     /// With a run, which sends it back when it is over if it can go on.
     Running(UnboundedReceiver<Subscribed>),
@@ -211,8 +212,8 @@ impl Runs {
                     self.place = back.map_or(Place::Away, |back| Place::Here(Box::new(back)));
                     continue;
                 }
-                Place::Pausing(until) => {
-                    tokio::time::sleep_until(*until).await;
+                Place::Pausing(pause) => {
+                    pause.await;
                     self.place = Place::Away;
                     continue;
                 }
@@ -303,7 +304,7 @@ impl Runs {
         self.tells.tell(ScheduleEvent::Interrupted { detail: error.to_string() });
         let pause = retry_after(&error).unwrap_or(self.pause);
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        self.place = Place::Pausing(tokio::time::Instant::now() + pause);
+        self.place = Place::Pausing(Box::pin(tokio::time::sleep(pause)));
         Ok(())
     }
 

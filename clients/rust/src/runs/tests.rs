@@ -199,12 +199,17 @@ async fn who_asks_again_does_not_shorten_the_pause_before_the_next_try() {
         call.fail(Status::unavailable("shutting down")).await;
     };
     tokio::join!(asking, failing);
-    let Place::Pausing(until) = &mut runs.place else { panic!("{:?}", runs.place) };
-    *until += seconds(3_600);
-    let until = *until;
+    let long = Box::pin(tokio::time::sleep(seconds(3_600)));
+    let until = long.deadline();
+    let place = std::mem::replace(&mut runs.place, Place::Pausing(long));
+    assert!(matches!(place, Place::Pausing(_)), "{place:?}");
     let asked = tokio::time::timeout(std::time::Duration::ZERO, runs.next()).await;
     assert!(asked.is_err(), "{asked:?}");
-    assert!(matches!(runs.place, Place::Pausing(at) if at == until), "{:?}", runs.place);
+    assert!(
+        matches!(runs.place, Place::Pausing(pause) if pause.deadline() == until),
+        "{:?}",
+        runs.place
+    );
 }
 
 #[tokio::test]

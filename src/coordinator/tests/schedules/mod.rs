@@ -5,6 +5,7 @@ mod chance;
 mod completing;
 mod crowd;
 mod ending;
+mod importing;
 mod operators;
 mod rig;
 mod rolling;

@@ -1,0 +1,216 @@
+//! How a schedule begins where another scheduler has stopped (T22): written under the lease, as everything that runs decide.
+
+use std::sync::Arc;
+
+use crate::coordinator::Coordinator;
+use crate::coordinator::decided::Decided;
+use crate::coordinator::error::CallError;
+use crate::coordinator::hold_event::HoldEvent;
+use crate::coordinator::request::{KeyRequest, Target};
+use crate::hold::{AtGrant, Brought, GrantPart, Stored};
+use crate::lock::{FencingToken, Fields, Layout, LockPath, Record};
+use crate::schedule::{ScheduleRecord, TakeOver, TakeOverError, check_key};
+use crate::time::UnixMillis;
+use crate::timetable::UtcSecond;
+
+use super::reading::unreadable_record;
+
+/// By how many seconds the other scheduler's clock may be ahead of the store's.
+const AHEAD: i64 = 5;
+
+/// Lets a schedule begin where another scheduler has stopped.
+#[derive(Clone, Debug)]
+pub struct ImportRequest {
+    /// The schedule's lock.
+    pub key: KeyRequest,
+    /// Where the other one has stopped.
+    pub take_over: TakeOver,
+    /// Only say what would be done: nothing is acquired and nothing written.
+    pub dry_run: bool,
+}
+
+/// A schedule begins there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The schedule's lock.
+    pub path: LockPath,
+    /// False: that stands there already, and nothing was written.
+    pub is_new: bool,
+}
+
+/// Why a schedule does not begin there. Nothing was written, unless the call says otherwise.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The store could not be asked, or the lock has no path here.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The schedule that is there does not allow it.
+    #[error("cannot import to {path}: {source}")]
+    Refused {
+        /// The schedule's lock.
+        path: LockPath,
+        /// Why.
+        source: TakeOverError,
+    },
+    /// The other scheduler's clock was wrong: nothing would run until then.
+    #[error(
+        "cannot import to {path}: the timer's last run, {done_up_to}, lies ahead of the store's time, {store_time}; \
+         was the clock or the zone of its host wrong?"
+    )]
+    Ahead {
+        /// The schedule's lock.
+        path: LockPath,
+        /// Up to when the other one is done.
+        done_up_to: UtcSecond,
+        /// The store's time.
+        store_time: UtcSecond,
+    },
+    /// In the layout `webjobs` there are no schedules.
+    #[error(
+        "the layout `webjobs` has no schedules; import into another layout (paths.layout), where the schedule is to run"
+    )]
+    Layout,
+    /// Somebody has the lock.
+    #[error("cannot import to {path}: its lock is held; repeat the command when it is free")]
+    Busy {
+        /// The schedule's lock.
+        path: LockPath,
+    },
+}
+
+impl Coordinator {
+    /// Lets a schedule begin where another scheduler has stopped. May be repeated.
+    ///
+    /// # Errors
+    /// When a schedule is there that does not allow it, its lock is held, or the store cannot be asked.
+    pub async fn import_schedule(&self, request: ImportRequest) -> Result<Imported, ImportError> {
+        let ImportRequest { key, take_over, dry_run } = request;
+        let target = self.shared.resolve(&key)?;
+        match self.shared.settings.host.namespace.layout {
+            Layout::WebJobs => return Err(ImportError::Layout),
+            Layout::Readable | Layout::Hashed => {}
+        }
+        check_key(&target.key).map_err(|error| CallError::ScheduleKey(error.to_string()))?;
+        let path = target.path.clone();
+        let reads = tokio::join!(self.shared.read_plan(&path), self.shared.read_scheduled(&path));
+        let ((plan, store_time), seen) = (reads.0?, reads.1?);
+        let done_up_to = take_over.done_up_to;
+        if done_up_to.seconds_since(store_time) > AHEAD {
+            return Err(ImportError::Ahead { path, done_up_to, store_time });
+        }
+        let part = ImportPart {
+            path: path.clone(),
+            take_over,
+            is_subscribed: plan.is_some(),
+            decided: Decided::default(),
+        };
+        let refused = |source| ImportError::Refused { path: path.clone(), source };
+        let planned = part.over(seen.record.as_ref()).map_err(refused)?;
+        let is_new = planned.is_some();
+        if is_new && !dry_run {
+            return self.write_import(&target, Arc::new(part), seen.stored).await;
+        }
+        Ok(Imported { path, is_new })
+    }
+
+    async fn write_import(
+        &self,
+        target: &Target,
+        part: Arc<ImportPart>,
+        seen: Option<Box<Stored>>,
+    ) -> Result<Imported, ImportError> {
+        let path = target.path.clone();
+        // Nobody is granted anything: who ran last, if anybody did, goes on standing there.
+        let found = seen.as_ref().map(|stored| Record::from_fields(&stored.fields));
+        let record = found.map_or_else(
+            || Record {
+                holder: self.shared.settings.holder.clone(),
+                host_type: target.host_type.to_string(),
+                ..Record::for_key(&target.key)
+            },
+            |found| Record {
+                holder: found.holder,
+                host_type: found.host_type,
+                labels: found.labels,
+                ..Record::for_key(&target.key)
+            },
+        );
+        let brought = Brought { part: Some(Arc::clone(&part) as _), seen: seen.map(|it| *it) };
+        let duration = self.shared.settings.lease_duration;
+        let mut hold = self.settle_at(&path, record, duration, Some(brought))?;
+        while let Some(event) = hold.next().await {
+            match event {
+                HoldEvent::Settled { written: true } => return Ok(Imported { path, is_new: true }),
+                HoldEvent::Settled { written: false } => return part.turned_away(path),
+                HoldEvent::Failed(error) => return Err(error.into()),
+                HoldEvent::Busy(_) => return Err(ImportError::Busy { path }),
+                HoldEvent::Waiting { .. }
+                | HoldEvent::Granted(_)
+                | HoldEvent::AlreadyDone(_)
+                | HoldEvent::Skipped { .. }
+                | HoldEvent::Renewed(_)
+                | HoldEvent::Extended(_)
+                | HoldEvent::AtRisk { .. }
+                | HoldEvent::Recovered(_)
+                | HoldEvent::Revoked { .. }
+                | HoldEvent::Draining { .. }
+                | HoldEvent::Lost { .. }
+                | HoldEvent::Released(_) => {}
+            }
+        }
+        Err(ImportError::Busy { path })
+    }
+}
+
+/// What is written beside the token, decided again under the lease (T3).
+#[derive(Debug)]
+struct ImportPart {
+    path: LockPath,
+    take_over: TakeOver,
+    is_subscribed: bool,
+    decided: Decided<Result<bool, CannotImport>>,
+}
+
+/// Why nothing is written under the lease.
+#[derive(Clone, Debug)]
+enum CannotImport {
+    Refused(TakeOverError),
+    Unreadable(CallError),
+}
+
+impl ImportPart {
+    fn over(
+        &self,
+        record: Option<&ScheduleRecord>,
+    ) -> Result<Option<ScheduleRecord>, TakeOverError> {
+        self.take_over.over(record, self.is_subscribed)
+    }
+
+    /// Nothing was written: it stands there already, or may not.
+    fn turned_away(&self, path: LockPath) -> Result<Imported, ImportError> {
+        match self.decided.cell().clone() {
+            Some(Err(CannotImport::Refused(source))) => Err(ImportError::Refused { path, source }),
+            Some(Err(CannotImport::Unreadable(error))) => Err(error.into()),
+            Some(Ok(false)) => Ok(Imported { path, is_new: false }),
+            Some(Ok(true)) | None => Err(ImportError::Busy { path }),
+        }
+    }
+}
+
+impl GrantPart for ImportPart {
+    fn at_grant(&self, fields: &Fields, _token: FencingToken, _store_time: UnixMillis) -> AtGrant {
+        let record = ScheduleRecord::from_fields(fields);
+        let planned = record
+            .map_err(|error| CannotImport::Unreadable(unreadable_record(&self.path, &error)))
+            .and_then(|record| self.over(record.as_ref()).map_err(CannotImport::Refused));
+        let (decided, at_grant) = match planned {
+            Ok(Some(record)) => {
+                (Ok(true), AtGrant::Settle { fields: record.into_fields(fields.clone()) })
+            }
+            Ok(None) => (Ok(false), AtGrant::TurnAway),
+            Err(error) => (Err(error), AtGrant::TurnAway),
+        };
+        *self.decided.cell() = Some(decided);
+        at_grant
+    }
+}

@@ -1,0 +1,115 @@
+//! Schedules that begin where another scheduler has stopped (T22).
+
+use leasehold::lock::Fields;
+use leasehold::schedule::*;
+
+use crate::rig::{Rig, at, path, spec};
+
+const DONE: &str = "2026-01-05T00:00:00Z";
+
+fn take_over(done_up_to: &str) -> TakeOver {
+    TakeOver { done_up_to: at(done_up_to), next: Some(at("01:00:00")), replace: false }
+}
+
+/// Stored and read again.
+fn kept(record: ScheduleRecord) -> ScheduleRecord {
+    ScheduleRecord::from_fields(&record.into_fields(Fields::new())).unwrap().unwrap()
+}
+
+/// A timer that ran last at midnight, taken over, and subscribed to first at `now`.
+fn subscribed(spec: Spec, now: &str) -> Rig {
+    let record = kept(take_over(DONE).over(None, false).unwrap().unwrap());
+    let mut rig = Rig::new(spec.clone());
+    let definition = Definition::new(spec).unwrap();
+    let plan = Plan::subscribed(None, &definition, true, Some(&record), at(now));
+    rig.plan = plan.write.unwrap();
+    rig.record = Some(record);
+    rig
+}
+
+#[test]
+fn t22_what_came_due_since_the_timers_last_run_is_missed() {
+    let mut rig = subscribed(spec("0 * * * *"), "03:10:00");
+    assert_eq!(waited_for(&rig.plan, rig.record.as_ref()), Some(at("01:00:00")));
+    let told = rig.start_at("03:10:00").unwrap();
+    assert_eq!((told.scheduled_at, told.missed_count), (at("03:00:00"), 2));
+    assert_eq!(told.attempt, 1);
+}
+
+#[test]
+fn t22_all_that_was_missed_is_run_where_that_is_chosen() {
+    let mut all = spec("0 * * * *");
+    all.catch_up = CatchUp::All(100);
+    let mut rig = subscribed(all, "03:10:00");
+    assert_eq!(rig.start_at("03:10:00").unwrap().scheduled_at, at("01:00:00"));
+}
+
+#[test]
+fn t22_what_the_timer_has_done_is_not_run_again() {
+    // Its last run began a moment after it was due.
+    let mut rig = subscribed(spec("0 0 * * *"), "03:10:00");
+    assert_eq!(rig.look_at("03:10:00"), Decision::Wait(Some(at("2026-01-06T00:00:00Z"))));
+    assert!(rig.start_at("2026-01-05T23:59:59Z").is_none());
+    assert!(rig.start_at("2026-01-06T00:00:00Z").is_some());
+}
+
+#[test]
+fn t22_the_import_counts_also_where_somebody_had_subscribed_before() {
+    // A plan without a record, of 00:30.
+    let mut rig = Rig::hourly();
+    let import = TakeOver { replace: true, ..take_over("2026-01-04T20:30:00Z") };
+    let refused = take_over("2026-01-04T20:30:00Z").over(None, true);
+    assert_eq!(refused, Err(TakeOverError::Exists { done_up_to: None }));
+    rig.record = Some(kept(import.over(None, true).unwrap().unwrap()));
+    let told = rig.start_at("00:40:00").unwrap();
+    assert_eq!((told.scheduled_at, told.missed_count), (at("00:00:00"), 3));
+}
+
+#[test]
+fn t22_a_definition_that_comes_later_finds_what_was_missed_too() {
+    let mut rig = subscribed(spec("0 * * * *"), "00:30:00");
+    let newer = Definition::new(spec("30 * * * *")).unwrap();
+    let plan = Plan::subscribed(Some(&rig.plan), &newer, true, rig.record.as_ref(), at("03:10:00"));
+    rig.plan = plan.write.unwrap();
+    let told = rig.start_at("03:10:00").unwrap();
+    assert_eq!((told.scheduled_at, told.missed_count), (at("02:30:00"), 2));
+}
+
+#[test]
+fn t22_an_import_may_be_repeated_and_corrected_until_somebody_subscribes() {
+    let first = kept(take_over(DONE).over(None, false).unwrap().unwrap());
+    assert_eq!(take_over(DONE).over(Some(&first), false), Ok(None), "it stands there");
+    let earlier = take_over("2026-01-04T00:00:00Z");
+    let refused = earlier.over(Some(&first), false);
+    assert_eq!(refused, Err(TakeOverError::Exists { done_up_to: Some(at(DONE)) }));
+    let replacing = TakeOver { replace: true, ..earlier };
+    let corrected = replacing.over(Some(&first), false).unwrap().unwrap();
+    assert_eq!(corrected.watermark, at("2026-01-04T00:00:00Z"));
+    let refused = replacing.over(Some(&first), true);
+    assert!(matches!(refused, Err(TakeOverError::Older { .. })), "{refused:?}");
+}
+
+#[test]
+fn t21_an_import_never_goes_back_and_never_over_a_run() {
+    let mut rig = Rig::hourly();
+    let run = rig.start_at("01:00:00").unwrap();
+    let later = TakeOver { replace: true, ..take_over("02:30:00") };
+    assert_eq!(later.over(rig.record.as_ref(), true), Err(TakeOverError::Running));
+    let reported = report(&rig.view(Lease::Here { running: true }), &run.run_id, Report::Succeeded);
+    let Reported::Write { record, .. } = reported else { panic!("{reported:?}") };
+    let back = TakeOver { replace: true, ..take_over("00:30:00") };
+    let refused = back.over(Some(&record), true);
+    assert!(matches!(refused, Err(TakeOverError::Older { .. })), "{refused:?}");
+    let written = later.over(Some(&record), true).unwrap().unwrap();
+    assert_eq!((written.watermark, written.ended.len()), (at("02:30:00"), 1));
+    rig.record = Some(kept(written));
+    assert_eq!(rig.look_at("02:40:00"), Decision::Wait(Some(at("03:00:00"))));
+    assert_eq!(path(), run.run_id.path);
+}
+
+#[test]
+fn t22_a_lock_that_was_taken_over_has_a_schedule() {
+    let record = take_over(DONE).over(None, false).unwrap().unwrap();
+    assert!(!is_of_occurrences(&record));
+    assert_eq!(record.next, Some(at("01:00:00")), "people see when the timer was to run next");
+}
