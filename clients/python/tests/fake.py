@@ -18,6 +18,7 @@ from leasehold.v1.lease_service_pb2_grpc import (
     LeaseServiceServicer,
     add_LeaseServiceServicer_to_server,
 )
+from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceServicer, add_ScheduleServiceServicer_to_server
 
 PATIENCE = 10.0
 OURS = "kernel-a"
@@ -272,10 +273,13 @@ class Bench:
         self.tasks: list[asyncio.Task[None]] = []
         self.port = 0
         self._server: grpc.aio.Server | None = None
+        self.schedules: ScheduleServiceServicer | None = None
 
     async def start(self) -> None:
         self._server = grpc.aio.server()
         add_LeaseServiceServicer_to_server(self.sidecar, self._server)
+        if self.schedules is not None:
+            add_ScheduleServiceServicer_to_server(self.schedules, self._server)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
 

@@ -9,6 +9,7 @@ from typing import Final, Self, Unpack
 
 from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
+from leasehold._async_schedules import AsyncSchedules
 from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
 from leasehold._connect import ClientOptions, Connector
@@ -36,7 +37,7 @@ from leasehold._watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
 
-class AsyncClient:
+class AsyncClient(AsyncSchedules):
     """A client of one sidecar, for one event loop.
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break, so
@@ -62,7 +63,7 @@ class AsyncClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._made: Calls | None = None
         self._closed = False
-        self._holds: Final[set[AsyncHold]] = set()
+        self._holds: set[AsyncHold] = set()
 
     def __repr__(self) -> str:
         return f"<AsyncClient {self._connector.endpoint}>"

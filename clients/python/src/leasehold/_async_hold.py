@@ -211,12 +211,21 @@ class Block:
             self._task.cancel("the lock was lost")
 
     async def leave(self, exc: BaseException | None) -> None:
+        """Release the lock, or raise LostError."""
+        if self.close():
+            await self._release(self.hold._session, exc)
+        else:
+            await self.after_end(exc)
+
+    def close(self) -> bool:
+        """Take the hold from the block. Say whether it is still valid."""
         self._left = True
         self._current.__exit__(None, None, None)
+        return self.hold.is_valid()
+
+    async def after_end(self, exc: BaseException | None) -> None:
+        """Raise LostError, or have `exc` tell of it, if the hold has not been ended by its holder."""
         session = self.hold._session
-        if session.state.is_valid():
-            await self._release(session, exc)
-            return
         others = False
         if self._cancelled:
             others = self._task.uncancel() > self._cancelling
@@ -230,6 +239,11 @@ class Block:
             raise lost
         if not isinstance(exc, (LostError, asyncio.CancelledError)):
             attach(lost, exc)
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        """Whether the task was cancelled since by somebody else."""
+        return self._task.cancelling() > self._cancelling + self._cancelled
 
     async def _release(self, session: Session, exc: BaseException | None) -> None:
         try:

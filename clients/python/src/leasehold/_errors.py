@@ -314,6 +314,19 @@ def comes_back(error: RefusedError) -> bool:
     return error.code is grpc.StatusCode.UNAVAILABLE and error.reason in (None, Reason.SHUTTING_DOWN)
 
 
+_PASSES: Final = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.ABORTED,
+}
+
+
+def passes(error: RefusedError) -> bool:
+    """Say whether it is what a sidecar, or its absence, says that may be otherwise later."""
+    return error.code in _PASSES
+
+
 def refused(error: grpc.aio.AioRpcError) -> RefusedError:
     """Give the typed error for one that came by gRPC."""
     details: list[object] = []

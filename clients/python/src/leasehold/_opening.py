@@ -17,6 +17,7 @@ from leasehold._errors import (
     comes_back,
 )
 from leasehold._grants import Busy, Grant, Loss
+from leasehold._line import HoldLine, Line
 from leasehold._listening import SilentError
 from leasehold._records import LockRecord
 from leasehold._session import Session, tell
@@ -57,7 +58,7 @@ async def open_session(
                     await waiting.pause()
                     continue
                 raise BusyError(wanted.name, Busy._from_wire(answer))
-            return await _begin(calls, call, answer, sent, handler)
+            return await begin(calls, HoldLine(calls, call), answer, sent, handler)
         except RefusedError as refused:
             call.cancel()
             if not waiting.goes_on(refused):
@@ -155,13 +156,14 @@ class _Waiting:
         tell(self._handler, events.Waiting(waiting.position, record))
 
 
-async def _begin(
+async def begin(
     calls: Calls,
-    call: HoldCall,
+    line: Line,
     granted: hold_pb2.Grant,
     sent: int,
     handler: events.EventHandler | None,
 ) -> tuple[Session, Grant]:
+    """Begin to keep what was granted in answer to a request sent at `sent`. Raises LostError if it is over by now."""
     state = LocalState(calls.clock, granted.validity, sent)
     due = state.next_question()
     asked = state.now()
@@ -176,7 +178,7 @@ async def _begin(
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)
     grant = Grant._from_wire(granted)
-    session = Session(calls, granted, state, call, handler)
+    session = Session(calls, granted, state, line, handler)
     until = seconds(state.valid_until)
     tell(handler, events.Granted(granted.lock_path, granted.fencing_token, until))
     return session, grant
