@@ -20,7 +20,7 @@ from leasehold._grants import Busy, Grant, Loss
 from leasehold._line import HoldLine, Line
 from leasehold._listening import SilentError
 from leasehold._records import LockRecord
-from leasehold._session import Session, tell
+from leasehold._session import Session
 from leasehold._spec import Wanted
 from leasehold._state import LocalState
 from leasehold.v1 import hold_pb2
@@ -153,7 +153,7 @@ class _Waiting:
             return
         self._told = waiting
         record = LockRecord._from_wire(waiting.record) if waiting.HasField("record") else None
-        tell(self._handler, events.Waiting(waiting.position, record))
+        events.tell(self._handler, events.Waiting(waiting.position, record))
 
 
 async def begin(
@@ -180,5 +180,5 @@ async def begin(
     grant = Grant._from_wire(granted)
     session = Session(calls, granted, state, line, handler)
     until = seconds(state.valid_until)
-    tell(handler, events.Granted(granted.lock_path, granted.fencing_token, until))
+    events.tell(handler, events.Granted(granted.lock_path, granted.fencing_token, until))
     return session, grant

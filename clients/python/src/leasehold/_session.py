@@ -8,7 +8,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -47,19 +47,6 @@ _LAST_WORD: Final = 0.25
 """How long the sidecar may still say why a hold is over that the clock has found to be so."""
 
 _log: Final = logging.getLogger("leasehold")
-
-
-_Event = TypeVar("_Event")
-
-
-def tell(handler: Callable[[_Event], None] | None, event: _Event) -> None:
-    """Tell an event to who wants to know."""
-    if handler is None:
-        return
-    try:
-        handler(event)
-    except Exception:  # noqa: BLE001 - whatever it raises is its own business
-        _log.exception("an event handler failed")
 
 
 class Session:
@@ -206,7 +193,7 @@ class Session:
         self.settled.set()
 
     def _tell(self, event: events.HoldEvent) -> None:
-        tell(self._handler, event)
+        events.tell(self._handler, event)
 
     def _found_lost(self) -> None:
         # In whatever thread found it. A loop that is closed has nobody left to tell.

@@ -19,7 +19,7 @@ from leasehold._grants import Grant
 from leasehold._opening import begin
 from leasehold._run_line import RunLine, Stream, Thread, complete, completion
 from leasehold._schedules import DefinitionInForce, ScheduleEvent, Standby, Subscribed, UnderstoodSchedule
-from leasehold._session import Session, tell
+from leasehold._session import Session
 from leasehold.v1 import schedule_service_pb2 as wire
 from leasehold.v1.schedule_service_pb2 import Run, SubscribeScheduleRequest, SubscribeScheduleResponse
 
@@ -86,7 +86,7 @@ class Subscription:
                 self.close()
                 if not self._is_heard or not passes(error):
                     raise
-                tell(self._handler, events.Interrupted(str(error)))
+                events.tell(self._handler, events.Interrupted(str(error)))
                 await asyncio.sleep(max(error.retry_after or 0, self._pause))
                 self._pause = min(2 * self._pause, LONGEST_PAUSE)
                 continue
@@ -130,9 +130,9 @@ class Subscription:
                 stream.understood = self._is_heard = True
                 return message.run
             case "definition_in_force":
-                tell(self._handler, DefinitionInForce._from_wire(message.definition_in_force))
+                events.tell(self._handler, DefinitionInForce._from_wire(message.definition_in_force))
             case "draining":
-                tell(self._handler, events.Draining(seconds(duration(message.draining.time_left))))
+                events.tell(self._handler, events.Draining(seconds(duration(message.draining.time_left))))
             case _:
                 # Of a run that is over, or an event that this version does not know.
                 pass
@@ -141,19 +141,19 @@ class Subscription:
     def _stand_by(self, stream: Stream, standby: wire.Standby) -> None:
         if standby.HasField("understood"):
             stream.understood = self._is_heard = True
-            tell(self._handler, Subscribed(UnderstoodSchedule._from_wire(standby.understood)))
+            events.tell(self._handler, Subscribed(UnderstoodSchedule._from_wire(standby.understood)))
         if not stream.understood:
             # S37: what did not say how it understood the schedule does not know it.
             raise UnsupportedError("how to understand this schedule")
         self._pause = FIRST_PAUSE
-        tell(self._handler, Standby._from_wire(standby))
+        events.tell(self._handler, Standby._from_wire(standby))
 
     async def _take_up(self, calls: Calls, stream: Stream, run: Run) -> Granted | None:
         """Begin a run that has come, if it can still be run; of one that cannot, another replica takes the place."""
         if not run.HasField("grant") or not run.HasField("scheduled_at"):
             self.close()
             raise ProtocolError("a run came without its grant or its occurrence")
-        thread = Thread(self._request, run.run_id, lambda event: tell(self._handler, event))
+        thread = Thread(self._request, run.run_id, lambda event: events.tell(self._handler, event))
         line = RunLine(calls, stream, thread)
         try:
             session, grant = await begin(calls, line, run.grant, stream.sent, self._handler)
