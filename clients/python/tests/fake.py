@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 
 import leasehold
+from leasehold import RunOutcome
 from leasehold._convert import SECOND
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, Status
 from leasehold.v1 import hold_pb2
@@ -181,7 +182,8 @@ class FakeSidecar(LeaseServiceServicer):
         if self.is_deaf:
             await asyncio.Event().wait()
         checkpoint = f" with {request.checkpoint!r}" if request.HasField("checkpoint") else ""
-        self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}")
+        outcome = f" as {RunOutcome(request.outcome).name}" if request.outcome else ""
+        self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}{outcome}")
         if isinstance(self.release, Refusal):
             await self.release.abort(context)
             raise AssertionError

@@ -38,6 +38,7 @@ from leasehold.v1.lease_service_pb2 import (
     WatchLocksResponse,
 )
 from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
+from leasehold.v1.schedule_pb2 import RunOutcome
 from leasehold.v1.schedule_service_pb2 import SubscribeScheduleRequest, SubscribeScheduleResponse
 from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 
@@ -245,9 +246,13 @@ class Calls:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    async def release(self, lease_id: str, generation: int, checkpoint: bytes | None = None) -> ReleaseResult:
+    async def release(
+        self, lease_id: str, generation: int, checkpoint: bytes | None = None, outcome: int = 0
+    ) -> ReleaseResult:
         """Release a lock; `generation` is the newest that was answered (S16)."""
-        request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation, checkpoint=checkpoint)
+        request = ReleaseLeaseRequest(
+            lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
+        )
         return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
 
     async def save(self, request: SaveCheckpointRequest, valid_for: float) -> SaveCheckpointResponse:

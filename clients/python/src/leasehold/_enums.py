@@ -118,6 +118,23 @@ class CheckpointOutcome(Enum):
         return cls.UNSPECIFIED
 
 
+class OutcomeResult(Enum):
+    """What became of the outcome of an occurrence that came with a release."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    RECORDED = 1
+    """The store has it."""
+    NOT_RECORDED = 2
+    """The store does not have it: the next caller with this occurrence is granted it."""
+    UNKNOWN = 3
+    """The store did not answer in time. Ask again for the occurrence: OccurrenceOverError says if it was recorded."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
 class HoldState(Enum):
     """The state of a hold that is not over."""
 

@@ -14,8 +14,11 @@ from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Statu
 from leasehold.v1.errors_pb2 import ErrorReason
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from leasehold._grants import Busy, Loss
     from leasehold._records import LockRecord
+    from leasehold._schedules import EndedRun
 
 _DOMAIN: Final = "leasehold.dev"
 _DETAILS: Final = "grpc-status-details-bin"
@@ -158,6 +161,18 @@ class BusyError(LeaseholdError):
         super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
         self.busy: Final = busy
         """What the sidecar said: the record, when to ask again, and why."""
+
+
+class OccurrenceOverError(LeaseholdError):
+    """The occurrence that was named is not granted any more: it has a final outcome, or a newer one has."""
+
+    def __init__(self, lock: str, run: "EndedRun | None", watermark: "datetime | None") -> None:
+        what = f"it is done: {run.outcome.name}" if run is not None else f"a newer one is done, {watermark}"
+        super().__init__(f"the occurrence of {lock} is not granted any more: {what}")
+        self.run: Final = run
+        """How it ended; None if nothing was recorded for it."""
+        self.watermark: Final = watermark
+        """The newest occurrence that has an outcome, if the one that was named is older and has none; else None."""
 
 
 def _who(record: "LockRecord | None") -> str:

@@ -43,7 +43,9 @@ class Line(ABC):
         """Ask to take the hold up again, over another stream (S16)."""
 
     @abstractmethod
-    async def release(self, lease_id: str, generation: int, checkpoint: bytes | None) -> hold_pb2.ReleaseResult:
+    async def release(
+        self, lease_id: str, generation: int, checkpoint: bytes | None, outcome: int
+    ) -> hold_pb2.ReleaseResult:
         """Have the lock released, after the hold has ended here (S13)."""
 
 
@@ -54,6 +56,8 @@ class HoldLine(Line):
         """Ask by another HoldLease."""
         return HoldLine(self._calls, self._calls.hold(HoldLeaseRequest(resume=resume), until_there=True))
 
-    async def release(self, lease_id: str, generation: int, checkpoint: bytes | None) -> hold_pb2.ReleaseResult:
+    async def release(
+        self, lease_id: str, generation: int, checkpoint: bytes | None, outcome: int
+    ) -> hold_pb2.ReleaseResult:
         """Release it."""
-        return await self._calls.release(lease_id, generation, checkpoint)
+        return await self._calls.release(lease_id, generation, checkpoint, outcome)

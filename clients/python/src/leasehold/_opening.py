@@ -5,12 +5,13 @@ from typing import Final
 
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall
-from leasehold._convert import proto_duration, seconds
+from leasehold._convert import moment, proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors import (
     BusyError,
     LeaseholdError,
     LostError,
+    OccurrenceOverError,
     ProtocolError,
     RefusedError,
     UnsupportedError,
@@ -20,6 +21,7 @@ from leasehold._grants import Busy, Grant, Loss
 from leasehold._line import HoldLine, Line
 from leasehold._listening import SilentError
 from leasehold._records import LockRecord
+from leasehold._schedules import EndedRun
 from leasehold._session import Session
 from leasehold._spec import Wanted
 from leasehold._state import LocalState
@@ -135,6 +137,11 @@ class _Waiting:
                     return message.granted
                 case "busy":
                     return message.busy
+                case "already_done":
+                    run = EndedRun._from_wire(message.already_done.run)
+                    raise OccurrenceOverError(self._wanted.name, run, None)
+                case "skipped":
+                    raise OccurrenceOverError(self._wanted.name, None, moment(message.skipped.watermark))
                 case "lost":
                     raise LostError("asked for", Loss._from_wire(message.lost))
                 case "waiting":

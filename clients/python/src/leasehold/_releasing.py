@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from leasehold._enums import LossReason
+from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors import LeaseholdError, LostError, NotReleasedError, ReleaseUnconfirmedError
 from leasehold._grants import Loss, ReleaseResult
 from leasehold.v1 import hold_pb2
@@ -15,7 +15,9 @@ _ANSWER_POLL: Final = 0.02
 """How often a release looks whether a resume was answered."""
 
 
-async def release(session: "Session", limit: float, checkpoint: bytes | None = None) -> ReleaseResult:
+async def release(
+    session: "Session", limit: float, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+) -> ReleaseResult:
     """Release the lock, with a last `checkpoint` if there is one, and wait `limit` seconds until the store has it.
 
     The hold has ended here before (S13).
@@ -26,7 +28,7 @@ async def release(session: "Session", limit: float, checkpoint: bytes | None = N
                 raise NotReleasedError(session.lock_path)
             if session.refused is not None:
                 raise LostError(session.lock_path, session.refused)
-            released = await session.release_there(checkpoint)
+            released = await session.release_there(checkpoint, 0 if outcome is None else outcome.value)
     except LostError:
         raise
     except TimeoutError:
@@ -36,7 +38,7 @@ async def release(session: "Session", limit: float, checkpoint: bytes | None = N
         raise ReleaseUnconfirmedError(session.lock_path, error) from error
     finally:
         session.close()
-    result = ReleaseResult._from_wire(released, checkpoint)
+    result = ReleaseResult._from_wire(released, checkpoint, outcome)
     loss = already_lost(released)
     if loss is not None:
         lost = LostError(session.lock_path, loss)

@@ -142,7 +142,13 @@ class RunLine(Line):
         stream = Stream(self._calls.subscribe(request, until_there=True), sent, understood=True)
         return RunLine(self._calls, stream, self._thread)
 
-    async def release(self, lease_id: str, generation: int, checkpoint: bytes | None) -> hold_pb2.ReleaseResult:
+    async def release(
+        self,
+        lease_id: str,
+        generation: int,
+        checkpoint: bytes | None,
+        outcome: int,
+    ) -> hold_pb2.ReleaseResult:
         """Have another replica run it."""
         request = completion(self._thread.run_id, (lease_id, generation), RunOutcome.RETURNED, checkpoint=checkpoint)
         with self._calls.knowing_schedules():

@@ -1,10 +1,9 @@
 """The requests about schedules that take more than a line to make."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypedDict
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
+from leasehold._convert import timestamp
 from leasehold._errors import ArgumentError
 from leasehold._records import LockKey
 from leasehold._schedule_spec import ScheduleSpec, schedule_spec
@@ -34,13 +33,6 @@ class PreviewOptions(ScheduleSpec, total=False):
     """How many occurrences: 1 to 100. Default: 10."""
     key: LockKey
     """The lock, if occurrences are to be shown with the offset that `spread` gives them."""
-
-
-def timestamp(given: datetime) -> Timestamp:
-    """Give a moment for the wire; one without a zone is UTC."""
-    told = Timestamp()
-    told.FromDatetime(given if given.tzinfo is None else given.astimezone(UTC))
-    return told
 
 
 def list_schedules_request(options: ListSchedulesOptions) -> wire.ListSchedulesRequest:

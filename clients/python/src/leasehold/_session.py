@@ -16,7 +16,7 @@ import grpc.aio
 from leasehold import _events as events
 from leasehold._calls import Calls, final_refusal, told_lost
 from leasehold._convert import duration, seconds
-from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome
+from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome, RunOutcome
 from leasehold._errors import (
     LeaseholdError,
     LostError,
@@ -137,7 +137,7 @@ class Session:
             raise LostError(self.lock_path, loss)
         raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
 
-    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
+    async def release(self, checkpoint: bytes | None = None, outcome: RunOutcome | None = None) -> ReleaseResult:
         """Release the lock and wait until the store has it. The hold ends here first (S13)."""
         sending = None if checkpoint is None else checked(checkpoint)
         if not self.state.end():
@@ -146,7 +146,7 @@ class Session:
                 raise LostError(self.lock_path, loss)
             late = CheckpointResult(CheckpointOutcome.NOT_SAVED, None, "the hold had been released before")
             return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED, checkpoint=None if checkpoint is None else late)
-        return await release(self, self._calls.release_timeout, sending)
+        return await release(self, self._calls.release_timeout, sending, outcome)
 
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
@@ -154,9 +154,9 @@ class Session:
             self.state.lose(loss)
             await release(self, self._calls.release_timeout)
 
-    async def release_there(self, checkpoint: bytes | None) -> hold_pb2.ReleaseResult:
+    async def release_there(self, checkpoint: bytes | None, outcome: int) -> hold_pb2.ReleaseResult:
         """Have the sidecar release the lock."""
-        return await self._line.release(self.lease_id, self.generation, checkpoint)
+        return await self._line.release(self.lease_id, self.generation, checkpoint, outcome)
 
     def replace_resume_token(self, resume_token: str) -> None:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""

@@ -9,6 +9,7 @@ from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
 from leasehold._connect import ClientOptions
 from leasehold._each import each
+from leasehold._enums import RunOutcome
 from leasehold._errors import LeaseholdError, attach
 from leasehold._events import EventHandler
 from leasehold._grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
@@ -118,13 +119,15 @@ class Client(Schedules):
         """
         return LoopThread.shared().run(self._in_loop.acquire(function, scope, **options))
 
-    def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
+    def release(
+        self, lease_id: str, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+    ) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
         A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
-        return LoopThread.shared().run(self._in_loop.release(lease_id, checkpoint))
+        return LoopThread.shared().run(self._in_loop.release(lease_id, checkpoint, outcome))
 
     def save_checkpoint(self, lease_id: str, value: bytes) -> int:
         """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).
