@@ -73,6 +73,15 @@ async def t2_a_run_that_comes_before_the_answer_to_the_completion_is_not_lost() 
         await runs.aclose()
 
 
+async def t2_no_event_after_the_end_of_a_run_is_lost() -> None:
+    async with scheduled() as (_made, schedules, client):
+        runs, run, call = await running(schedules, client)
+        await run.succeeded()
+        call.tell(due(3))
+        assert (await asyncio.wait_for(anext(runs), PATIENCE)).attempt == 3
+        await runs.aclose()
+
+
 async def t11_a_run_that_its_body_does_not_complete_is_returned() -> None:
     async with scheduled() as (_made, schedules, client):
         runs, _run, call = await running(schedules, client)
