@@ -10,6 +10,7 @@ import grpc
 import grpc.aio
 
 import leasehold
+from leasehold import RunOutcome
 from leasehold._convert import SECOND
 from leasehold._status.status_pb2 import BadRequest, ErrorInfo, Status
 from leasehold.v1 import hold_pb2
@@ -18,6 +19,7 @@ from leasehold.v1.lease_service_pb2_grpc import (
     LeaseServiceServicer,
     add_LeaseServiceServicer_to_server,
 )
+from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceServicer, add_ScheduleServiceServicer_to_server
 
 PATIENCE = 10.0
 OURS = "kernel-a"
@@ -180,7 +182,8 @@ class FakeSidecar(LeaseServiceServicer):
         if self.is_deaf:
             await asyncio.Event().wait()
         checkpoint = f" with {request.checkpoint!r}" if request.HasField("checkpoint") else ""
-        self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}")
+        outcome = f" as {RunOutcome(request.outcome).name}" if request.outcome else ""
+        self.asked.append(f"release {request.lease_id} of generation {request.generation}{checkpoint}{outcome}")
         if isinstance(self.release, Refusal):
             await self.release.abort(context)
             raise AssertionError
@@ -272,10 +275,13 @@ class Bench:
         self.tasks: list[asyncio.Task[None]] = []
         self.port = 0
         self._server: grpc.aio.Server | None = None
+        self.schedules: ScheduleServiceServicer | None = None
 
     async def start(self) -> None:
         self._server = grpc.aio.server()
         add_LeaseServiceServicer_to_server(self.sidecar, self._server)
+        if self.schedules is not None:
+            add_ScheduleServiceServicer_to_server(self.schedules, self._server)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
 

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake import Bench, bench, grant, validity
+from fake import Bench, bench, eventually, grant, validity
+from fake_schedules import STANDBY, due, scheduled
 
 from leasehold.v1 import hold_pb2, lock_pb2
 from leasehold.v1 import lease_service_pb2 as wire
@@ -22,7 +23,15 @@ def the_readme_shows_the_samples_as_they_are() -> None:
     shown = re.findall(r"^```python\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     samples = {sample.name: sample.read_text() for sample in SAMPLES.glob("*.py")}
     names = [name for block in shown for name, text in samples.items() if text == block]
-    assert names == ["nightly.py", "blocking.py", "decorated.py", "checkpoint.py", "leader.py", "careful.py"]
+    assert names == [
+        "nightly.py",
+        "blocking.py",
+        "decorated.py",
+        "checkpoint.py",
+        "every.py",
+        "leader.py",
+        "careful.py",
+    ]
     assert len(shown) == len(names), "each block is a sample"
     first = [line for line in shown[0].splitlines() if line]
     assert len(first) < 10
@@ -138,3 +147,16 @@ async def the_sample_leader_leads_again_and_releases_at_ctrl_c() -> None:
         out, err = await process.communicate()
         assert (process.returncode, out) == (0, b"released\n"), err
         assert made.sidecar.asked[-1] == "release lease-1 of generation 1"
+
+
+async def the_sample_every_runs_on_each_occurrence_until_ctrl_c() -> None:
+    async with scheduled() as (made, schedules, _client):
+        process = await sample(made, "every.py")
+        call = await schedules.call()
+        assert call.request.spec.time_zone == "Europe/Copenhagen"
+        call.tell(STANDBY, due(boot_id=""))
+        await eventually("it is told", lambda: schedules.outcomes == ["SUCCEEDED"])
+        process.send_signal(signal.SIGINT)
+        out, _err = await process.communicate()
+        assert out == b"writing the report of 1970-01-01T00:30:00Z[UTC]\n"
+        await call.ended()

@@ -17,17 +17,27 @@ from leasehold._answers import (
 )
 from leasehold._async_client import AsyncClient
 from leasehold._async_hold import AsyncHold, AsyncHolding
+from leasehold._async_run import (
+    AsyncRun,
+    AsyncSchedule,
+)
 from leasehold._connect import DEFAULT_ENDPOINT, ClientOptions, Tls
 from leasehold._enums import (
     BreakMode,
     BreakOutcome,
     BusyReason,
+    CatchUp,
     CheckpointOutcome,
+    CompletionResult,
     HoldState,
     LockMode,
     LockState,
     LossReason,
+    OutcomeResult,
+    Overlap,
     ReleaseOutcome,
+    RunKind,
+    RunOutcome,
     TokenStatus,
 )
 from leasehold._errors import (
@@ -41,6 +51,7 @@ from leasehold._errors import (
     LeaseholdError,
     LostError,
     NotReleasedError,
+    OccurrenceOverError,
     PlatformError,
     ProtocolError,
     Reason,
@@ -79,10 +90,39 @@ from leasehold._hold import BaseHold, current_hold
 from leasehold._leading import AsyncTerm
 from leasehold._records import BreakNote, Checkpoint, LockKey, LockRecord
 from leasehold._requests import BreakOptions, ListOptions, WatchOptions
+from leasehold._schedule_requests import (
+    ListSchedulesOptions,
+    PreviewOptions,
+)
+from leasehold._schedule_spec import (
+    ScheduleOptions,
+    ScheduleSpec,
+)
+from leasehold._schedules import (
+    CompletedRun,
+    DefinitionInForce,
+    EndedRun,
+    Occurrence,
+    Preview,
+    Schedule,
+    ScheduleEvent,
+    ScheduleState,
+    Standby,
+    StartedRun,
+    Subscribed,
+    UnderstoodSchedule,
+)
 from leasehold._spec import FOREVER, LeaseOptions, Seconds
+from leasehold._subscription import (
+    ScheduleHandler,
+)
 from leasehold._sync_client import Client
 from leasehold._sync_hold import Hold, Holding
 from leasehold._sync_leading import Term
+from leasehold._sync_run import (
+    Run,
+    SyncSchedule,
+)
 
 __version__ = "0.1.0"
 
@@ -94,6 +134,8 @@ __all__ = [
     "AsyncClient",
     "AsyncHold",
     "AsyncHolding",
+    "AsyncRun",
+    "AsyncSchedule",
     "AsyncTerm",
     "AtRisk",
     "BaseHold",
@@ -105,6 +147,7 @@ __all__ = [
     "Busy",
     "BusyError",
     "BusyReason",
+    "CatchUp",
     "Checkpoint",
     "CheckpointOutcome",
     "CheckpointResult",
@@ -112,8 +155,12 @@ __all__ = [
     "Client",
     "ClientOptions",
     "ClosedError",
+    "CompletedRun",
+    "CompletionResult",
     "Deadline",
+    "DefinitionInForce",
     "Draining",
+    "EndedRun",
     "EndpointError",
     "EventHandler",
     "Extension",
@@ -129,6 +176,7 @@ __all__ = [
     "LeaseOptions",
     "LeaseholdError",
     "ListOptions",
+    "ListSchedulesOptions",
     "Listed",
     "LockChanged",
     "LockGone",
@@ -143,7 +191,13 @@ __all__ = [
     "LostError",
     "NotReleasedError",
     "Notice",
+    "Occurrence",
+    "OccurrenceOverError",
+    "OutcomeResult",
+    "Overlap",
     "PlatformError",
+    "Preview",
+    "PreviewOptions",
     "ProtocolError",
     "Reason",
     "Recovered",
@@ -155,13 +209,27 @@ __all__ = [
     "ResolvedPath",
     "Resumed",
     "Revoked",
+    "Run",
+    "RunKind",
+    "RunOutcome",
+    "Schedule",
+    "ScheduleEvent",
+    "ScheduleHandler",
+    "ScheduleOptions",
+    "ScheduleSpec",
+    "ScheduleState",
     "Seconds",
     "ServerInfo",
     "ServerLimits",
+    "Standby",
+    "StartedRun",
+    "Subscribed",
+    "SyncSchedule",
     "Term",
     "Tls",
     "TokenCheck",
     "TokenStatus",
+    "UnderstoodSchedule",
     "UnreachableError",
     "UnsupportedError",
     "Validity",

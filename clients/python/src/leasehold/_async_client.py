@@ -9,11 +9,21 @@ from typing import Final, Self, Unpack
 
 from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_hold import AsyncHold, AsyncHolding
+from leasehold._async_schedules import AsyncSchedules
 from leasehold._boot_clock import BootClock, Clock
 from leasehold._calls import CALL_TIMEOUT, LONGEST_LEASE, Calls
 from leasehold._connect import ClientOptions, Connector
-from leasehold._enums import LossReason
-from leasehold._errors import BusyError, ClosedError, LeaseholdError, ProtocolError, RefusedError, attach
+from leasehold._convert import moment
+from leasehold._enums import LossReason, RunOutcome
+from leasehold._errors import (
+    BusyError,
+    ClosedError,
+    LeaseholdError,
+    OccurrenceOverError,
+    ProtocolError,
+    RefusedError,
+    attach,
+)
 from leasehold._events import EventHandler
 from leasehold._grants import Busy, Extension, Grant, HoldInfo, Loss, ReleaseResult, Validity
 from leasehold._leading import AsyncTerm, Sleep, for_leading, lead
@@ -30,13 +40,14 @@ from leasehold._requests import (
     watch_request,
 )
 from leasehold._saving import checked
+from leasehold._schedules import EndedRun
 from leasehold._session import Session
 from leasehold._spec import LeaseOptions, Seconds, Wanted, wanted
 from leasehold._watch import watch, watch_all
 from leasehold.v1 import lease_service_pb2 as wire
 
 
-class AsyncClient:
+class AsyncClient(AsyncSchedules):
     """A client of one sidecar, for one event loop.
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break, so
@@ -62,7 +73,7 @@ class AsyncClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._made: Calls | None = None
         self._closed = False
-        self._holds: Final[set[AsyncHold]] = set()
+        self._holds: set[AsyncHold] = set()
 
     def __repr__(self) -> str:
         return f"<AsyncClient {self._connector.endpoint}>"
@@ -161,12 +172,17 @@ class AsyncClient:
                 asked = asked.shortened(refused)
                 continue
             told = answer.granted if answer.HasField("granted") else answer.busy
-            missed = asked.missed(told.understood)
+            is_over = answer.WhichOneof("outcome") in ("already_done", "skipped")
+            missed = None if is_over else asked.missed(told.understood)
             match answer.WhichOneof("outcome"):
                 case "granted" | "busy" if missed is not None:
                     raise await unsupported(calls, missed, told)
                 case "granted":
                     return Grant._from_wire(answer.granted)
+                case "already_done":
+                    raise OccurrenceOverError(asked.name, EndedRun._from_wire(answer.already_done.run), None)
+                case "skipped":
+                    raise OccurrenceOverError(asked.name, None, moment(answer.skipped.watermark))
                 case "busy" if asked.forever:
                     continue
                 case "busy":
@@ -174,15 +190,17 @@ class AsyncClient:
                 case _:
                     raise ProtocolError("an acquire was answered without an outcome")
 
-    async def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
+    async def release(
+        self, lease_id: str, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+    ) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
         A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
         sending = None if checkpoint is None else checked(checkpoint)
-        released = await self._calls().release(lease_id, UNKNOWN_GENERATION, sending)
-        return ReleaseResult._from_wire(released, sending)
+        released = await self._calls().release(lease_id, UNKNOWN_GENERATION, sending, outcome.value if outcome else 0)
+        return ReleaseResult._from_wire(released, sending, outcome)
 
     async def save_checkpoint(self, lease_id: str, value: bytes) -> int:
         """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).

@@ -9,6 +9,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from leasehold import _events as events
 from leasehold._calls import Calls, told_lost
+from leasehold._enums import RunOutcome
 from leasehold._errors import LeaseholdError, LostError, RefusedError, attach
 from leasehold._grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
@@ -112,16 +113,18 @@ class AsyncHold(BaseHold):
         """
         return await self.save(as_json(value))
 
-    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
+    async def release(self, checkpoint: bytes | None = None, outcome: RunOutcome | None = None) -> ReleaseResult:
         """Release the lock before the block ends, and wait until the store has it.
 
         A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
+        `outcome` says how the occurrence of `occurrence_at` ended. SUCCEEDED and FAILED_FINAL make it final; the
+        result says whether it was recorded.
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
         Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
         ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
         available when its lease expires, if not before.
         """
-        return await self._session.release(checkpoint)
+        return await self._session.release(checkpoint, outcome)
 
     def _heard(self, error: RefusedError) -> RefusedError:
         loss = told_lost(error)
@@ -211,12 +214,21 @@ class Block:
             self._task.cancel("the lock was lost")
 
     async def leave(self, exc: BaseException | None) -> None:
+        """Release the lock, or raise LostError."""
+        if self.close():
+            await self._release(self.hold._session, exc)
+        else:
+            await self.after_end(exc)
+
+    def close(self) -> bool:
+        """Take the hold from the block. Say whether it is still valid."""
         self._left = True
         self._current.__exit__(None, None, None)
+        return self.hold.is_valid()
+
+    async def after_end(self, exc: BaseException | None) -> None:
+        """Raise LostError, or have `exc` tell of it, if the hold has not been ended by its holder."""
         session = self.hold._session
-        if session.state.is_valid():
-            await self._release(session, exc)
-            return
         others = False
         if self._cancelled:
             others = self._task.uncancel() > self._cancelling
@@ -230,6 +242,11 @@ class Block:
             raise lost
         if not isinstance(exc, (LostError, asyncio.CancelledError)):
             attach(lost, exc)
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        """Whether the task was cancelled since by somebody else."""
+        return self._task.cancelling() > self._cancelling + self._cancelled
 
     async def _release(self, session: Session, exc: BaseException | None) -> None:
         try:

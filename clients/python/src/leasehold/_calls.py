@@ -38,9 +38,13 @@ from leasehold.v1.lease_service_pb2 import (
     WatchLocksResponse,
 )
 from leasehold.v1.lease_service_pb2_grpc import LeaseServiceStub
+from leasehold.v1.schedule_pb2 import RunOutcome
+from leasehold.v1.schedule_service_pb2 import SubscribeScheduleRequest, SubscribeScheduleResponse
+from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 
 if TYPE_CHECKING:
     from leasehold.v1.lease_service_pb2_grpc import LeaseServiceAsyncStub
+    from leasehold.v1.schedule_service_pb2_grpc import ScheduleServiceAsyncStub
 
 CALL_TIMEOUT: Final = 30.0
 """A call that asks no holder and waits for nothing is given up after so many seconds."""
@@ -70,6 +74,7 @@ class Connection:
         """Carry nothing yet."""
         self.channel: Final = channel
         self.stub: Final[LeaseServiceAsyncStub] = LeaseServiceStub(channel)
+        self.schedules: Final[ScheduleServiceAsyncStub] = ScheduleServiceStub(channel)
         self.tls: Final = tls
         self.streams = 0
         self.is_silent = False
@@ -106,11 +111,19 @@ class Calls:
     @property
     def stub(self) -> "LeaseServiceAsyncStub":
         """The stub for short calls."""
+        return self._for_short().stub
+
+    @property
+    def schedules(self) -> "ScheduleServiceAsyncStub":
+        """The stub for short calls about schedules."""
+        return self._for_short().schedules
+
+    def _for_short(self) -> Connection:
         if self._short is None or not self._is_usable(self._short):
             if self._short is not None:
                 self._close(self._short)
             self._short = self._connect()
-        return self._short.stub
+        return self._short
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -154,6 +167,15 @@ class Calls:
         until_there = until_there and not self._connector.reloads
         connection = self._with_room(also_failed=until_there)
         call = connection.stub.HoldLease(request, metadata=self.metadata, wait_for_ready=until_there)
+        return self._listen(connection, call)
+
+    def subscribe(
+        self, request: SubscribeScheduleRequest, *, until_there: bool = False
+    ) -> Listening[SubscribeScheduleResponse]:
+        """Open the stream of a subscription, as that of a hold."""
+        until_there = until_there and not self._connector.reloads
+        connection = self._with_room(also_failed=until_there)
+        call = connection.schedules.SubscribeSchedule(request, metadata=self.metadata, wait_for_ready=until_there)
         return self._listen(connection, call)
 
     def watch(self, request: WatchLockRequest) -> Listening[WatchLockResponse]:
@@ -224,9 +246,13 @@ class Calls:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    async def release(self, lease_id: str, generation: int, checkpoint: bytes | None = None) -> ReleaseResult:
+    async def release(
+        self, lease_id: str, generation: int, checkpoint: bytes | None = None, outcome: int = 0
+    ) -> ReleaseResult:
         """Release a lock; `generation` is the newest that was answered (S16)."""
-        request = ReleaseLeaseRequest(lease_id=lease_id, generation=generation, checkpoint=checkpoint)
+        request = ReleaseLeaseRequest(
+            lease_id=lease_id, generation=generation, checkpoint=checkpoint, outcome=RunOutcome.ValueType(outcome)
+        )
         return (await self.unary(self.stub.ReleaseLease, request, self.release_timeout)).result
 
     async def save(self, request: SaveCheckpointRequest, valid_for: float) -> SaveCheckpointResponse:
@@ -250,6 +276,17 @@ class Calls:
         """Ask for a hold's validity and state; `generation` is the newest that was answered (S16)."""
         request = GetHoldRequest(lease_id=lease_id, generation=generation)
         return await self.unary(self.stub.GetHold, request)
+
+    @contextmanager
+    def knowing_schedules(self) -> Iterator[None]:
+        """Have a sidecar that is older than schedules found out (S37), and raise this client's own errors."""
+        try:
+            with self.typed_errors():
+                yield
+        except RefusedError as error:
+            if error.code is grpc.StatusCode.UNIMPLEMENTED and error.reason is None:
+                raise UnsupportedError("schedules") from error
+            raise
 
     @contextmanager
     def typed_errors(self) -> Iterator[None]:

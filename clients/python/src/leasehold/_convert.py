@@ -46,6 +46,13 @@ def seconds(nanos: int) -> float:
     return nanos / SECOND
 
 
+def timestamp(given: datetime) -> Timestamp:
+    """Give a moment for the wire; one without a zone is UTC."""
+    told = Timestamp()
+    told.FromDatetime(given if given.tzinfo is None else given.astimezone(UTC))
+    return told
+
+
 def moment(wire: Timestamp) -> datetime:
     """Give a moment from the wire, by the wall clock, in UTC."""
     return wire.ToDatetime(tzinfo=UTC)

@@ -118,6 +118,23 @@ class CheckpointOutcome(Enum):
         return cls.UNSPECIFIED
 
 
+class OutcomeResult(Enum):
+    """What became of the outcome of an occurrence that came with a release."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    RECORDED = 1
+    """The store has it."""
+    NOT_RECORDED = 2
+    """The store does not have it: the next caller with this occurrence is granted it."""
+    UNKNOWN = 3
+    """The store did not answer in time. Ask again for the occurrence: OccurrenceOverError says if it was recorded."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
 class HoldState(Enum):
     """The state of a hold that is not over."""
 
@@ -180,3 +197,86 @@ class BreakOutcome(Enum):
     @classmethod
     def _missing_(cls, value: object) -> Self:
         return cls.UNSPECIFIED
+
+
+class CatchUp(Enum):
+    """What becomes of missed occurrences that are older than the newest one (T9)."""
+
+    LATEST = 1
+    """They are skipped, and counted. The newest one runs, however late."""
+    NONE = 2
+    """They are skipped, and counted. The newest one runs only within `grace`."""
+    ALL = 3
+    """The newest `catch_up_max` of them run too, oldest first."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.LATEST
+
+
+class Overlap(Enum):
+    """What becomes of occurrences that fall due during a run (T10)."""
+
+    FOLLOW = 1
+    """When the run is over they are handled as missed ones are."""
+    SKIP = 2
+    """They are skipped."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.FOLLOW
+
+
+class RunKind(Enum):
+    """Why there is a run."""
+
+    UNSPECIFIED = 0
+    """What this version of the client does not know."""
+    SCHEDULED = 1
+    """An occurrence of the schedule."""
+    MANUAL = 2
+    """Somebody asked for it. It does not move the schedule on."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class RunOutcome(Enum):
+    """How a run ended, or an occurrence without one. The first four are for a caller to say (T11)."""
+
+    UNSPECIFIED = 0
+    """Not said, or what this version of the client does not know."""
+    SUCCEEDED = 1
+    """It did its work."""
+    FAILED = 2
+    """It did not. It is tried again if attempts are left."""
+    FAILED_FINAL = 3
+    """It did not, and is not tried again."""
+    RETURNED = 4
+    """Another replica is to run it. Does not count as an attempt, at most 10 times."""
+    TIMED_OUT = 5
+    """Its deadline came. It is not tried again."""
+    ABANDONED = 6
+    """Its holder died or lost the lock without an outcome. It is tried again if attempts are left."""
+    SKIPPED = 7
+    """It was not run."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.UNSPECIFIED
+
+
+class CompletionResult(Enum):
+    """What became of the outcome of a run (T8)."""
+
+    RECORDED = 1
+    """The store has it, or had it from an earlier call."""
+    RECORDED_LATE = 2
+    """The run's hold was over, and nobody had been granted the occurrence since: the store has it now."""
+    SUPERSEDED = 3
+    """The run was or may be repeated, so its outcome does not count. Also what this version does not know."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls.SUPERSEDED

@@ -14,8 +14,11 @@ from leasehold._status.status_pb2 import BadRequest, ErrorInfo, RetryInfo, Statu
 from leasehold.v1.errors_pb2 import ErrorReason
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from leasehold._grants import Busy, Loss
     from leasehold._records import LockRecord
+    from leasehold._schedules import EndedRun
 
 _DOMAIN: Final = "leasehold.dev"
 _DETAILS: Final = "grpc-status-details-bin"
@@ -158,6 +161,18 @@ class BusyError(LeaseholdError):
         super().__init__(f"the lock {path} is busy: {why[busy.reason.name]}")
         self.busy: Final = busy
         """What the sidecar said: the record, when to ask again, and why."""
+
+
+class OccurrenceOverError(LeaseholdError):
+    """The occurrence that was named is not granted any more: it has a final outcome, or a newer one has."""
+
+    def __init__(self, lock: str, run: "EndedRun | None", watermark: "datetime | None") -> None:
+        what = f"it is done: {run.outcome.name}" if run is not None else f"a newer one is done, {watermark}"
+        super().__init__(f"the occurrence of {lock} is not granted any more: {what}")
+        self.run: Final = run
+        """How it ended; None if nothing was recorded for it."""
+        self.watermark: Final = watermark
+        """The newest occurrence that has an outcome, if the one that was named is older and has none; else None."""
 
 
 def _who(record: "LockRecord | None") -> str:
@@ -312,6 +327,19 @@ def attach(error: LeaseholdError, exception: BaseException) -> None:
 def comes_back(error: RefusedError) -> bool:
     """Say whether it is the end of a connection or of a sidecar, which another may follow, and not an answer."""
     return error.code is grpc.StatusCode.UNAVAILABLE and error.reason in (None, Reason.SHUTTING_DOWN)
+
+
+_PASSES: Final = {
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.ABORTED,
+}
+
+
+def passes(error: RefusedError) -> bool:
+    """Say whether it is what a sidecar, or its absence, says that may be otherwise later."""
+    return error.code in _PASSES
 
 
 def refused(error: grpc.aio.AioRpcError) -> RefusedError:

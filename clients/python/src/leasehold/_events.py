@@ -1,11 +1,15 @@
 """What happens to a hold, for who wants to know: the argument `on_event` of `hold`."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from leasehold._errors import Reason
 from leasehold._grants import Loss, Notice
 from leasehold._records import LockRecord
+
+_log: Final = logging.getLogger("leasehold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +109,15 @@ HoldEvent = Waiting | Granted | Renewed | AtRisk | Recovered | Draining | Revoke
 
 EventHandler = Callable[[HoldEvent], None]
 """Takes in events. Called in the client's event loop, so it must be quick; what it raises is only logged."""
+
+_Event = TypeVar("_Event")
+
+
+def tell(handler: Callable[[_Event], None] | None, event: _Event) -> None:
+    """Tell an event to who wants to know."""
+    if handler is None:
+        return
+    try:
+        handler(event)
+    except Exception:  # noqa: BLE001 - whatever it raises is its own business
+        _log.exception("an event handler failed")

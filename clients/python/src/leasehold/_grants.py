@@ -5,7 +5,15 @@ from datetime import datetime
 from typing import Self
 
 from leasehold._convert import duration, moment, seconds
-from leasehold._enums import BusyReason, CheckpointOutcome, HoldState, LossReason, ReleaseOutcome
+from leasehold._enums import (
+    BusyReason,
+    CheckpointOutcome,
+    HoldState,
+    LossReason,
+    OutcomeResult,
+    ReleaseOutcome,
+    RunOutcome,
+)
 from leasehold._records import BreakNote, Checkpoint, LockRecord
 from leasehold.v1 import hold_pb2, lease_service_pb2
 
@@ -84,6 +92,8 @@ class Grant:
     """When `max_hold` ends and the hold is lost, unless it is extended before; None if there is no limit."""
     permit: int
     """Which permit of the lock is granted: 0 for the lock's own path."""
+    attempt: int
+    """Which attempt at `occurrence_at` this is, from 1; 0 if the caller named no occurrence."""
     checkpoint: Checkpoint | None
     """The lock's checkpoint as the last holder left it; None if there is none (S25)."""
 
@@ -99,6 +109,7 @@ class Grant:
             expires_at=moment(wire.expires_at),
             max_hold_ends=Deadline._from_wire(wire.max_hold_ends) if wire.HasField("max_hold_ends") else None,
             permit=wire.permit,
+            attempt=wire.attempt,
             checkpoint=Checkpoint._from_wire(wire.checkpoint) if wire.HasField("checkpoint") else None,
         )
 
@@ -182,9 +193,11 @@ class ReleaseResult:
     """Until when nobody gets the lock, by the store's clock; with outcome RESTING only."""
     checkpoint: CheckpointResult | None = None
     """What became of the checkpoint that came with the release; None if there was none."""
+    occurrence: OutcomeResult | None = None
+    """What became of the outcome that came with the release; None if there was none."""
 
     @classmethod
-    def _from_wire(cls, wire: hold_pb2.ReleaseResult, checkpoint: bytes | None) -> Self:
+    def _from_wire(cls, wire: hold_pb2.ReleaseResult, checkpoint: bytes | None, told: RunOutcome | None = None) -> Self:
         outcome = ReleaseOutcome(wire.outcome)
         lost = outcome is ReleaseOutcome.ALREADY_LOST
         return cls(
@@ -192,6 +205,8 @@ class ReleaseResult:
             LossReason(wire.loss_reason) if lost else None,
             moment(wire.resting_until) if wire.HasField("resting_until") else None,
             None if checkpoint is None else CheckpointResult._from_wire(wire),
+            # What is not understood is not said back (S37).
+            None if told is None else OutcomeResult(wire.outcome_result or OutcomeResult.NOT_RECORDED.value),
         )
 
 

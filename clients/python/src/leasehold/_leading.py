@@ -7,12 +7,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import Final, Self
 
-import grpc
-
 from leasehold import _events as events
 from leasehold._async_hold import AsyncHold, Block
 from leasehold._calls import Calls
-from leasehold._errors import ArgumentError, LeaseholdError, LostError, RefusedError, ReleaseUnconfirmedError
+from leasehold._errors import ArgumentError, LeaseholdError, LostError, RefusedError, ReleaseUnconfirmedError, passes
 from leasehold._grants import Grant
 from leasehold._opening import open_session
 from leasehold._records import LockKey
@@ -27,14 +25,6 @@ _PAUSE: Final = 1.0
 _LONGEST: Final = 10.0
 _SPREAD: Final = 10
 """The shortest pause is this part of the longest, so that those who were sent away together do not come together."""
-
-_PASSES: Final = {
-    grpc.StatusCode.UNAVAILABLE,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,
-    grpc.StatusCode.DEADLINE_EXCEEDED,
-    grpc.StatusCode.ABORTED,
-}
-"""What a sidecar, or its absence, says that may be otherwise later."""
 
 _log: Final = logging.getLogger("leasehold")
 
@@ -117,7 +107,7 @@ async def take(
         except LostError as error:
             await pauses.failed(asked.name, error)
         except RefusedError as error:
-            if error.code not in _PASSES:
+            if not passes(error):
                 raise
             await pauses.failed(asked.name, error)
         else:

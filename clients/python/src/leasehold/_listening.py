@@ -34,6 +34,7 @@ class Listening(Generic[_T]):
         self._call: Final = call
         self._silence: Final = silence
         self._suspect: Final = suspect
+        self._reading: asyncio.Task[object] | None = None
         self.before_cancelled: Callable[[], None] = lambda: None
         """Called before the event loop cancels the stream, as it does at its own end."""
 
@@ -41,15 +42,17 @@ class Listening(Generic[_T]):
         """Wait for the next answer; what is not one is the end of the stream.
 
         Raises SilentError, after which the stream still lives, and is to be cancelled; cancelling the task that waits
-        does not cancel it either.
+        does not cancel it either, and loses no answer.
         """
-        reading = asyncio.get_running_loop().create_task(Guarded(self._next(), self._cancelling))
-        # Where nobody waits for it any more, what it ends with concerns nobody.
-        reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        done, _ = await asyncio.wait({reading}, timeout=self._silence)
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(Guarded(self._next(), self._cancelling))
+            # Where nobody waits for it any more, what it ends with concerns nobody.
+            self._reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        done, _ = await asyncio.wait({self._reading}, timeout=self._silence)
         if not done:
             self._suspect()
             raise SilentError(self._silence)
+        reading, self._reading = self._reading, None
         return reading.result()
 
     def _cancelling(self) -> None:

@@ -5,21 +5,24 @@ from typing import Final
 
 from leasehold import _events as events
 from leasehold._calls import Calls, HoldCall
-from leasehold._convert import proto_duration, seconds
+from leasehold._convert import moment, proto_duration, seconds
 from leasehold._enums import LossReason
 from leasehold._errors import (
     BusyError,
     LeaseholdError,
     LostError,
+    OccurrenceOverError,
     ProtocolError,
     RefusedError,
     UnsupportedError,
     comes_back,
 )
 from leasehold._grants import Busy, Grant, Loss
+from leasehold._line import HoldLine, Line
 from leasehold._listening import SilentError
 from leasehold._records import LockRecord
-from leasehold._session import Session, tell
+from leasehold._schedules import EndedRun
+from leasehold._session import Session
 from leasehold._spec import Wanted
 from leasehold._state import LocalState
 from leasehold.v1 import hold_pb2
@@ -57,7 +60,7 @@ async def open_session(
                     await waiting.pause()
                     continue
                 raise BusyError(wanted.name, Busy._from_wire(answer))
-            return await _begin(calls, call, answer, sent, handler)
+            return await begin(calls, HoldLine(calls, call), answer, sent, handler)
         except RefusedError as refused:
             call.cancel()
             if not waiting.goes_on(refused):
@@ -134,6 +137,11 @@ class _Waiting:
                     return message.granted
                 case "busy":
                     return message.busy
+                case "already_done":
+                    run = EndedRun._from_wire(message.already_done.run)
+                    raise OccurrenceOverError(self._wanted.name, run, None)
+                case "skipped":
+                    raise OccurrenceOverError(self._wanted.name, None, moment(message.skipped.watermark))
                 case "lost":
                     raise LostError("asked for", Loss._from_wire(message.lost))
                 case "waiting":
@@ -152,16 +160,17 @@ class _Waiting:
             return
         self._told = waiting
         record = LockRecord._from_wire(waiting.record) if waiting.HasField("record") else None
-        tell(self._handler, events.Waiting(waiting.position, record))
+        events.tell(self._handler, events.Waiting(waiting.position, record))
 
 
-async def _begin(
+async def begin(
     calls: Calls,
-    call: HoldCall,
+    line: Line,
     granted: hold_pb2.Grant,
     sent: int,
     handler: events.EventHandler | None,
 ) -> tuple[Session, Grant]:
+    """Begin to keep what was granted in answer to a request sent at `sent`. Raises LostError if it is over by now."""
     state = LocalState(calls.clock, granted.validity, sent)
     due = state.next_question()
     asked = state.now()
@@ -176,7 +185,7 @@ async def _begin(
     if not state.is_valid():
         raise LostError(granted.lock_path, state.loss or _LATE)
     grant = Grant._from_wire(granted)
-    session = Session(calls, granted, state, call, handler)
+    session = Session(calls, granted, state, line, handler)
     until = seconds(state.valid_until)
-    tell(handler, events.Granted(granted.lock_path, granted.fencing_token, until))
+    events.tell(handler, events.Granted(granted.lock_path, granted.fencing_token, until))
     return session, grant

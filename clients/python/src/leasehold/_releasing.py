@@ -3,8 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from leasehold._calls import Calls
-from leasehold._enums import LossReason
+from leasehold._enums import LossReason, RunOutcome
 from leasehold._errors import LeaseholdError, LostError, NotReleasedError, ReleaseUnconfirmedError
 from leasehold._grants import Loss, ReleaseResult
 from leasehold.v1 import hold_pb2
@@ -16,16 +15,20 @@ _ANSWER_POLL: Final = 0.02
 """How often a release looks whether a resume was answered."""
 
 
-async def release(session: "Session", calls: Calls, checkpoint: bytes | None = None) -> ReleaseResult:
-    """Release the lock, with a last `checkpoint` if there is one, and wait until the store has it.
+async def release(
+    session: "Session", limit: float, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+) -> ReleaseResult:
+    """Release the lock, with a last `checkpoint` if there is one, and wait `limit` seconds until the store has it.
 
     The hold has ended here before (S13).
     """
-    limit = calls.release_timeout
     try:
         async with asyncio.timeout(limit):
-            await _resume_answered(session)
-            released = await calls.release(session.lease_id, session.generation, checkpoint)
+            if not await resume_answered(session):
+                raise NotReleasedError(session.lock_path)
+            if session.refused is not None:
+                raise LostError(session.lock_path, session.refused)
+            released = await session.release_there(checkpoint, 0 if outcome is None else outcome.value)
     except LostError:
         raise
     except TimeoutError:
@@ -35,7 +38,7 @@ async def release(session: "Session", calls: Calls, checkpoint: bytes | None = N
         raise ReleaseUnconfirmedError(session.lock_path, error) from error
     finally:
         session.close()
-    result = ReleaseResult._from_wire(released, checkpoint)
+    result = ReleaseResult._from_wire(released, checkpoint, outcome)
     loss = already_lost(released)
     if loss is not None:
         lost = LostError(session.lock_path, loss)
@@ -45,18 +48,19 @@ async def release(session: "Session", calls: Calls, checkpoint: bytes | None = N
     return result
 
 
-async def _resume_answered(session: "Session") -> None:
+async def resume_answered(session: "Session") -> bool:
     """Wait until it is known which generation to release, as long as the lease can still be this hold's (S16).
+
+    Says whether it is.
 
     A sidecar that has not noticed the break would hand the lock on while another takes the hold up.
     """
     until = session.state.valid_until
     while session.resuming:
         if session.state.now() >= until or session.is_unkept:
-            raise NotReleasedError(session.lock_path)
+            return False
         await asyncio.sleep(_ANSWER_POLL)
-    if session.refused is not None:
-        raise LostError(session.lock_path, session.refused)
+    return True
 
 
 def already_lost(result: hold_pb2.ReleaseResult) -> Loss | None:

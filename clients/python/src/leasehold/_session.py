@@ -14,9 +14,9 @@ import grpc
 import grpc.aio
 
 from leasehold import _events as events
-from leasehold._calls import Calls, HoldCall, final_refusal, told_lost
+from leasehold._calls import Calls, final_refusal, told_lost
 from leasehold._convert import duration, seconds
-from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome
+from leasehold._enums import CheckpointOutcome, LossReason, ReleaseOutcome, RunOutcome
 from leasehold._errors import (
     LeaseholdError,
     LostError,
@@ -27,6 +27,7 @@ from leasehold._errors import (
 )
 from leasehold._grants import CheckpointResult, Loss, Notice, ReleaseResult
 from leasehold._guarded import Guarded
+from leasehold._line import Line
 from leasehold._listening import SilentError
 from leasehold._records import Checkpoint
 from leasehold._releasing import already_lost, release
@@ -34,7 +35,7 @@ from leasehold._saving import Known, checked
 from leasehold._state import LocalState
 from leasehold._ticker import NAP, Ticker
 from leasehold.v1 import hold_pb2
-from leasehold.v1.lease_service_pb2 import HoldLeaseRequest, HoldLeaseResponse
+from leasehold.v1.lease_service_pb2 import HoldLeaseResponse
 
 _FIRST_PAUSE: Final = 0.05
 """The pause after the first failed try to resume; doubled up to `NAP`."""
@@ -48,16 +49,6 @@ _LAST_WORD: Final = 0.25
 _log: Final = logging.getLogger("leasehold")
 
 
-def tell(handler: events.EventHandler | None, event: events.HoldEvent) -> None:
-    """Tell an event to who wants to know."""
-    if handler is None:
-        return
-    try:
-        handler(event)
-    except Exception:  # noqa: BLE001 - whatever it raises is its own business
-        _log.exception("an event handler failed")
-
-
 class Session:
     """A hold in the event loop that it was granted in."""
 
@@ -66,10 +57,10 @@ class Session:
         calls: Calls,
         grant: hold_pb2.Grant,
         state: LocalState,
-        call: HoldCall,
+        line: Line,
         handler: events.EventHandler | None,
     ) -> None:
-        """Begin to keep what `grant` gave. The stream `call` is the session's from now on."""
+        """Begin to keep what `grant` gave. The stream of `line` is the session's from now on."""
         self.state: Final = state
         self.lease_id: Final = grant.lease_id
         self.over: Final = asyncio.Event()
@@ -80,21 +71,24 @@ class Session:
         """What the holder was told of a break (S22)."""
         self.noticed: Final = asyncio.Event()
         """Set when there is a notice."""
+        self.ending: Final = asyncio.Event()
+        """Set when there is a notice, when the sidecar shuts down, and when the hold is over."""
         self._calls: Final = calls
         self.generation = grant.generation
         """The newest that was answered (S16)."""
         self.lock_path: Final = grant.lock_path
         self._fencing_token: Final = grant.fencing_token
         self._resume_token = grant.resume_token
-        self._call = call
-        call.before_cancelled = self._loop_ends
+        self._line = line
+        line.guard(self._loop_ends)
         # Tries to resume, and streams over which nothing was heard for long. They are cancelled only when the hold was
         # resumed, because a sidecar that still hears this client would take it for the holder's end (S14).
-        self._others: Final[list[HoldCall]] = []
+        self._others: Final[list[Line]] = []
         self._handler: Final = handler
         self._loop: Final = asyncio.get_running_loop()
         self._loss_listeners: Final[list[Callable[[Loss], None]]] = []
         self._notice_listeners: Final[list[Callable[[], None]]] = []
+        self._ending_listeners: Final[list[Callable[[], None]]] = []
         self.resuming = False
         """Whether the stream broke, and no resume was answered yet."""
         self.refused: Loss | None = None
@@ -115,6 +109,16 @@ class Session:
         """Have `listener` called in the loop when the holder is given notice (S22)."""
         self._notice_listeners.append(listener)
 
+    def on_ending(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called in the loop when the hold is to end soon, or is over."""
+        self._ending_listeners.append(listener)
+
+    def _is_ending(self) -> None:
+        if not self.ending.is_set():
+            self.ending.set()
+            for listener in self._ending_listeners:
+                listener()
+
     def _loop_ends(self) -> None:
         # What the event loop cancels at its end must not be cancelled while the hold is valid (S13).
         self.state.lose(Loss(LossReason.UNSPECIFIED, "the client's event loop has ended"))
@@ -133,7 +137,7 @@ class Session:
             raise LostError(self.lock_path, loss)
         raise LeaseholdError(f"the lock {self.lock_path} is not held any more")
 
-    async def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
+    async def release(self, checkpoint: bytes | None = None, outcome: RunOutcome | None = None) -> ReleaseResult:
         """Release the lock and wait until the store has it. The hold ends here first (S13)."""
         sending = None if checkpoint is None else checked(checkpoint)
         if not self.state.end():
@@ -142,13 +146,17 @@ class Session:
                 raise LostError(self.lock_path, loss)
             late = CheckpointResult(CheckpointOutcome.NOT_SAVED, None, "the hold had been released before")
             return ReleaseResult(ReleaseOutcome.ALREADY_RELEASED, checkpoint=None if checkpoint is None else late)
-        return await release(self, self._calls, sending)
+        return await release(self, self._calls.release_timeout, sending, outcome)
 
     async def abandon(self, loss: Loss) -> None:
         """Have the hold lost because its client is closed, and release the lock."""
         if self.state.is_valid():
             self.state.lose(loss)
-            await release(self, self._calls)
+            await release(self, self._calls.release_timeout)
+
+    async def release_there(self, checkpoint: bytes | None, outcome: int) -> hold_pb2.ReleaseResult:
+        """Have the sidecar release the lock."""
+        return await self._line.release(self.lease_id, self.generation, checkpoint, outcome)
 
     def replace_resume_token(self, resume_token: str) -> None:
         """Resume with this token from now on: the bounds of the hold have changed. An empty one changes nothing."""
@@ -177,13 +185,15 @@ class Session:
         if self._settling is not None:
             self._settling.cancel()
         self._keeper.cancel()
-        for call in (self._call, *self._others):
-            call.cancel()
+        for line in self._others:
+            line.cancel()
+        self._line.end()
         self.over.set()
+        self._is_ending()
         self.settled.set()
 
     def _tell(self, event: events.HoldEvent) -> None:
-        tell(self._handler, event)
+        events.tell(self._handler, event)
 
     def _found_lost(self) -> None:
         # In whatever thread found it. A loop that is closed has nobody left to tell.
@@ -195,6 +205,7 @@ class Session:
         if loss is None or self.over.is_set():
             return
         self.over.set()
+        self._is_ending()
         for listener in self._loss_listeners:
             listener(loss)
         self._ticker.pause()
@@ -246,11 +257,11 @@ class Session:
     async def _read(self) -> Loss | None:
         while True:
             try:
-                message = await self._call.read()
+                message = await self._line.read()
             except grpc.aio.AioRpcError as error:
                 broke = refused(error)
             except SilentError as error:
-                self._others.append(self._call)
+                self._others.append(self._line)
                 broke = error
             else:
                 if isinstance(message, HoldLeaseResponse):
@@ -285,6 +296,7 @@ class Session:
                 if self._goes_on(message.recovered):
                     self._tell(events.Recovered(seconds(self.state.valid_until)))
             case "draining":
+                self._is_ending()
                 self._tell(events.Draining(seconds(duration(message.draining.time_left))))
             case "lost":
                 return Loss._from_wire(message.lost)
@@ -313,6 +325,7 @@ class Session:
             return
         self.notice = Notice._from_wire(revoked, seconds(self.state.valid_until))
         self.noticed.set()
+        self._is_ending()
         for listener in self._notice_listeners:
             listener()
         self._tell(events.Revoked(self.notice))
@@ -351,11 +364,11 @@ class Session:
             told_valid_until=self.state.told() if self.state.is_valid() else None,
             attempt_id=attempt_id,
         )
-        call = self._calls.hold(HoldLeaseRequest(resume=resume), until_there=True)
-        call.before_cancelled = self._loop_ends
-        self._others.append(call)
+        line = self._line.resume(resume)
+        line.guard(self._loop_ends)
+        self._others.append(line)
         while True:
-            message = await call.read()
+            message = await line.read()
             if not isinstance(message, HoldLeaseResponse):
                 raise RefusedError(grpc.StatusCode.UNAVAILABLE, "the stream ended without an answer")
             if message.HasField("lost"):
@@ -363,8 +376,8 @@ class Session:
             if message.HasField("granted"):
                 break
         # From here on the old stream's end means nothing, and the new one's does.
-        self._call = call
-        self._others.remove(call)
+        self._line = line
+        self._others.remove(line)
         for other in self._others:
             other.drop()
         self._others.clear()

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypedDict
 
-from leasehold._convert import proto_duration
+from leasehold._convert import proto_duration, timestamp
 from leasehold._enums import LockMode
 from leasehold._errors import ArgumentError, Reason, RefusedError
 from leasehold._records import LockKey
@@ -52,6 +52,14 @@ class LeaseOptions(TypedDict, total=False):
     """Makes `acquire` repeatable; `hold` makes no use of it. Default: every call is a new one."""
     holder: str
     """Who is asking, for people to read: at most 256 bytes. Default: the sidecar's pod or host."""
+    occurrence_at: datetime
+    """The occurrence that is about to be run, for callers with a scheduler of their own: whole seconds, UTC.
+
+    It is granted until an outcome was recorded for it (`release`), and never after: OccurrenceOverError. Not with
+    `permits` above 1, nor with `min_hold`, nor on a lock that has a schedule.
+    """
+    occurrence_max_attempts: int
+    """How often the occurrence may fail or be abandoned before that is final: 1 to 100. Default: no limit."""
     permits: int
     """How many callers may hold the lock at the same time: 1 to 32. Give the same number everywhere. Default: 1."""
     labels: Mapping[str, str]
@@ -77,6 +85,8 @@ class Wanted:
             return "wait=FOREVER"
         if self.spec.permits > 1 and understood.permits != self.spec.permits:
             return f"permits={self.spec.permits}"
+        if self.spec.HasField("occurrence_at") and understood.occurrence_at != self.spec.occurrence_at:
+            return f"occurrence_at={self.spec.occurrence_at.ToJsonString()}"
         return None
 
     def in_rounds(self) -> "Wanted":
@@ -112,11 +122,16 @@ def wanted(function: str | LockKey, scope: str, options: LeaseOptions) -> Wanted
     permits = options.get("permits")
     if permits is not None and not 1 <= permits < _TOO_MANY:
         raise ArgumentError(f"permits is {permits}; 1 to 32 are allowed")
+    attempts = options.get("occurrence_max_attempts", 0)
+    if not 0 <= attempts < _TOO_MANY:
+        raise ArgumentError(f"occurrence_max_attempts is {attempts}; 1 to 100 are allowed")
     spec = LeaseSpec(
         key=key._to_wire(),
         wait=None if forever else proto_duration("wait", wait),
         wait_without_end=forever,
         permits=permits,
+        occurrence_at=timestamp(options["occurrence_at"]) if "occurrence_at" in options else None,
+        occurrence_max_attempts=attempts,
         request_id=options.get("request_id", ""),
         holder=options.get("holder", ""),
         labels=dict(options.get("labels", {})),

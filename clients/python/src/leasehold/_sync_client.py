@@ -1,15 +1,16 @@
 """The client for code without asyncio."""
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, Self, Unpack
 
 from leasehold._answers import Break, LocksEvent, ResolvedPath, ServerInfo, TokenCheck
 from leasehold._async_client import AsyncClient
 from leasehold._calls import Calls
 from leasehold._connect import ClientOptions
-from leasehold._errors import ClosedError, LeaseholdError, attach
+from leasehold._each import each
+from leasehold._enums import RunOutcome
+from leasehold._errors import LeaseholdError, attach
 from leasehold._events import EventHandler
 from leasehold._grants import Extension, Grant, HoldInfo, ReleaseResult, Validity
 from leasehold._leading import for_leading
@@ -19,11 +20,10 @@ from leasehold._requests import BreakOptions, ListOptions, WatchOptions
 from leasehold._spec import LeaseOptions, Seconds, wanted
 from leasehold._sync_hold import Hold, Holding
 from leasehold._sync_leading import Term, lead
+from leasehold._sync_schedules import Schedules
 
-_T = TypeVar("_T")
 
-
-class Client:
+class Client(Schedules):
     """A client of one sidecar, for any threads of one process.
 
     It opens as many connections as its holds, waits and watches need, at the first call, and again when they break.
@@ -42,7 +42,7 @@ class Client:
         Default: what LEASEHOLD_ENDPOINT says, else `http://127.0.0.1:50951`. Raises EndpointError or ArgumentError if
         the endpoint or an option is invalid, and PlatformError on a platform other than Linux and macOS.
         """
-        self._in_loop: Final = AsyncClient(endpoint, **options)
+        self._in_loop: AsyncClient = AsyncClient(endpoint, **options)
         self._holds: Final[set[Hold]] = set()
 
     def __repr__(self) -> str:
@@ -119,13 +119,15 @@ class Client:
         """
         return LoopThread.shared().run(self._in_loop.acquire(function, scope, **options))
 
-    def release(self, lease_id: str, checkpoint: bytes | None = None) -> ReleaseResult:
+    def release(
+        self, lease_id: str, checkpoint: bytes | None = None, outcome: RunOutcome | None = None
+    ) -> ReleaseResult:
         """Release what `acquire` took. Stop acting on it before; may be repeated (S13).
 
         A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
         The outcome ALREADY_LOST says that somebody else may have held the lock before.
         """
-        return LoopThread.shared().run(self._in_loop.release(lease_id, checkpoint))
+        return LoopThread.shared().run(self._in_loop.release(lease_id, checkpoint, outcome))
 
     def save_checkpoint(self, lease_id: str, value: bytes) -> int:
         """Save the checkpoint of a lock that `acquire` took; give the version that the store has then (S24, S26).
@@ -159,7 +161,7 @@ class Client:
 
     def list_locks(self, **options: Unpack[ListOptions]) -> Iterator[LockRecord]:
         """Give the records in the order of their paths, all pages of them."""
-        return _each(self._in_loop.list_locks(**options))
+        return each(self._in_loop.list_locks(**options))
 
     def watch_lock(self, lock: LockKey | str, *, permit: int = 0) -> Iterator[LockRecord]:
         """Give the record of a lock now and at each change.
@@ -167,7 +169,7 @@ class Client:
         A watch whose connection breaks goes on by itself. Raises RefusedError if none can be opened, or none again for
         90 s. It may be left open: its end, or the process's, closes it.
         """
-        return _each(self._in_loop.watch_lock(lock, permit=permit))
+        return each(self._in_loop.watch_lock(lock, permit=permit))
 
     def watch_locks(self, **options: Unpack[WatchOptions]) -> Iterator[LocksEvent]:
         """Follow all locks in one stream: LockChanged for each, then Listed, then each change, or LockGone.
@@ -175,7 +177,7 @@ class Client:
         A watch whose connection breaks goes on by itself, with what has changed meanwhile. Raises RefusedError if none
         can be opened, or none again for 90 s.
         """
-        return _each(self._in_loop.watch_locks(**options))
+        return each(self._in_loop.watch_locks(**options))
 
     def check_token(self, lock: LockKey | str, fencing_token: int, *, permit: int = 0) -> TokenCheck:
         """Compare a fencing token with the newest of its lock."""
@@ -194,19 +196,3 @@ class Client:
 
     def _calls(self) -> Calls:
         return self._in_loop._calls()
-
-
-def _each(records: AsyncGenerator[_T, None]) -> Iterator[_T]:
-    """Give one record after the other, each when it is asked for."""
-
-    async def following() -> _T | None:
-        return await anext(records, None)
-
-    thread = LoopThread.shared()
-    try:
-        while (record := thread.run(following())) is not None:
-            yield record
-    finally:
-        # Left open until the process ends, it was closed with the thread.
-        with suppress(ClosedError):
-            thread.run(records.aclose())

@@ -11,6 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from leasehold import _events as events
 from leasehold._async_hold import AsyncHold
 from leasehold._calls import Calls
+from leasehold._enums import RunOutcome
 from leasehold._errors import LeaseholdError, LostError, attach
 from leasehold._grants import Extension, Grant, HoldInfo, Loss, Notice, ReleaseResult
 from leasehold._hold import BaseHold, as_current
@@ -106,16 +107,18 @@ class Hold(BaseHold):
         """
         return self.save(as_json(value))
 
-    def release(self, checkpoint: bytes | None = None) -> ReleaseResult:
+    def release(self, checkpoint: bytes | None = None, outcome: RunOutcome | None = None) -> ReleaseResult:
         """Release the lock before the block ends, and wait until the store has it.
 
         A `checkpoint` is saved first. If that fails the lock is released all the same, and the result says both (S26).
+        `outcome` says how the occurrence of `occurrence_at` ended. SUCCEEDED and FAILED_FINAL make it final; the
+        result says whether it was recorded.
         The hold is not valid from the first moment of this call on (S13), so stop acting before. May be repeated.
         Raises LostError if the hold was lost before, so that somebody else may have held the lock, and
         ReleaseUnconfirmedError if the release was not confirmed within the client's `release_timeout`: the lock becomes
         available when its lease expires, if not before.
         """
-        return self._thread.run(self._in_loop.release(checkpoint))
+        return self._thread.run(self._in_loop.release(checkpoint, outcome))
 
 
 class Holding:

@@ -1,0 +1,260 @@
+"""A function that runs on each occurrence, with asyncio and without; the other calls about schedules."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+from fake import PATIENCE, Refusal, bench, eventually
+from fake_schedules import DUE, RECORDED, STANDBY, due, scheduled
+
+import leasehold
+from leasehold import CatchUp, LockKey, Overlap, Reason, RunOutcome
+from leasehold._schedule_spec import options_of, schedule_spec, timetable_of
+from leasehold.v1 import hold_pb2, schedule_pb2, schedule_service_pb2
+from leasehold.v1.schedule_service_pb2 import SubscribeScheduleResponse
+
+CRON = "30 2 * * *"
+LOST = SubscribeScheduleResponse(lost=hold_pb2.Lost(reason=hold_pb2.LOSS_REASON_TAKEN))
+
+
+async def t8_returning_is_success_an_error_is_failure_and_the_function_goes_on_with_the_next() -> None:
+    async with scheduled() as (_made, schedules, client):
+        attempts: list[tuple[int, str]] = []
+
+        @client.every(CRON, function="nightly", time_zone="Europe/Copenhagen", on_event=None)
+        async def nightly(run: leasehold.AsyncRun, what: str) -> None:
+            attempts.append((run.attempt, what))
+            assert leasehold.current_hold() is run
+            if run.attempt == 1:
+                raise KeyError
+
+        task = asyncio.create_task(nightly("all"))
+        call = await schedules.call()
+        assert (call.request.spec.time_zone, call.request.key.function) == ("Europe/Copenhagen", "nightly")
+        call.tell(STANDBY, due(1))
+        await eventually("it has failed", lambda: schedules.outcomes == ["FAILED"])
+        assert schedules.completed[0].detail == "KeyError"
+        call.tell(RECORDED, due(2))
+        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "SUCCEEDED"])
+        assert attempts == [(1, "all"), (2, "all")]
+        assert call.is_open
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await call.ended()
+        assert len(schedules.outcomes) == 2
+
+
+async def t11_a_function_that_is_told_to_stop_returns_its_run() -> None:
+    async with scheduled() as (_made, schedules, client):
+        begun = asyncio.Event()
+
+        async def nightly(_run: leasehold.AsyncRun) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(client.every(CRON, nightly, function="nightly"))
+        call = await schedules.running()
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert schedules.outcomes == ["RETURNED"]
+        await call.ended()
+
+
+async def t12_a_function_whose_run_is_lost_is_cancelled_and_nothing_is_told() -> None:
+    async with scheduled() as (_made, schedules, client):
+        begun: list[int] = []
+
+        async def nightly(run: leasehold.AsyncRun) -> None:
+            begun.append(run.attempt)
+            if run.attempt == 3:
+                return
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ValueError
+
+        task = asyncio.create_task(client.every(CRON, nightly, function="nightly"))
+        call = await schedules.running()
+        await eventually("it has begun", lambda: bool(begun))
+        call.tell(LOST, STANDBY, due(3))
+        await eventually("the next one is done", lambda: schedules.outcomes == ["SUCCEEDED"])
+        assert begun == [2, 3]
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def every_asks_again_where_no_sidecar_answers_and_gives_up_where_that_is_no_use() -> None:
+    async with scheduled() as (made, schedules, client):
+        pauses: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            pauses.append(seconds)
+            await made.start()
+
+        async def nightly(_run: leasehold.AsyncRun) -> None:
+            raise AssertionError
+
+        client._sleep = sleep
+        await made.kill()
+        task = asyncio.create_task(client.every(CRON, nightly, function="nightly"))
+        call = await schedules.call()
+        assert len(pauses) == 1
+        call.fail(Refusal(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD", field="spec.cron"))
+        with pytest.raises(leasehold.RefusedError, match=r"spec\.cron"):
+            await task
+
+
+async def without_asyncio_a_function_runs_in_its_thread_and_has_to_look() -> None:
+    async with scheduled() as (made, schedules, _client):
+        threads: list[threading.Thread] = []
+        begun = threading.Event()
+
+        def nightly(run: leasehold.Run, what: str) -> None:
+            threads.append(threading.current_thread())
+            assert (run.scheduled_at, what) == (DUE, "all")
+            if run.attempt == 1:
+                raise ValueError("the disk is full")
+            if run.attempt == 2:
+                begun.set()
+                run.wait_lost(PATIENCE)
+                assert run.ending_event.is_set()
+                run.check()
+            if run.attempt == 4:
+                raise SystemExit(7)
+
+        def work() -> None:
+            assert threading.current_thread() is not threading.main_thread()
+            with leasehold.Client(made.endpoint) as client, pytest.raises(SystemExit):
+                client.every(CRON, function="nightly")(nightly)("all")
+
+        task = asyncio.create_task(asyncio.to_thread(work))
+        call = await schedules.call()
+        call.tell(STANDBY, due(1, boot_id=""))
+        await eventually("it has failed", lambda: schedules.outcomes == ["FAILED"])
+        assert schedules.completed[0].detail == "the disk is full"
+        call.tell(RECORDED, due(2, boot_id=""))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        call.tell(LOST, due(3, boot_id=""))
+        await eventually("it has succeeded", lambda: schedules.outcomes == ["FAILED", "SUCCEEDED"])
+        call.tell(RECORDED, due(4, boot_id=""))
+        await task
+        assert schedules.outcomes == ["FAILED", "SUCCEEDED", "RETURNED"]
+        assert len(set(threads)) == 1
+        await call.ended()
+
+
+async def without_asyncio_the_runs_come_one_by_one() -> None:
+    async with scheduled() as (made, schedules, _client):
+
+        def work() -> None:
+            with leasehold.Client(made.endpoint) as client:
+                for run in client.runs(timedelta(seconds=30), function="nightly"):
+                    with run:
+                        assert run.is_valid()
+                        if run.attempt == 2:
+                            run.complete(RunOutcome.FAILED_FINAL, "no such month")
+                    if run.attempt == 3:
+                        break
+
+        task = asyncio.create_task(asyncio.to_thread(work))
+        call = await schedules.call()
+        assert call.request.spec.every.seconds == 30
+        call.tell(due(2, boot_id=""))
+        await eventually("it is told", lambda: schedules.outcomes == ["FAILED_FINAL"])
+        call.tell(RECORDED, due(3, boot_id=""))
+        await task
+        assert schedules.outcomes == ["FAILED_FINAL", "SUCCEEDED"]
+
+
+def a_spec_is_told_as_it_was_given() -> None:
+    options = leasehold.ScheduleSpec(
+        time_zone="Europe/Copenhagen",
+        revision=7,
+        catch_up=CatchUp.ALL,
+        catch_up_max=9,
+        catch_up_window=3_600.0,
+        grace=200.0,
+        overlap=Overlap.SKIP,
+        max_attempts=5,
+        backoff=3.0,
+        run_timeout=600.0,
+        spread=30.0,
+        takeover_check=20.0,
+        lease_duration=15.0,
+    )
+    wire = schedule_spec(CRON, options)
+    assert (timetable_of(wire), options_of(wire)) == (CRON, options)
+    wire = schedule_spec(90, {"run_timeout": leasehold.FOREVER})
+    assert wire.no_run_timeout
+    assert options_of(wire)["run_timeout"] == leasehold.FOREVER
+    assert timetable_of(wire) == timedelta(seconds=90)
+    with pytest.raises(leasehold.ArgumentError, match="revision"):
+        schedule_spec(CRON, {"revision": -1})
+
+
+async def the_other_calls_ask_and_tell() -> None:
+    async with scheduled() as (_made, schedules, client):
+        schedule = schedule_service_pb2.Schedule(
+            lock_path="locks/p", spec=schedule_spec(CRON, {}), expression=CRON, paused=True, waiting_request_ids=["r"]
+        )
+        schedule.state.missed = 4
+        schedule.state.ended.add(outcome=schedule_pb2.RUN_OUTCOME_SKIPPED).scheduled_at.FromDatetime(DUE)
+        schedules.answers = [
+            schedule_service_pb2.GetScheduleResponse(schedule=schedule),
+            schedule_service_pb2.PauseScheduleResponse(schedule=schedule),
+            schedule_service_pb2.ResumeScheduleResponse(),
+            schedule_service_pb2.TriggerScheduleResponse(),
+            schedule_service_pb2.ListSchedulesResponse(schedules=[schedule], next_page_token="2"),
+            schedule_service_pb2.ListSchedulesResponse(schedules=[schedule]),
+        ]
+        key = LockKey("nightly")
+        got = await client.get_schedule(key)
+        assert (got.timetable, got.paused, got.waiting_request_ids) == (CRON, True, ("r",))
+        assert got.state is not None
+        (ended,) = got.state.ended
+        assert (got.state.missed, ended.outcome, ended.scheduled_at) == (4, RunOutcome.SKIPPED, DUE)
+        assert await client.pause_schedule("locks/p") == got
+        assert await client.resume_schedule(key) is None
+        assert await client.trigger_schedule(key, "by-hand-1") is None
+        assert [listed async for listed in client.list_schedules(prefix="locks/", page_size=1)] == [got, got]
+        asked = schedules.requests
+        assert (asked[0].lock.key.function, asked[1].lock.lock_path) == ("nightly", "locks/p")
+        assert asked[3].request_id == "by-hand-1"
+        assert (asked[4].prefix, asked[5].page_token) == ("locks/", "2")
+
+
+async def a_preview_tells_the_next_occurrences() -> None:
+    async with scheduled() as (_made, schedules, client):
+        answer = schedule_service_pb2.PreviewScheduleResponse()
+        answer.understood.description = "every day at 02:30, UTC"
+        answer.occurrences.add(local_time="02:30").at.FromDatetime(DUE)
+        schedules.answers = [answer]
+        preview = await client.preview_schedule(CRON, after=datetime(2026, 1, 2, tzinfo=UTC), count=1)
+        assert preview.understood.description == "every day at 02:30, UTC"
+        assert [(one.at, one.starts_at) for one in preview.occurrences] == [(DUE, None)]
+        (asked,) = schedules.requests
+        assert (asked.spec.cron, asked.count, asked.after.ToDatetime()) == (CRON, 1, datetime(2026, 1, 2))  # noqa: DTZ001
+
+
+async def what_is_refused_has_its_reason() -> None:
+    async with scheduled() as (_made, schedules, client):
+        schedules.answers = [Refusal(grpc.StatusCode.NOT_FOUND, "UNKNOWN_SCHEDULE")]
+        with pytest.raises(leasehold.RefusedError) as caught:
+            await client.get_schedule("locks/p")
+        assert caught.value.reason is Reason.UNKNOWN_SCHEDULE
+
+
+async def without_asyncio_an_older_sidecar_is_found_out() -> None:
+    async with bench() as (made, _client):
+
+        def ask() -> None:
+            with leasehold.Client(made.endpoint) as client, pytest.raises(leasehold.UnsupportedError):
+                client.pause_schedule("locks/p")
+
+        await asyncio.to_thread(ask)
