@@ -203,10 +203,10 @@ async fn who_asks_again_does_not_shorten_the_pause_before_the_next_try() {
     let until = long.deadline();
     let place = std::mem::replace(&mut runs.place, Place::Pausing(long));
     assert!(matches!(place, Place::Pausing(_)), "{place:?}");
-    let asked = tokio::time::timeout(std::time::Duration::ZERO, runs.next()).await;
+    let asked = tokio::time::timeout(Duration::ZERO, runs.next()).await;
     assert!(asked.is_err(), "{asked:?}");
     assert!(
-        matches!(runs.place, Place::Pausing(pause) if pause.deadline() == until),
+        matches!(&runs.place, Place::Pausing(pause) if pause.deadline() == until),
         "{:?}",
         runs.place
     );

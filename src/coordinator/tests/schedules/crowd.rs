@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
 
 use super::rig::{at, complete, run, standby, subscription};
 use crate::coordinator::tests::rig::{
@@ -49,7 +48,7 @@ async fn replica(
     ready: UnboundedSender<()>,
     runs: UnboundedSender<Started>,
 ) {
-    let began = Instant::now();
+    let began = sidecar.coordinator.clock().now();
     let key = key(&format!("nightly-{schedule}"));
     let request = SubscribeRequest { key, ..subscription(strict()) };
     let mut stream = sidecar.coordinator.subscribe(request).unwrap();
@@ -58,7 +57,7 @@ async fn replica(
     loop {
         let granted = run(&mut stream).await;
         let (due, missed) = (granted.told.scheduled_at, granted.told.missed_count);
-        let late = began.elapsed().saturating_sub(DUE);
+        let late = sidecar.coordinator.clock().now().saturating_since(began).saturating_sub(DUE);
         if runs.send(Started { schedule, due, late, missed }).is_err() {
             return;
         }
@@ -69,7 +68,8 @@ async fn replica(
 
 #[tokio::test(start_paused = true)]
 async fn t9_t13_thousands_due_in_one_second_run_once_each_and_none_is_missed() {
-    let (account, began) = (Account::new(), Instant::now());
+    let account = Account::new();
+    let began = account.now();
     let sidecars: Vec<Sidecar> = (0..REPLICAS)
         .map(|_| {
             account.sidecar_with(Arc::new(NoObserver), 1, |settings| {
@@ -97,7 +97,7 @@ async fn t9_t13_thousands_due_in_one_second_run_once_each_and_none_is_missed() {
         subscribed.recv().await.unwrap();
     }
     // The reads of ten minutes are over.
-    tokio::time::sleep(DUE - began.elapsed() - 5 * SECOND).await;
+    tokio::time::sleep(DUE - account.now().saturating_since(began) - 5 * SECOND).await;
     for sidecar in &sidecars {
         sidecar.counts();
     }

@@ -1,0 +1,113 @@
+//! What is to be seen of schedules (T23): what each written record adds to the counts, and what stands now.
+
+use super::desk::{Desk, Known};
+use crate::coordinator::Coordinator;
+use crate::coordinator::observe::{Observation, Observer};
+use crate::lock::LockPath;
+use crate::schedule::{Occasion, Outcome, Plan, ScheduleRecord};
+use crate::timetable::UtcSecond;
+
+/// How a schedule stands that has subscribers here, as far as it is known here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduleFigures {
+    /// Its lock.
+    pub path: LockPath,
+    /// The occurrence that everybody waits for (T5); none when there is none.
+    pub next: Option<UtcSecond>,
+    /// The newest occurrence that is known to have succeeded; none when the record names none.
+    pub last_success: Option<UtcSecond>,
+    /// It has been due for longer than its grace, and no run goes on.
+    pub is_late: bool,
+    /// What ended last did not succeed. What a pause or a policy skipped, and what was given back, does not count.
+    pub is_failing: bool,
+    /// Two occurrences and a grace have passed since the last success, or since there was a schedule.
+    pub is_silent: bool,
+}
+
+impl Coordinator {
+    /// The schedules with subscribers here, in no order.
+    #[must_use]
+    pub fn schedule_figures(&self) -> Vec<ScheduleFigures> {
+        let now = UtcSecond::from(self.shared.store_time());
+        let tasks = self.shared.schedules.tasks();
+        let figures = |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now);
+        tasks.iter().filter_map(figures).collect()
+    }
+}
+
+/// None while nothing is known of it.
+fn of(path: &LockPath, known: &Known, now: UtcSecond) -> Option<ScheduleFigures> {
+    let (plan, _) = known.plan.as_ref()?;
+    let record = known.record.as_ref();
+    let next = record.map_or(plan.next(), |record| record.next);
+    let last_success = record.and_then(last_success);
+    let patience = plan.definition().grace() + plan.definition().spread();
+    let has_passed = |at: UtcSecond| {
+        now.seconds_since(at).is_some_and(|seconds| u64::try_from(seconds).is_ok_and(|it| it > patience.as_secs()))
+    };
+    let runs = record.is_some_and(|record| record.run.is_some());
+    let goes_on = !plan.is_paused();
+    Some(ScheduleFigures {
+        path: path.clone(),
+        next,
+        last_success,
+        is_late: goes_on && !runs && next.is_some_and(has_passed),
+        is_failing: record.is_some_and(is_failing),
+        is_silent: goes_on && second_after(plan, last_success).is_some_and(has_passed),
+    })
+}
+
+fn last_success(record: &ScheduleRecord) -> Option<UtcSecond> {
+    let at_watermark = (record.outcome == Some(Outcome::Succeeded)).then_some(record.watermark);
+    let ended = record.ended.iter().filter(|ended| ended.outcome == Outcome::Succeeded);
+    let named = ended.filter_map(|ended| match &ended.occasion {
+        Occasion::Scheduled(at) => Some(*at),
+        Occasion::ByHand { .. } => None,
+    });
+    named.chain(at_watermark).max()
+}
+
+fn is_failing(record: &ScheduleRecord) -> bool {
+    let counts = |outcome: &Outcome| match outcome {
+        Outcome::Succeeded
+        | Outcome::Failed
+        | Outcome::FailedFinal
+        | Outcome::TimedOut
+        | Outcome::Abandoned => true,
+        Outcome::Returned | Outcome::Skipped => false,
+    };
+    let last = record.ended.iter().map(|ended| ended.outcome).find(counts);
+    last.is_some_and(|outcome| outcome != Outcome::Succeeded)
+}
+
+/// The second occurrence after the last success, or after the schedule was made, changed or let go on.
+fn second_after(plan: &Plan, last_success: Option<UtcSecond>) -> Option<UtcSecond> {
+    let since = last_success.max(Some(plan.since())).max(plan.resumed())?;
+    let timetable = plan.definition().timetable();
+    timetable.next(timetable.next(since)?)
+}
+
+impl Desk {
+    /// This record was written here: what it adds is counted, and it is known now.
+    pub(super) fn wrote(&self, record: ScheduleRecord, observer: &dyn Observer) {
+        let (missed, last) = {
+            let known = self.known();
+            let before = known.record.as_ref();
+            (before.map(|it| it.missed), before.map(|it| it.ended.first().cloned()))
+        };
+        let count = missed.map_or(0, |before| record.missed.saturating_sub(before));
+        if count > 0 {
+            observer.observe(&Observation::ScheduleMissed { count });
+        }
+        let is_new = |ended: &&crate::schedule::Ended| match &last {
+            Some(last) => Some(*ended) != last.as_ref(),
+            None => true,
+        };
+        // Of a record that was not known before, the newest end is the one that this write is about.
+        let most = if last.is_some() { usize::MAX } else { 1 };
+        for ended in record.ended.iter().take_while(is_new).take(most) {
+            observer.observe(&Observation::ScheduleRunEnded { outcome: ended.outcome });
+        }
+        self.learn(Some(record));
+    }
+}
