@@ -287,7 +287,7 @@ fn seeds() -> std::ops::Range<u64> {
     let given = std::env::var("LEASEHOLD_CHANCE").ok();
     let given = given.as_deref().and_then(|text| text.split_once(".."));
     let given = given.and_then(|(first, last)| Some(first.parse().ok()?..last.parse().ok()?));
-    given.unwrap_or(0..40)
+    given.unwrap_or(0..12)
 }
 
 #[test]
