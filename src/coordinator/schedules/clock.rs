@@ -20,7 +20,7 @@ impl StoreClock {
     pub(super) fn note(&self, time: UnixMillis, answered: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = known.map(|(at, time)| time + answered.saturating_since(at));
-        let is_whole = time.0 % 1_000 == 0;
+        let is_whole = time.0.is_multiple_of(1_000);
         let tolerated = if is_whole { RESOLUTION } else { ROUNDING };
         let agrees = expected.is_some_and(|expected| {
             time <= expected && expected.saturating_since(time) <= tolerated
