@@ -10,8 +10,8 @@ use super::rig::{
 use crate::coordinator::tests::rig::{
     Account, LEASE, MINUTE, SECOND, by_key, pass, request, settle,
 };
-use crate::coordinator::{HoldRequest, NoObserver, ScheduleEvent};
-use crate::schedule::{CatchUp, Overlap, Report, Spec};
+use crate::coordinator::{HoldRequest, NoObserver, ScheduleChange, ScheduleEvent};
+use crate::schedule::{CatchUp, Occasion, Overlap, Report, Spec};
 use crate::store::{MemoryStore, Operation};
 use crate::testing::SimClock;
 use crate::time::{BootReading, Clock, Instant, Suspicions, UnixMillis};
@@ -156,4 +156,25 @@ async fn t17_a_clock_that_was_set_back_a_little_makes_no_crowd_of_requests() {
         most = most.max(sidecar.counts().total());
     }
     assert!(most <= 12, "{most}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t18_a_run_by_hand_comes_after_the_run_that_goes_on() {
+    for (gap, length) in [(40, 1), (40, 6), (40, 20), (20, 1), (20, 6), (20, 12), (600, 40)] {
+        let account = Account::new();
+        let sidecar = account.sidecar();
+        let mut stream = subscribe(&sidecar, spec(&format!("@every {gap}s")));
+        for n in 0..6 {
+            let granted = run(&mut stream).await;
+            let request_id = format!("ticket-{n}");
+            let trigger = ScheduleChange::Trigger { request_id };
+            sidecar.coordinator.change_schedule(&by_key("nightly"), trigger, "").await.unwrap();
+            pass(Duration::from_secs(length)).await;
+            complete(&sidecar, &granted, Report::Succeeded).await;
+            let by_hand = run_within(&mut stream, 2 * SECOND).await;
+            let by_hand = by_hand.unwrap_or_else(|| panic!("{gap}, {length}: run {n}"));
+            assert!(matches!(by_hand.told.run_id.occasion, Occasion::ByHand { .. }));
+            complete(&sidecar, &by_hand, Report::Succeeded).await;
+        }
+    }
 }

@@ -15,6 +15,8 @@ use crate::timetable::UtcSecond;
 /// The most attempts of any definition here; and how often a run may be given back beside that (T11).
 pub(super) const MOST_ATTEMPTS: u32 = 3;
 const MOST_RETURNS: u32 = 10;
+/// Ended runs that a record has room for at the least.
+const MANY: usize = 8;
 
 /// The judge of one world.
 #[derive(Clone, Debug)]
@@ -115,9 +117,11 @@ impl Judge {
         let (grants, attempt, token) = before.unwrap_or((0, 0, id.token));
         assert!(id.attempt <= MOST_ATTEMPTS, "T11, seed {seed}: {id:?}");
         assert!(grants < MOST_ATTEMPTS + MOST_RETURNS, "T11, seed {seed}: {id:?} once more");
-        let returned =
-            ended.iter().any(|it| it.token == Some(token) && it.outcome == Outcome::Returned);
-        let grown = if returned { id.attempt >= attempt } else { id.attempt > attempt };
+        let before = ended.iter().find(|it| it.token == Some(token)).map(|it| it.outcome);
+        // What ended long ago has been cut.
+        let is_cut = before.is_none() && record.ended.len() >= MANY;
+        let may_repeat = before == Some(Outcome::Returned) || is_cut;
+        let grown = id.attempt > attempt || may_repeat && id.attempt == attempt;
         assert!(grown, "T11, seed {seed}: {id:?} after {attempt} of {token}: {record:?}");
         seen.grants.insert(occasion.clone(), (grants + 1, id.attempt, id.token));
         if let Occasion::Scheduled(at) = occasion {
@@ -155,7 +159,7 @@ impl Judge {
             Completion::RecordedLate => seen.late += 1,
         }
         // What ended long ago has been cut.
-        let is_cut = stored.is_none() && record.ended.len() >= 8;
+        let is_cut = stored.is_none() && record.ended.len() >= MANY;
         let is_stored = stored == Some(report.into()) || is_cut;
         assert!(is_stored, "T8, seed {seed}: {id:?} {report:?} is not in {record:?}");
         let is_last = matches!(report, Report::Succeeded | Report::FailedFinal | Report::TimedOut);

@@ -157,13 +157,11 @@ impl Runner {
                 return stream;
             }
         }
-        let report = self.report();
         match self.random.below(12) {
             // It is killed.
             0 => {
                 self.judge().beliefs.ended(belief);
-                drop(stream);
-                return None;
+                None
             }
             // It hangs.
             1 => {
@@ -175,63 +173,72 @@ impl Runner {
                     Followed::Gone => return self.gone(sidecar, stream),
                 }
                 self.maybe_late(run).await;
-                return Some(stream).filter(|_| matches!(followed, Followed::Ended));
+                Some(stream).filter(|_| matches!(followed, Followed::Ended))
             }
             // Its connection breaks.
             2 | 3 => {
                 stream.disconnected();
-                return self.come_back(run, belief).await;
+                self.come_back(run, belief).await
             }
             // It asks another sidecar, and goes.
             4 => {
                 self.judge().beliefs.ended(belief);
                 let other = self.random_sidecar();
-                let request = completion(run, report);
-                let (judge, world) = (self.judge().clone(), Arc::clone(&self.world));
-                let call =
-                    tokio::spawn(async move { complete(&judge, &world, &other, request).await });
-                pass(self.random.span(10 * SECOND)).await;
-                drop(stream);
-                call.await.unwrap();
-                return None;
+                self.complete_and_go(other, stream, run, 10 * SECOND).await
             }
-            // It says two things at once.
+            // It goes while it completes.
             5 => {
                 self.judge().beliefs.ended(belief);
+                self.complete_and_go(sidecar.clone(), stream, run, SECOND).await
+            }
+            how => {
+                self.judge().beliefs.ended(belief);
+                self.end_badly(sidecar, run, how).await;
+                Some(stream)
+            }
+        }
+    }
+
+    /// Says what became of the run, and goes within this time.
+    async fn complete_and_go(
+        &mut self,
+        sidecar: Sidecar,
+        stream: ScheduleStream,
+        run: &RunGrant,
+        within: Duration,
+    ) -> Option<ScheduleStream> {
+        let request = completion(run, self.report());
+        let (judge, world) = (self.judge().clone(), Arc::clone(&self.world));
+        let call = tokio::spawn(async move { complete(&judge, &world, &sidecar, request).await });
+        pass(self.random.span(within)).await;
+        drop(stream);
+        call.await.unwrap();
+        None
+    }
+
+    /// Says what became of the run: once, twice, or not at all.
+    async fn end_badly(&mut self, sidecar: &Sidecar, run: &RunGrant, how: u64) {
+        let report = self.report();
+        match how {
+            // It says two things at once.
+            6 => {
                 let other =
                     if self.random.chance(500) { sidecar.clone() } else { self.random_sidecar() };
-                let contrary = self.report();
+                let contrary = if self.random.chance(500) { report } else { self.report() };
                 let one = complete(self.judge(), &self.world, sidecar, completion(run, report));
                 let two = complete(self.judge(), &self.world, &other, completion(run, contrary));
                 tokio::join!(one, two);
             }
-            // It goes while it completes.
-            6 => {
-                self.judge().beliefs.ended(belief);
-                let (judge, world) = (self.judge().clone(), Arc::clone(&self.world));
-                let (sidecar, request) = (sidecar.clone(), completion(run, report));
-                let call =
-                    tokio::spawn(async move { complete(&judge, &world, &sidecar, request).await });
-                pass(self.random.span(SECOND)).await;
-                drop(stream);
-                call.await.unwrap();
-                return None;
-            }
             // It releases, and says nothing of an outcome.
             7 => {
-                self.judge().beliefs.ended(belief);
                 let grant = &run.grant;
                 let _ = sidecar.coordinator.release(grant.lease_id, Some(grant.generation)).await;
             }
-            _ => {
-                self.judge().beliefs.ended(belief);
-                self.complete(sidecar, completion(run, report)).await;
-            }
+            _ => self.complete(sidecar, completion(run, report)).await,
         }
         if self.random.chance(200) {
             self.complete(sidecar, completion(run, report)).await;
         }
-        Some(stream)
     }
 
     /// It was cut off from its sidecar: it goes on at another one, or says later what it has done, or nothing.
