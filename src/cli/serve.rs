@@ -45,7 +45,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     telemetry::init(config.log.format, &config.log.filter).context("cannot log")?;
     let identity = engine::identify(&config)?;
     let clock = engine::clock();
-    let metrics = Metrics::new(clock.as_ref());
+    let metrics = Metrics::with_schedule_labels(clock.as_ref(), config.admin.schedule_labels);
     // Everything that can be refused is asked for before the first caller is accepted.
     let (store, place) = engine::open_named_store(&config, &clock)?;
     let store = Measured::new(store, Arc::clone(&clock), metrics.clone());

@@ -25,6 +25,8 @@ pub struct Admin {
     pub allow_break: bool,
     /// Whether schedules may be paused, resumed and run by hand through this sidecar (T18). Default: false.
     pub allow_schedule_changes: bool,
+    /// Whether each schedule has metrics of its own (T23).
+    pub schedule_labels: bool,
 }
 
 /// How the sidecar logs.
@@ -64,6 +66,11 @@ settings! {
         "false",
         "Whether callers may pause and resume schedules, and run them by hand.",
     );
+    SCHEDULE_LABELS: bool = Key::new(
+        "admin.schedule_labels",
+        "false",
+        "Whether each schedule with subscribers has metrics of its own, with the path of its lock as a label.",
+    );
     FORMAT: Format = Key::new(
         "log.format",
         "auto",
@@ -93,6 +100,7 @@ pub(super) fn read_admin(values: &mut Values<'_>, tcp: Option<SocketAddr>) -> Op
         listen,
         allow_break: values.get(&ALLOW_BREAK)?,
         allow_schedule_changes: values.get(&ALLOW_SCHEDULE_CHANGES)?,
+        schedule_labels: values.get(&SCHEDULE_LABELS)?,
     })
 }
 

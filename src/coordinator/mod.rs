@@ -68,8 +68,8 @@ pub use request::{
 pub use saves::{CheckpointOutcome, Saved};
 pub use schedules::{
     CompleteRequest, Completed, Completion, ImportError, ImportRequest, Imported, ResumeRun,
-    RunGrant, ScheduleChange, ScheduleEvent, ScheduleInfo, SchedulePage, ScheduleStream, Standby,
-    SubscribeRequest,
+    RunGrant, ScheduleChange, ScheduleEvent, ScheduleFigures, ScheduleInfo, SchedulePage,
+    ScheduleStream, Standby, SubscribeRequest,
 };
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};

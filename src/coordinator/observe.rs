@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::hold::{Failure, LossReason, StoreFailureKind};
+use crate::schedule::Outcome;
 use crate::time::SignSource;
 
 /// Takes in observations. Must not block.
@@ -46,6 +47,21 @@ pub enum Observation {
     TokenNotGrowing,
     /// Callers of a lock were seen to name different numbers of permits (S29).
     PermitsDiffer,
+    /// The first attempt at an occurrence was granted here, or a run by hand (T6).
+    ScheduleRunStarted {
+        /// How long after it was due, by the store's time.
+        lateness: Duration,
+    },
+    /// An end of a run, or of an occurrence without one, was recorded here (T8, T9).
+    ScheduleRunEnded {
+        /// How.
+        outcome: Outcome,
+    },
+    /// Occurrences were found to be missed, and that was recorded here (T9).
+    ScheduleMissed {
+        /// How many.
+        count: u64,
+    },
     /// A schedule's record was seen to have gone back to an older one (T21).
     ScheduleWentBack,
     /// Two definitions of a schedule came with the same revision (T16).

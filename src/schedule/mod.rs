@@ -24,6 +24,7 @@ mod occurrence;
 mod plan;
 mod record;
 mod run_id;
+mod tally;
 mod timer_status;
 
 pub use definition::{CatchUp, Definition, DefinitionError, Overlap, RunTimeout, Spec};
@@ -43,4 +44,5 @@ pub use record::{
     Attempts, Ended, MAX_RECORD_BYTES, Occasion, Outcome, RecordError, Run, ScheduleRecord,
 };
 pub use run_id::{RunId, RunIdError};
+pub use tally::Tally;
 pub use timer_status::{MAX_STATUS_BYTES, TimerStatus, TimerStatusError};

@@ -155,7 +155,8 @@ impl Attempts {
 }
 
 impl Outcome {
-    const ALL: [Self; 7] = [
+    /// Every one.
+    pub const ALL: [Self; 7] = [
         Self::Succeeded,
         Self::Failed,
         Self::FailedFinal,

@@ -4,6 +4,7 @@
 //! holder, nor a lock path (S20), and the number of series is bounded.
 
 mod gauges;
+mod schedules;
 mod series;
 
 use std::sync::atomic::AtomicU64;
@@ -42,6 +43,8 @@ struct Inner {
     certificate: OnceLock<watch::Receiver<Option<UnixMillis>>>,
     /// Of further threads.
     runtimes: OnceLock<Vec<Handle>>,
+    /// Whether each schedule has series of its own.
+    label_schedules: bool,
 }
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
@@ -63,6 +66,7 @@ struct Families {
     store_request_duration: Histograms,
     host_type_collisions: Counter,
     permits_differ: Counter,
+    schedules: schedules::Families,
     locks_forgotten: Counter,
     forgotten_locks_read: Counter,
     tokens_not_growing: Counter,
@@ -104,6 +108,7 @@ impl Families {
             store_request_duration: Family::new_with_constructor(|| Histogram::new(REQUESTS)),
             host_type_collisions: Counter::default(),
             permits_differ: Counter::default(),
+            schedules: schedules::Families::new(),
             locks_forgotten: Counter::default(),
             forgotten_locks_read: Counter::default(),
             tokens_not_growing: Counter::default(),
@@ -129,6 +134,7 @@ impl Families {
     /// Every metric's name, help and unit. `_total`, `_info` and the unit are added to the names.
     fn register(&self, registry: &mut Registry) {
         self.register_counters(&mut Registration { registry, unit: None });
+        self.schedules.register(registry);
         self.register_gauges(&mut Registration { registry, unit: None });
         self.register_seconds(&mut Registration { registry, unit: Some(Unit::Seconds) });
     }
@@ -277,13 +283,21 @@ impl Metrics {
     /// Metrics of a process that starts now, by `clock`.
     #[must_use]
     pub fn new(clock: &dyn Clock) -> Self {
+        Self::with_schedule_labels(clock, false)
+    }
+
+    /// The same, and whether each schedule has series of its own: by the path of its lock, which callers choose.
+    #[must_use]
+    pub fn with_schedule_labels(clock: &dyn Clock, label_schedules: bool) -> Self {
         let families = Families::new();
         let mut registry = Registry::default();
         families.register(&mut registry);
         families.make_known_series();
         families.process_start_time.set(Duration::from_millis(clock.wall().0).as_secs_f64());
         let (certificate, runtimes) = (OnceLock::new(), OnceLock::new());
-        Self { inner: Arc::new(Inner { registry, families, certificate, runtimes }) }
+        Self {
+            inner: Arc::new(Inner { registry, families, certificate, runtimes, label_schedules }),
+        }
     }
 
     /// All metrics as text, with what is true of `coordinator` now.
@@ -351,7 +365,11 @@ impl Observer for Metrics {
             Observation::ForgottenRead => {
                 families.forgotten_locks_read.inc();
             }
-            Observation::ScheduleWentBack | Observation::ScheduleConflict => {}
+            Observation::ScheduleRunStarted { lateness } => families.schedules.started(lateness),
+            Observation::ScheduleRunEnded { outcome } => families.schedules.ended(outcome),
+            Observation::ScheduleMissed { count } => families.schedules.missed(count),
+            Observation::ScheduleWentBack => families.schedules.went_back(),
+            Observation::ScheduleConflict => families.schedules.conflict(),
             Observation::TokenNotGrowing => {
                 families.tokens_not_growing.inc();
             }
@@ -365,6 +383,9 @@ impl Observer for Metrics {
     }
 }
 
+#[cfg(test)]
+#[path = "schedules_tests.rs"]
+mod schedules_tests;
 #[cfg(test)]
 #[path = "metrics_tests.rs"]
 mod tests;

@@ -3,13 +3,24 @@
 use crate::{assert_none, sources};
 
 /// The rules of the locks; those of priorities and fair shares, S33 to S35, are not built yet.
-fn rules() -> impl Iterator<Item = u8> {
-    (1..=32).chain([36, 37])
+fn rules() -> impl Iterator<Item = String> {
+    (1..=32).chain([36, 37]).map(|rule| format!("S{rule}"))
+}
+
+/// The rules of schedules.
+fn rules_of_schedules() -> impl Iterator<Item = String> {
+    (1..=23).map(|rule| format!("T{rule}"))
 }
 
 fn unnamed(code: &str) -> Vec<String> {
-    let named = |rule: &u8| code.contains(&format!("fn s{rule}_"));
-    rules().filter(|rule| !named(rule)).map(|rule| format!("no test names S{rule}")).collect()
+    let named = |rule: &String| code.contains(&format!("fn {}_", rule.to_lowercase()));
+    let all = rules().chain(rules_of_schedules());
+    all.filter(|rule| !named(rule)).map(|rule| format!("no test names {rule}")).collect()
+}
+
+fn unlisted(page: &str, name: &str, rules: impl Iterator<Item = String>) -> Vec<String> {
+    let missing = rules.filter(|rule| !page.contains(&format!("| {rule} |")));
+    missing.map(|rule| format!("docs/{name} does not list {rule}")).collect()
 }
 
 #[test]
@@ -23,17 +34,16 @@ fn every_rule_is_named_by_a_test() {
 
 #[test]
 fn every_rule_stands_in_the_documentation() {
-    let page = include_str!("../../docs/semantics.md");
-    let missing: Vec<String> = rules()
-        .filter(|rule| !page.contains(&format!("| S{rule} |")))
-        .map(|rule| format!("docs/semantics.md does not list S{rule}"))
-        .collect();
+    let locks = include_str!("../../docs/semantics.md");
+    let schedules = include_str!("../../docs/schedules.md");
+    let mut missing = unlisted(locks, "semantics.md", rules());
+    missing.extend(unlisted(schedules, "schedules.md", rules_of_schedules()));
     assert_none(&missing);
 }
 
 #[test]
 fn this_check_can_fail() {
-    let findings = unnamed("fn s1_one() {} fn s12_two() {}");
-    assert_eq!(findings.len(), rules().count() - 2);
+    let findings = unnamed("fn s1_one() {} fn s12_two() {} fn t3_three() {}");
+    assert_eq!(findings.len(), rules().chain(rules_of_schedules()).count() - 3);
     assert_eq!(findings[0], "no test names S2");
 }

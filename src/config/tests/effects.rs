@@ -124,6 +124,7 @@ const ROWS: &[Row] = &[
     ("admin.listen", "", "''", "'127.0.0.1:1'"),
     ("admin.allow_break", "", "true", "false"),
     ("admin.allow_schedule_changes", "", "true", "false"),
+    ("admin.schedule_labels", "", "true", "false"),
     ("log.format", "", "'json'", "'human'"),
     ("log.filter", "", "'info'", "'debug'"),
 ];

@@ -14,7 +14,7 @@ use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
 use crate::hold::{Brought, SaveOutcome, Stored};
 use crate::lock::{LeaseId, Record};
-use crate::schedule::{Lease, Report, Reported, RunId};
+use crate::schedule::{Lease, Outcome, Report, Reported, RunId};
 use crate::timetable::UtcSecond;
 
 /// The longest that a lease is kept for the next run (T19).
@@ -46,11 +46,11 @@ impl Coordinator {
         let path = &run_id.path;
         match &completed {
             Ok(Completed { completion, retry_at, .. }) => tracing::info!(
-                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = ?report,
+                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(),
                 recorded = ?completion, detail, retry_at = retry_at.map(tracing::field::display), "run ended"
             ),
             Err(error) => tracing::warn!(
-                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = ?report, %error,
+                lock = %path, occasion = %run_id.occasion, attempt = run_id.attempt, outcome = Outcome::from(report).as_str(), %error,
                 "the outcome of a run could not be recorded"
             ),
         }
@@ -79,7 +79,9 @@ impl Coordinator {
                     // What was saved in the same write may be another call's.
                     let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
-                    if let Some(completed) = done(&desk, reported, Completion::Recorded, saved) {
+                    if let Some(completed) =
+                        self.done(&desk, &part, reported, Completion::Recorded, saved)
+                    {
                         return Ok(completed);
                     }
                 }
@@ -154,7 +156,7 @@ impl Coordinator {
                 }
                 Reported::HeldElsewhere => {}
                 Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                    let completed = done(desk, reported, Completion::Recorded, None);
+                    let completed = self.done(desk, part, reported, Completion::Recorded, None);
                     return completed.ok_or(CallError::UnknownLease);
                 }
             }
@@ -193,7 +195,7 @@ impl Coordinator {
             match event {
                 HoldEvent::Settled { written: true } => {
                     let Some(Ok(reported)) = part.reported() else { return Ok(None) };
-                    return Ok(done(desk, reported, Completion::RecordedLate, None));
+                    return Ok(self.done(desk, part, reported, Completion::RecordedLate, None));
                 }
                 HoldEvent::Settled { written: false } | HoldEvent::Busy(_) => return Ok(None),
                 HoldEvent::Failed(error) => return Err(error),
@@ -239,7 +241,11 @@ impl Coordinator {
             self.save_part(grant.lease_id, Some(grant.generation), Arc::clone(&part) as _).await;
         match (saved, part.reported()) {
             (Ok(SaveOutcome::Saved { .. } | SaveOutcome::Nothing), Some(Ok(reported))) => {
-                let _ = done(&desk, reported, Completion::Recorded, None);
+                tracing::info!(
+                    lock = %run_id.path, occasion = %run_id.occasion, attempt = run_id.attempt,
+                    outcome = Outcome::from(report).as_str(), "run ended"
+                );
+                let _ = self.done(&desk, &part, reported, Completion::Recorded, None);
             }
             // What is not stored is not known.
             (
@@ -255,26 +261,32 @@ impl Coordinator {
             ) => {}
         }
     }
-}
 
-/// What a report that was written, or needed no writing, comes to; none if it was not.
-fn done(
-    desk: &Desk,
-    reported: Reported,
-    completion: Completion,
-    checkpoint: Option<CheckpointOutcome>,
-) -> Option<Completed> {
-    let next = |desk: &Desk| desk.known().record.as_ref().and_then(|record| record.next);
-    let (completion, retry_at) = match reported {
-        Reported::Write { record, retry_at } => {
-            desk.learn(Some(*record));
-            (completion, retry_at)
+    /// What a report that was written, or needed no writing, comes to; none if it was not.
+    fn done(
+        &self,
+        desk: &Desk,
+        part: &ReportPart,
+        reported: Reported,
+        completion: Completion,
+        checkpoint: Option<CheckpointOutcome>,
+    ) -> Option<Completed> {
+        let (completion, retry_at) = match reported {
+            Reported::Write { record, retry_at } => {
+                desk.learn(Some(*record));
+                (completion, retry_at)
+            }
+            Reported::Recorded => (Completion::Recorded, None),
+            Reported::Superseded => (Completion::Superseded, None),
+            Reported::AcquireFirst | Reported::HeldElsewhere => return None,
+        };
+        let written = part.take_tally().filter(|_| completion != Completion::Superseded);
+        if let Some(tally) = written {
+            self.count(&tally);
         }
-        Reported::Recorded => (Completion::Recorded, None),
-        Reported::Superseded => (Completion::Superseded, None),
-        Reported::AcquireFirst | Reported::HeldElsewhere => return None,
-    };
-    Some(Completed { completion, retry_at, next_at: next(desk), checkpoint })
+        let next_at = desk.known().record.as_ref().and_then(|record| record.next);
+        Some(Completed { completion, retry_at, next_at, checkpoint })
+    }
 }
 
 fn held_on(run_id: &RunId) -> CallError {

@@ -1,10 +1,10 @@
 //! What is to be seen of schedules (T23): what each written record adds to the counts, and what stands now.
 
-use super::desk::{Desk, Known};
+use super::desk::Known;
 use crate::coordinator::Coordinator;
-use crate::coordinator::observe::{Observation, Observer};
+use crate::coordinator::observe::Observation;
 use crate::lock::LockPath;
-use crate::schedule::{Occasion, Outcome, Plan, ScheduleRecord};
+use crate::schedule::{Occasion, Outcome, Plan, ScheduleRecord, Tally};
 use crate::timetable::UtcSecond;
 
 /// How a schedule stands that has subscribers here, as far as it is known here.
@@ -25,12 +25,26 @@ pub struct ScheduleFigures {
 }
 
 impl Coordinator {
+    /// What was written here is counted.
+    pub(super) fn count(&self, tally: &Tally) {
+        let observer = &self.shared.observer;
+        if tally.missed() > 0 {
+            observer.observe(&Observation::ScheduleMissed { count: tally.missed() });
+        }
+        for (outcome, times) in tally.ended() {
+            for _ in 0..times {
+                observer.observe(&Observation::ScheduleRunEnded { outcome });
+            }
+        }
+    }
+
     /// The schedules with subscribers here, in no order.
     #[must_use]
     pub fn schedule_figures(&self) -> Vec<ScheduleFigures> {
         let now = UtcSecond::from(self.shared.store_time());
         let tasks = self.shared.schedules.tasks();
-        let figures = |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now);
+        let figures =
+            |(path, entry): (&LockPath, &super::Entry)| of(path, &entry.desk.known(), now);
         tasks.iter().filter_map(figures).collect()
     }
 }
@@ -43,7 +57,7 @@ fn of(path: &LockPath, known: &Known, now: UtcSecond) -> Option<ScheduleFigures>
     let last_success = record.and_then(last_success);
     let patience = plan.definition().grace() + plan.definition().spread();
     let has_passed = |at: UtcSecond| {
-        now.seconds_since(at).is_some_and(|seconds| u64::try_from(seconds).is_ok_and(|it| it > patience.as_secs()))
+        u64::try_from(now.seconds_since(at)).is_ok_and(|seconds| seconds > patience.as_secs())
     };
     let runs = record.is_some_and(|record| record.run.is_some());
     let goes_on = !plan.is_paused();
@@ -85,29 +99,4 @@ fn second_after(plan: &Plan, last_success: Option<UtcSecond>) -> Option<UtcSecon
     let since = last_success.max(Some(plan.since())).max(plan.resumed())?;
     let timetable = plan.definition().timetable();
     timetable.next(timetable.next(since)?)
-}
-
-impl Desk {
-    /// This record was written here: what it adds is counted, and it is known now.
-    pub(super) fn wrote(&self, record: ScheduleRecord, observer: &dyn Observer) {
-        let (missed, last) = {
-            let known = self.known();
-            let before = known.record.as_ref();
-            (before.map(|it| it.missed), before.map(|it| it.ended.first().cloned()))
-        };
-        let count = missed.map_or(0, |before| record.missed.saturating_sub(before));
-        if count > 0 {
-            observer.observe(&Observation::ScheduleMissed { count });
-        }
-        let is_new = |ended: &&crate::schedule::Ended| match &last {
-            Some(last) => Some(*ended) != last.as_ref(),
-            None => true,
-        };
-        // Of a record that was not known before, the newest end is the one that this write is about.
-        let most = if last.is_some() { usize::MAX } else { 1 };
-        for ended in record.ended.iter().take_while(is_new).take(most) {
-            observer.observe(&Observation::ScheduleRunEnded { outcome: ended.outcome });
-        }
-        self.learn(Some(record));
-    }
 }

@@ -9,6 +9,7 @@ mod clock;
 mod completing;
 mod desk;
 mod enlisting;
+mod figures;
 mod importing;
 mod looking;
 mod parts;
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
+pub use figures::ScheduleFigures;
 pub use importing::{ImportError, ImportRequest, Imported};
 pub use request::{
     CompleteRequest, Completed, Completion, ResumeRun, RunGrant, ScheduleChange, ScheduleEvent,

@@ -7,8 +7,8 @@ use crate::coordinator::decided::Decided;
 use crate::hold::{AtGrant, GrantPart, SavePart};
 use crate::lock::{FencingToken, Fields, LockPath};
 use crate::schedule::{
-    Lease, Newest, Plan, RecordError, Report, Reported, RunId, ScheduleRecord, Started, Told, View,
-    report, start,
+    Lease, Newest, Plan, RecordError, Report, Reported, RunId, ScheduleRecord, Started, Tally,
+    Told, View, report, start,
 };
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
@@ -52,9 +52,9 @@ pub(super) struct StartPart {
 #[derive(Clone, Debug)]
 pub(super) enum StartDecision {
     /// This record was written, and this run granted, with this token.
-    Run { token: FencingToken, record: Box<ScheduleRecord>, told: Box<Told> },
+    Run { token: FencingToken, record: Box<ScheduleRecord>, told: Box<Told>, tally: Tally },
     /// This record was written.
-    Settled { record: Box<ScheduleRecord> },
+    Settled { record: Box<ScheduleRecord>, tally: Tally },
     /// There was nothing to do under this record.
     Nothing { record: Option<Box<ScheduleRecord>> },
     /// The record cannot be read.
@@ -79,17 +79,20 @@ impl GrantPart for StartPart {
             Ok(record) => {
                 let lease = Lease::Here { running: false };
                 let store_time = store_time.max(self.ground.store_time);
+                let before = record.clone();
                 let view = self.ground.view(record.as_ref(), store_time.into(), lease);
                 match start(&view, token) {
                     Started::Run { record, told } => {
                         let fields = record.clone().into_fields(fields.clone());
                         let max_hold = told.timeout;
-                        let decision = StartDecision::Run { token, record, told };
+                        let tally = Tally::between(before.as_ref(), &record);
+                        let decision = StartDecision::Run { token, record, told, tally };
                         (decision, AtGrant::Grant { fields, max_hold })
                     }
                     Started::Settle(record) => {
                         let fields = record.clone().into_fields(fields.clone());
-                        (StartDecision::Settled { record }, AtGrant::Settle { fields })
+                        let tally = Tally::between(before.as_ref(), &record);
+                        (StartDecision::Settled { record, tally }, AtGrant::Settle { fields })
                     }
                     Started::Nothing => {
                         let record = record.map(Box::new);
@@ -110,11 +113,13 @@ pub(super) struct ReportPart {
     run_id: RunId,
     report: Report,
     reported: Decided<Result<Reported, RecordError>>,
+    /// What the write that was decided last adds, until that is counted.
+    tally: Decided<Tally>,
 }
 
 impl ReportPart {
     pub(super) fn new(ground: Ground, run_id: RunId, report: Report) -> Self {
-        Self { ground, run_id, report, reported: Decided::default() }
+        Self { ground, run_id, report, reported: Decided::default(), tally: Decided::default() }
     }
 
     pub(super) fn plan(&self) -> &Plan {
@@ -124,6 +129,11 @@ impl ReportPart {
     /// What was decided last; none if nothing was asked yet.
     pub(super) fn reported(&self) -> Option<Result<Reported, RecordError>> {
         self.reported.cell().clone()
+    }
+
+    /// What was written, for who counts it: once (T23).
+    pub(super) fn take_tally(&self) -> Option<Tally> {
+        self.tally.cell().take()
     }
 
     /// What it comes to over this record, which somebody has the lease of, or nobody.
@@ -138,10 +148,17 @@ impl ReportPart {
 
     /// The fields to write under a lease that is ours; none if there is nothing to write.
     fn written(&self, fields: &Fields, store_time: UnixMillis, running: bool) -> Option<Fields> {
-        let reported = ScheduleRecord::from_fields(fields)
+        let before = ScheduleRecord::from_fields(fields);
+        let reported = before
+            .as_ref()
+            .map_err(Clone::clone)
             .map(|record| self.over(record.as_ref(), store_time.into(), Lease::Here { running }));
         let written = match &reported {
-            Ok(Reported::Write { record, .. }) => Some(record.clone().into_fields(fields.clone())),
+            Ok(Reported::Write { record, .. }) => {
+                let before = before.as_ref().ok().and_then(Option::as_ref);
+                *self.tally.cell() = Some(Tally::between(before, record));
+                Some(record.clone().into_fields(fields.clone()))
+            }
             Ok(
                 Reported::Recorded
                 | Reported::AcquireFirst

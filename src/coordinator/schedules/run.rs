@@ -16,6 +16,7 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::caller::HoldStream;
 use crate::coordinator::error::CallError;
 use crate::coordinator::hold_event::HoldEvent;
+use crate::coordinator::observe::Observation;
 use crate::coordinator::request::Grant;
 use crate::hold::LossReason;
 use crate::lock::LockPath;
@@ -101,7 +102,10 @@ impl Run {
     fn settled(&self, written: bool) -> RunEnd {
         let Begin::Start(part) = &self.begin else { return RunEnd::Settled };
         match part.decision() {
-            Some(StartDecision::Settled { record }) if written => self.desk.learn(Some(*record)),
+            Some(StartDecision::Settled { record, tally }) if written => {
+                self.coordinator.count(&tally);
+                self.desk.learn(Some(*record));
+            }
             Some(StartDecision::Nothing { record }) => {
                 // Somebody else was faster.
                 self.desk.known().is_last_runner = false;
@@ -121,8 +125,16 @@ impl Run {
         let told = match &self.begin {
             Begin::Resume(told) => told.clone(),
             Begin::Start(part) => match part.decision() {
-                Some(StartDecision::Run { token, record, told }) if token == grant.token => {
+                Some(StartDecision::Run { token, record, told, tally }) if token == grant.token => {
+                    self.coordinator.count(&tally);
                     self.desk.learn(Some(*record));
+                    if told.attempt == 1 {
+                        let lateness = told.lateness;
+                        self.coordinator
+                            .shared
+                            .observer
+                            .observe(&Observation::ScheduleRunStarted { lateness });
+                    }
                     told
                 }
                 // A grant without its start written would be a run that nobody knows of: it is not told (T6).

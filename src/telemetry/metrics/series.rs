@@ -24,6 +24,7 @@ impl Families {
         for reason in LossReason::ALL {
             drop(self.losses.get_or_create(&[("reason", reason.as_str())]));
         }
+        self.schedules.make_known_series();
         drop(self.renewals.get_or_create(&renewal_labels(None)));
         for failure in RenewalFailure::EXPECTED {
             drop(self.renewals.get_or_create(&renewal_labels(Some(failure))));

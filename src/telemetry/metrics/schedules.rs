@@ -1,0 +1,212 @@
+//! The metrics of schedules (T23).
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::{Counters, FloatGauge};
+use crate::coordinator::ScheduleFigures;
+use crate::schedule::Outcome;
+use crate::telemetry::registration::{Registration, STARTS};
+use crate::timetable::UtcSecond;
+
+/// One series for all schedules, or one for each, with the label `schedule`.
+#[derive(Clone, Debug, Default)]
+struct Gauges {
+    all: FloatGauge,
+    each: Family<[(&'static str, String); 1], FloatGauge>,
+    label_each: Arc<AtomicBool>,
+}
+
+impl EncodeMetric for Gauges {
+    fn encode(&self, encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
+        if self.label_each.load(Ordering::Relaxed) {
+            self.each.encode(encoder)
+        } else {
+            self.all.encode(encoder)
+        }
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Gauge
+    }
+}
+
+impl Gauges {
+    fn set(
+        &self,
+        schedules: &[ScheduleFigures],
+        label_each: bool,
+        instant: fn(&ScheduleFigures) -> Option<UtcSecond>,
+    ) {
+        self.label_each.store(label_each, Ordering::Relaxed);
+        self.all.set(seconds(schedules.iter().filter_map(instant).min()));
+        // What is not here any more has no series.
+        self.each.clear();
+        for schedule in schedules.iter().filter(|_| label_each) {
+            let label = ("schedule", schedule.path.to_string());
+            self.each.get_or_create(&[label]).set(seconds(instant(schedule)));
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Families {
+    runs: Counters<1>,
+    missed: Counter,
+    lateness: Histogram,
+    conflicts: Counter,
+    went_back: Counter,
+    here: Gauge,
+    late: Gauge,
+    failing: Gauge,
+    silent: Gauge,
+    next: Gauges,
+    last_success: Gauges,
+}
+
+impl Families {
+    pub(super) fn new() -> Self {
+        Self {
+            runs: Family::default(),
+            missed: Counter::default(),
+            lateness: Histogram::new(STARTS),
+            conflicts: Counter::default(),
+            went_back: Counter::default(),
+            here: Gauge::default(),
+            late: Gauge::default(),
+            failing: Gauge::default(),
+            silent: Gauge::default(),
+            next: Gauges::default(),
+            last_success: Gauges::default(),
+        }
+    }
+
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let to = &mut Registration { registry, unit: None };
+        to.add(
+            "leasehold_schedule_runs",
+            "Ends of runs that were recorded here, by outcome: failed is tried again, and failed_final, timed_out and the last \
+             failed attempt are not; skipped is an occurrence, or several, without a run",
+            &self.runs,
+        );
+        to.add(
+            "leasehold_schedule_missed",
+            "Occurrences that were missed and are not run, as was recorded here",
+            &self.missed,
+        );
+        to.add(
+            "leasehold_schedule_conflicts",
+            "Times that two definitions of a schedule came with the same revision",
+            &self.conflicts,
+        );
+        to.add(
+            "leasehold_schedule_went_back",
+            "Times that the record of a schedule had gone back to an older one, and was written again",
+            &self.went_back,
+        );
+        to.add("leasehold_schedules", "Schedules that have subscribers here now", &self.here);
+        to.add(
+            "leasehold_schedules_late",
+            "Of these, schedules that have been due for longer than their grace, and no run goes on",
+            &self.late,
+        );
+        to.add(
+            "leasehold_schedules_failing",
+            "Of these, schedules of which what ended last did not succeed",
+            &self.failing,
+        );
+        to.add(
+            "leasehold_schedules_silent",
+            "Of these, schedules of which two occurrences and their grace have passed since the last success",
+            &self.silent,
+        );
+        let to = &mut Registration { registry: to.registry, unit: Some(Unit::Seconds) };
+        to.add(
+            "leasehold_schedule_lateness",
+            "Time from when an occurrence was due to the grant of its first attempt, in whole seconds",
+            &self.lateness,
+        );
+        to.add(
+            "leasehold_schedule_next_timestamp",
+            "When the next occurrence of these is due, since the Unix epoch; NaN without one. With `admin.schedule_labels` of \
+             each schedule",
+            &self.next,
+        );
+        to.add(
+            "leasehold_schedule_last_success_timestamp",
+            "The newest occurrence that succeeded, of the schedule whose is the oldest, since the Unix epoch; NaN without one. \
+             With `admin.schedule_labels` of each schedule",
+            &self.last_success,
+        );
+    }
+
+    /// Makes every series that is known in advance.
+    pub(super) fn make_known_series(&self) {
+        for outcome in Outcome::ALL {
+            drop(self.runs.get_or_create(&[("outcome", label(outcome))]));
+        }
+        self.show(&[], false);
+    }
+
+    pub(super) fn started(&self, lateness: Duration) {
+        self.lateness.observe(lateness.as_secs_f64());
+    }
+
+    pub(super) fn ended(&self, outcome: Outcome) {
+        self.runs.get_or_create(&[("outcome", label(outcome))]).inc();
+    }
+
+    pub(super) fn missed(&self, count: u64) {
+        self.missed.inc_by(count);
+    }
+
+    pub(super) fn conflict(&self) {
+        self.conflicts.inc();
+    }
+
+    pub(super) fn went_back(&self) {
+        self.went_back.inc();
+    }
+
+    /// Sets the gauges to how these schedules stand.
+    pub(super) fn show(&self, schedules: &[ScheduleFigures], label_each: bool) {
+        let count = |is: fn(&ScheduleFigures) -> bool| {
+            let counted = schedules.iter().filter(|schedule| is(schedule)).count();
+            i64::try_from(counted).unwrap_or(i64::MAX)
+        };
+        self.here.set(count(|_| true));
+        self.late.set(count(|schedule| schedule.is_late));
+        self.failing.set(count(|schedule| schedule.is_failing));
+        self.silent.set(count(|schedule| schedule.is_silent));
+        self.next.set(schedules, label_each, |schedule| schedule.next);
+        self.last_success.set(schedules, label_each, |schedule| schedule.last_success);
+    }
+}
+
+const fn label(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "succeeded",
+        Outcome::Failed => "failed",
+        Outcome::FailedFinal => "failed_final",
+        Outcome::TimedOut => "timed_out",
+        Outcome::Returned => "returned",
+        Outcome::Abandoned => "abandoned",
+        Outcome::Skipped => "skipped",
+    }
+}
+
+/// Of an instant up to the year 9999, exactly.
+fn seconds(instant: Option<UtcSecond>) -> f64 {
+    let span = instant.and_then(|at| u64::try_from(at.0).ok()).map(Duration::from_secs);
+    span.map_or(f64::NAN, |span| span.as_secs_f64())
+}
