@@ -165,7 +165,7 @@ async def without_asyncio_the_runs_come_one_by_one() -> None:
         task = asyncio.create_task(asyncio.to_thread(work))
         call = await schedules.call()
         assert call.request.spec.every.seconds == 30
-        call.tell(due(2, boot_id=""))
+        call.tell(STANDBY, due(2, boot_id=""))
         await eventually("it is told", lambda: schedules.outcomes == ["FAILED_FINAL"])
         call.tell(RECORDED, due(3, boot_id=""))
         await task

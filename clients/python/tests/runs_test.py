@@ -238,13 +238,16 @@ async def s16_a_run_survives_a_restart_of_the_sidecar_and_its_stream_goes_on() -
         await runs.aclose()
 
 
-async def s37_a_sidecar_that_says_nothing_of_the_spec_is_found_out() -> None:
+@pytest.mark.parametrize("first", [due(), SubscribeScheduleResponse(standby=Standby())], ids=["run", "standby"])
+async def s37_a_sidecar_that_says_nothing_of_the_spec_is_found_out(first: SubscribeScheduleResponse) -> None:
     async with scheduled() as (_made, schedules, client):
         asking = asyncio.ensure_future(anext(client.runs(CRON, function="nightly")))
-        (await schedules.call()).tell(SubscribeScheduleResponse(standby=Standby()))
+        call = await schedules.call()
+        call.tell(first)
         with pytest.raises(leasehold.UnsupportedError, match="older") as caught:
             await asking
         assert caught.value.reason is leasehold.Reason.UNSUPPORTED
+        await call.ended()
 
 
 async def s37_a_sidecar_that_is_older_than_schedules_is_found_out() -> None:

@@ -126,8 +126,7 @@ class Subscription:
             case "standby":
                 self._stand_by(stream, message.standby)
             case "run":
-                # An occurrence that is due already may come before the first word about the spec.
-                stream.understood = self._is_heard = True
+                _check_understood(stream)
                 return message.run
             case "definition_in_force":
                 events.tell(self._handler, DefinitionInForce._from_wire(message.definition_in_force))
@@ -142,9 +141,7 @@ class Subscription:
         if standby.HasField("understood"):
             stream.understood = self._is_heard = True
             events.tell(self._handler, Subscribed(UnderstoodSchedule._from_wire(standby.understood)))
-        if not stream.understood:
-            # S37: what did not say how it understood the schedule does not know it.
-            raise UnsupportedError("how to understand this schedule")
+        _check_understood(stream)
         self._pause = FIRST_PAUSE
         events.tell(self._handler, Standby._from_wire(standby))
 
@@ -165,3 +162,12 @@ class Subscription:
             return None
         self._stream, self._running = None, thread
         return Granted(session, grant, run, thread)
+
+
+def _check_understood(stream: Stream) -> None:
+    """Raise UnsupportedError if the sidecar has not said how it understood the schedule: it does not know it (S37).
+
+    The sidecar says so first, also where an occurrence is due already.
+    """
+    if not stream.understood:
+        raise UnsupportedError("how to understand this schedule")
