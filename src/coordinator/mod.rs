@@ -73,6 +73,7 @@ pub use schedules::{
 };
 
 pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
+pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 
 use caller::{Caller, Presence, STREAM_BUFFER, Sink};

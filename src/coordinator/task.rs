@@ -48,6 +48,8 @@ pub(super) enum Command {
     Look(Permit, oneshot::Sender<LocalView>),
     /// The permit was broken through this sidecar, with this note.
     Broken(Permit, BreakNote),
+    /// A lease that is kept is for nobody (T19).
+    KeptForNobody,
     DrainStarted(Instant),
     DrainEnded,
     HandOverStarted(Instant),
@@ -209,6 +211,7 @@ impl Task {
                 let _ = reply.send(self.view(permit));
             }
             Command::Broken(permit, note) => self.broken(permit, note),
+            Command::KeptForNobody => self.feed(Event::KeptForNobody),
             Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
             Command::DrainEnded => self.feed(Event::DrainEnded),
             Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),

@@ -149,6 +149,8 @@ pub enum Event {
     },
     /// Another clock shows a pause that ours may not have counted: the store decides (S3).
     PauseSuspected,
+    /// A lease that is kept for a next hold is wanted no longer: there will be none here (T19).
+    KeptForNobody,
     /// The sidecar is shutting down (S15).
     DrainStarted {
         /// When the drain period ends.

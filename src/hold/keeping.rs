@@ -44,6 +44,20 @@ impl Hold {
         None
     }
 
+    /// Gives back a lease that is kept.
+    pub(super) fn let_kept_go(&mut self, output: &mut Output) {
+        match self.take_state(output.now) {
+            State::Held(held) if matches!(held.phase, Phase::Kept { .. }) => {
+                self.give_back(*held, None, output);
+            }
+            other @ (State::Idle { .. }
+            | State::Acquiring(_)
+            | State::Held(_)
+            | State::Releasing(_)
+            | State::Resuming(_)) => self.state = other,
+        }
+    }
+
     /// Since when the lease is kept and used again, if it is.
     pub(super) fn kept_since(&self) -> Option<Instant> {
         self.seldom.as_ref()?.kept_since

@@ -330,6 +330,7 @@ impl Hold {
             Event::LeaseBroken { ends_now } => self.broken_here(ends_now, output),
             Event::PauseSuspected => self.suspect_pause(output),
             Event::DrainStarted { ends } => self.start_draining(ends, output),
+            Event::KeptForNobody => self.let_kept_go(output),
             Event::DrainEnded => self.shut_down_holder(output),
             Event::HandOverStarted { ends } => self.start_hand_over(ends, output),
             Event::TimePassed => {}

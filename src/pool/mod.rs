@@ -154,6 +154,7 @@ impl Pool {
             | Event::ProgressReported { .. }
             | Event::ValidityAsked { .. }
             | Event::PauseSuspected
+            | Event::KeptForNobody
             | Event::DrainEnded => self.feed_each(&event, output),
         }
     }
@@ -280,6 +281,7 @@ fn copy(event: &Event) -> Option<Event> {
         }
         Event::ValidityAsked { caller, generation } => Event::ValidityAsked { caller, generation },
         Event::PauseSuspected => Event::PauseSuspected,
+        Event::KeptForNobody => Event::KeptForNobody,
         Event::DrainStarted { ends } => Event::DrainStarted { ends },
         Event::DrainEnded => Event::DrainEnded,
         Event::HandOverStarted { ends } => Event::HandOverStarted { ends },

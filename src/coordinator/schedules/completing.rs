@@ -123,7 +123,14 @@ impl Coordinator {
 
     /// For how long the lease is kept, if the next run or the next attempt is due soon (T19).
     fn keeps_lease(&self, desk: &Desk, part: &ReportPart) -> Option<Duration> {
-        let known = desk.known().record.clone();
+        let known = {
+            let known = desk.known();
+            // Nobody is here who could use it.
+            if known.subscribers == 0 {
+                return None;
+            }
+            known.record.clone()
+        };
         let now = UtcSecond::from(self.shared.store_time());
         let reported = part.over(known.as_ref(), now, Lease::Here { running: true });
         let Reported::Write { record, retry_at } = reported else { return None };

@@ -5,6 +5,7 @@ use crate::coordinator::Coordinator;
 use crate::coordinator::observe::Observation;
 use crate::lock::LockPath;
 use crate::schedule::{Occasion, Outcome, Plan, ScheduleRecord, Tally};
+use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
 
 /// How a schedule stands that has subscribers here, as far as it is known here.
@@ -13,9 +14,9 @@ pub struct ScheduleFigures {
     /// Its lock.
     pub path: LockPath,
     /// The occurrence that everybody waits for (T5); none when there is none.
-    pub next: Option<UtcSecond>,
+    pub next: Option<UnixMillis>,
     /// The newest occurrence that is known to have succeeded; none when the record names none.
-    pub last_success: Option<UtcSecond>,
+    pub last_success: Option<UnixMillis>,
     /// It has been due for longer than its grace, and no run goes on.
     pub is_late: bool,
     /// What ended last did not succeed. What a pause or a policy skipped, and what was given back, does not count.
@@ -63,12 +64,17 @@ fn of(path: &LockPath, known: &Known, now: UtcSecond) -> Option<ScheduleFigures>
     let goes_on = !plan.is_paused();
     Some(ScheduleFigures {
         path: path.clone(),
-        next,
-        last_success,
+        next: next.map(millis),
+        last_success: last_success.map(millis),
         is_late: goes_on && !runs && next.is_some_and(has_passed),
         is_failing: record.is_some_and(is_failing),
         is_silent: goes_on && second_after(plan, last_success).is_some_and(has_passed),
     })
+}
+
+/// Occurrences are from 1970 on.
+fn millis(at: UtcSecond) -> UnixMillis {
+    UnixMillis(u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000))
 }
 
 fn last_success(record: &ScheduleRecord) -> Option<UtcSecond> {

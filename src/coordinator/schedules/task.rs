@@ -14,6 +14,7 @@ use super::run::RunEnd;
 use super::subscriber::{Subscriber, SubscriberId};
 use crate::coordinator::error::CallError;
 use crate::coordinator::request::{KeyRequest, Target};
+use crate::coordinator::task::Command;
 use crate::coordinator::timers::{Alarm, Timer};
 use crate::coordinator::{Coordinator, Shared};
 use crate::schedule::{Report, RunId};
@@ -169,6 +170,9 @@ impl Task {
         let retires = self.shared.schedules.retire(&self.target.path, &self.messages);
         if retires {
             self.shared.schedules.timers.set(&mut self.timer, None, &self.bell);
+            // T19: who subscribes next, here or elsewhere, need not wait for a lease that is kept for nobody. A lock without a
+            // task has none.
+            let _ = self.shared.registry().send(&self.target.path, Command::KeptForNobody);
         }
         retires
     }
@@ -182,6 +186,10 @@ impl Task {
             Message::RunEnded(turn, end) => self.run_ended(turn, end),
             Message::Completed(run, completion) => {
                 let (run_id, report) = *run;
+                if completion.is_some() && self.running.is_empty() && self.looking.is_busy {
+                    // A run that was over has an outcome now: nobody is waited for any longer (T12).
+                    self.looking.after_run(self.shared.clock.now());
+                }
                 if let Some(completion) = completion {
                     self.completed = Some((run_id, report, completion));
                 }

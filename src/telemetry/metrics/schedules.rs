@@ -14,10 +14,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Counters, FloatGauge};
-use crate::coordinator::ScheduleFigures;
-use crate::schedule::Outcome;
+use crate::coordinator::{RunOutcome, ScheduleFigures};
 use crate::telemetry::registration::{Registration, STARTS};
-use crate::timetable::UtcSecond;
+use crate::time::UnixMillis;
 
 /// One series for all schedules, or one for each, with the label `schedule`.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +45,7 @@ impl Gauges {
         &self,
         schedules: &[ScheduleFigures],
         label_each: bool,
-        instant: fn(&ScheduleFigures) -> Option<UtcSecond>,
+        instant: fn(&ScheduleFigures) -> Option<UnixMillis>,
     ) {
         self.label_each.store(label_each, Ordering::Relaxed);
         self.all.set(seconds(schedules.iter().filter_map(instant).min()));
@@ -152,7 +151,7 @@ impl Families {
 
     /// Makes every series that is known in advance.
     pub(super) fn make_known_series(&self) {
-        for outcome in Outcome::ALL {
+        for outcome in RunOutcome::ALL {
             drop(self.runs.get_or_create(&[("outcome", label(outcome))]));
         }
         self.show(&[], false);
@@ -162,7 +161,7 @@ impl Families {
         self.lateness.observe(lateness.as_secs_f64());
     }
 
-    pub(super) fn ended(&self, outcome: Outcome) {
+    pub(super) fn ended(&self, outcome: RunOutcome) {
         self.runs.get_or_create(&[("outcome", label(outcome))]).inc();
     }
 
@@ -193,20 +192,19 @@ impl Families {
     }
 }
 
-const fn label(outcome: Outcome) -> &'static str {
+const fn label(outcome: RunOutcome) -> &'static str {
     match outcome {
-        Outcome::Succeeded => "succeeded",
-        Outcome::Failed => "failed",
-        Outcome::FailedFinal => "failed_final",
-        Outcome::TimedOut => "timed_out",
-        Outcome::Returned => "returned",
-        Outcome::Abandoned => "abandoned",
-        Outcome::Skipped => "skipped",
+        RunOutcome::Succeeded => "succeeded",
+        RunOutcome::Failed => "failed",
+        RunOutcome::FailedFinal => "failed_final",
+        RunOutcome::TimedOut => "timed_out",
+        RunOutcome::Returned => "returned",
+        RunOutcome::Abandoned => "abandoned",
+        RunOutcome::Skipped => "skipped",
     }
 }
 
-/// Of an instant up to the year 9999, exactly.
-fn seconds(instant: Option<UtcSecond>) -> f64 {
-    let span = instant.and_then(|at| u64::try_from(at.0).ok()).map(Duration::from_secs);
+fn seconds(instant: Option<UnixMillis>) -> f64 {
+    let span = instant.map(|at| Duration::from_millis(at.0));
     span.map_or(f64::NAN, |span| span.as_secs_f64())
 }

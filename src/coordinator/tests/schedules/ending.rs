@@ -6,6 +6,7 @@ use super::rig::{at, complete, minutely, news, resume, run, run_within, spec, st
 use crate::coordinator::tests::rig::{Account, LEASE, MINUTE, SECOND, by_key, pass, settle};
 use crate::coordinator::{LossReason, ScheduleEvent};
 use crate::schedule::{Outcome, Report, RunTimeout, Spec};
+use crate::store::LeaseState;
 
 #[tokio::test(start_paused = true)]
 async fn t4_a_run_whose_client_has_gone_is_run_again_elsewhere() {
@@ -146,4 +147,40 @@ async fn t4_a_run_that_is_released_without_an_outcome_is_abandoned() {
     assert!(matches!(recorded, ScheduleEvent::Recorded { report: None, .. }), "{recorded:?}");
     let again = run_within(&mut stream, 2 * LEASE).await.unwrap();
     assert_eq!((again.told.scheduled_at, again.told.attempt), (at(600), 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t12_after_a_deadline_without_an_outcome_the_next_one_is_on_time() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let timeout = RunTimeout::Duration(60 * SECOND);
+    let mut stream = subscribe(&sidecar, Spec { run_timeout: timeout, ..spec("@every 70s") });
+    let first = run(&mut stream).await;
+    let lost = news(&mut stream).await;
+    assert!(matches!(lost, ScheduleEvent::Lost { .. }), "{lost:?}");
+    let second = run(&mut stream).await;
+    assert_eq!(second.told.scheduled_at.seconds_since(first.told.scheduled_at), 70);
+    assert!(second.told.lateness <= 2 * SECOND, "{:?}", second.told.lateness);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t19_a_lease_that_is_kept_goes_back_with_the_last_subscriber() {
+    let account = Account::new();
+    let (sidecar, other) = (account.sidecar(), account.sidecar());
+    for (next, late) in [(&sidecar, "here"), (&other, "elsewhere")] {
+        let mut stream = subscribe(&sidecar, spec("@every 20s"));
+        let first = run(&mut stream).await;
+        complete(&sidecar, &first, Report::Succeeded).await;
+        news(&mut stream).await;
+        assert_ne!(account.lease("nightly").await, LeaseState::Available, "it is kept");
+        drop(stream);
+        settle().await;
+        assert_eq!(account.lease("nightly").await, LeaseState::Available, "{late}");
+        let mut stream = subscribe(next, spec("@every 20s"));
+        let second = run(&mut stream).await;
+        assert!(second.told.lateness <= 2 * SECOND, "{late}: {:?}", second.told.lateness);
+        complete(next, &second, Report::Succeeded).await;
+        drop(stream);
+        settle().await;
+    }
 }
