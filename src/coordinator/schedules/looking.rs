@@ -17,6 +17,8 @@ use crate::schedule::{Decision, Lease, Occasion, Plan, Share, after_busy, look, 
 use crate::time::{Instant, UnixMillis};
 use crate::timetable::UtcSecond;
 
+/// A start that waited longer in the queue (T13) reads the record again.
+const LONG_IN_THE_QUEUE: Duration = Duration::from_secs(1);
 /// The waits after a store failure: the first, and the longest.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -108,8 +110,13 @@ impl Task {
     async fn try_look(&mut self) -> Result<(), CallError> {
         let why = self.looking.why;
         let last_runner = self.desk.known().is_last_runner;
+        let now = self.shared.clock.now();
+        let queued_long =
+            matches!(why, Why::Queued(since) if now.saturating_since(since) > LONG_IN_THE_QUEUE);
         match why {
             Why::Changed => {}
+            // Others had time to run it: an acquire for nothing would cost more than this read, and keep them out.
+            Why::Queued(_) if queued_long => self.read_record().await?,
             Why::Queued(_) => self.read_plan().await?,
             Why::Idle => {
                 self.looking.idle_looks += 1;
@@ -131,7 +138,15 @@ impl Task {
         let mut decision = self.decide(&plan);
         // The plan is read before each start: a pause is noticed, and a definition folded in (T17, T18).
         let is_start = matches!(decision, Decision::Run(_) | Decision::Settle);
-        let is_read = matches!(why, Why::Queued(_)) || why == Why::Due && last_runner;
+        let is_queued = matches!(why, Why::Queued(_)) && !queued_long;
+        let is_read = is_queued || why == Why::Due && last_runner;
+        if is_start && !matches!(why, Why::Queued(_)) {
+            let place = self.shared.schedules.starts.place(now);
+            if place > now {
+                self.look_at(place, Why::Queued(now));
+                return Ok(());
+            }
+        }
         if is_start && !is_read {
             self.read_plan().await?;
             if let Some(plan) = self.desk.plan() {
@@ -142,7 +157,7 @@ impl Task {
             // A start has yet to show that the store takes it.
             self.looking.failures = 0;
         }
-        self.follow(decision, why)
+        self.follow(decision)
     }
 
     async fn read_plan(&mut self) -> Result<(), CallError> {
@@ -239,7 +254,7 @@ impl Task {
         look.decision
     }
 
-    fn follow(&mut self, decision: Decision, why: Why) -> Result<(), CallError> {
+    fn follow(&mut self, decision: Decision) -> Result<(), CallError> {
         let now = self.shared.clock.now();
         match decision {
             Decision::Wait(at) => {
@@ -257,14 +272,6 @@ impl Task {
                 self.look_at(now + wait, Why::Due);
             }
             Decision::Busy | Decision::RetryLater(_) => self.look_after_busy(now),
-            Decision::Run(_) | Decision::Settle if !matches!(why, Why::Queued(_)) => {
-                let place = self.shared.schedules.starts.place(now);
-                if place > now {
-                    self.look_at(place, Why::Queued(now));
-                } else {
-                    return self.begin(decision);
-                }
-            }
             Decision::Run(_) | Decision::Settle => return self.begin(decision),
         }
         Ok(())
