@@ -352,6 +352,9 @@ mod tests {
         let rows = rest.split("\n\n").next().unwrap().lines().skip(2);
         let sources = concat!(
             include_str!("../coordinator/tell.rs"),
+            include_str!("../coordinator/schedules/completing.rs"),
+            include_str!("../coordinator/schedules/run.rs"),
+            include_str!("../coordinator/schedules/task.rs"),
             include_str!("../coordinator/records.rs"),
             include_str!("../coordinator/pacing.rs"),
             include_str!("../coordinator/readiness.rs"),

@@ -1,7 +1,8 @@
 //! Every metric: its name, its meaning, and what moves it.
 //!
 //! Labels are texts of this program (`&'static str`), so that no caller's text can become one: neither a scope, nor a
-//! holder, nor a lock path (S20), and the number of series is bounded.
+//! holder, nor a lock path (S20), and the number of series is bounded. The exception is asked for by the operator: with
+//! `admin.schedule_labels`, `schedules` labels two gauges by lock path, for as long as the schedule has subscribers here (T23).
 
 mod gauges;
 mod schedules;

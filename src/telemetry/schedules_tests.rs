@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::super::rig::Rig;
-use super::{Metrics, Observation, Observer as _};
+use super::Metrics;
 use crate::coordinator::{
     CompleteRequest, RunGrant, ScheduleEvent, ScheduleStream, SubscribeRequest,
 };
-use crate::lock::Labels;
-use crate::schedule::{Definition, Outcome, Report, Spec};
+use crate::lock::{Labels, LeaseId};
+use crate::schedule::{Definition, Report, Spec};
+use crate::store::{Acquire, LeaseStore as _, MIN_LEASE_DURATION, Write};
 use crate::telemetry::Exposition;
 use crate::testing::SimClock;
 use crate::timetable::Timetable;
@@ -16,7 +17,11 @@ use crate::timetable::Timetable;
 const PERIOD: u64 = 600;
 
 fn subscribe(rig: &Rig) -> ScheduleStream {
-    let timetable = Timetable::parse("@every 600s", "UTC").unwrap();
+    subscribe_to(rig, "@every 600s")
+}
+
+fn subscribe_to(rig: &Rig, expression: &str) -> ScheduleStream {
+    let timetable = Timetable::parse(expression, "UTC").unwrap();
     let spec = Spec { max_attempts: Some(2), ..Spec::new(timetable, Duration::from_secs(60)) };
     let request = SubscribeRequest {
         key: super::super::rig::request("nightly", "").key,
@@ -62,12 +67,11 @@ async fn t23_runs_are_counted_once_each_by_outcome_and_their_lateness_is_timed()
     let first = run(&mut stream).await;
     let due = first.told.scheduled_at;
     complete(&rig, &first, Report::Failed).await;
-    assert_eq!(rig.value("leasehold_schedules_failing"), 1.0);
+    assert_eq!(rig.value("leasehold_schedules_failing"), 0.0, "it is tried again");
     let again = run(&mut stream).await;
     assert_eq!((again.told.scheduled_at, again.told.attempt), (due, 2));
     complete(&rig, &again, Report::Succeeded).await;
     assert_eq!((ended(&rig, "failed"), ended(&rig, "succeeded")), (1.0, 1.0));
-    assert_eq!(rig.value("leasehold_schedules_failing"), 0.0);
     // An attempt after the first is late on purpose.
     assert_eq!(rig.value("leasehold_schedule_lateness_seconds_count"), 1.0);
     let seconds = |at: crate::timetable::UtcSecond| u32::try_from(at.0).map(f64::from);
@@ -138,13 +142,59 @@ async fn t23_a_schedule_is_a_label_only_where_that_is_configured() {
     assert!(!text.contains("nightly"), "it goes with its last subscriber: {text}");
 }
 
-#[test]
-fn t23_definitions_that_differ_and_records_that_fell_back_are_counted() {
-    let rig = Rig::new(SimClock::following_tokio());
-    rig.metrics.observe(&Observation::ScheduleConflict);
-    rig.metrics.observe(&Observation::ScheduleWentBack);
-    rig.metrics.observe(&Observation::ScheduleRunEnded { outcome: Outcome::Abandoned });
+#[tokio::test(start_paused = true)]
+async fn t23_a_schedule_whose_attempts_are_used_up_is_failing_until_one_succeeds() {
+    let rig = Rig::paused();
+    let mut stream = subscribe(&rig);
+    for report in [Report::Failed, Report::Failed] {
+        let run = run(&mut stream).await;
+        complete(&rig, &run, report).await;
+    }
+    assert_eq!(rig.value("leasehold_schedules_failing"), 1.0);
+    let abandoned = run(&mut stream).await;
+    rig.coordinator
+        .release(abandoned.grant.lease_id, Some(abandoned.grant.generation))
+        .await
+        .unwrap();
+    let again = run(&mut stream).await;
+    assert_eq!((again.told.attempt, ended(&rig, "abandoned")), (2, 1.0));
+    complete(&rig, &again, Report::Succeeded).await;
+    assert_eq!(rig.value("leasehold_schedules_failing"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t23_definitions_that_differ_are_counted() {
+    let rig = Rig::paused();
+    let _first = subscribe(&rig);
+    rig.pass(1).await;
+    assert_eq!(rig.value("leasehold_schedule_conflicts_total"), 0.0);
+    let _second = subscribe_to(&rig, "@every 900s");
+    rig.pass(1).await;
     assert_eq!(rig.value("leasehold_schedule_conflicts_total"), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn t23_a_record_that_fell_back_is_counted() {
+    let rig = Rig::paused();
+    let mut stream = subscribe(&rig);
+    let mut older = None;
+    for _ in 0..2 {
+        let run = run(&mut stream).await;
+        complete(&rig, &run, Report::Succeeded).await;
+        rig.pass(1).await;
+        let path = run.grant.path.clone();
+        let stored = rig.store.read_record(&path).await.unwrap();
+        older = older.or(Some((path, stored.fields)));
+    }
+    let (path, fields) = older.unwrap();
+    // Somebody restores a copy.
+    let lease_id = LeaseId::from_uuid(uuid::Uuid::from_u128(7));
+    let acquire = Acquire { lease_id, duration: MIN_LEASE_DURATION, if_match: None };
+    rig.store.acquire(&path, acquire).await.unwrap();
+    rig.store.write_record(&path, Write { lease_id, if_match: None, fields }).await.unwrap();
+    rig.store.release(&path, lease_id, None).await.unwrap();
+    assert_eq!(rig.value("leasehold_schedule_went_back_total"), 0.0);
+    let next = run(&mut stream).await;
     assert_eq!(rig.value("leasehold_schedule_went_back_total"), 1.0);
-    assert_eq!(ended(&rig, "abandoned"), 1.0);
+    complete(&rig, &next, Report::Succeeded).await;
 }

@@ -19,7 +19,7 @@ pub struct ScheduleFigures {
     pub last_success: Option<UnixMillis>,
     /// It has been due for longer than its grace, and no run goes on.
     pub is_late: bool,
-    /// What ended last did not succeed. What a pause or a policy skipped, and what was given back, does not count.
+    /// What ended last for good did not succeed. What a pause or a policy skipped, and what was given back, does not count.
     pub is_failing: bool,
     /// Two occurrences and a grace have passed since the last success, or since there was a schedule.
     pub is_silent: bool,
@@ -37,6 +37,16 @@ impl Coordinator {
                 observer.observe(&Observation::ScheduleRunEnded { outcome });
             }
         }
+    }
+
+    /// T21: loudly, and counted.
+    pub(super) fn say_back(&self, path: &LockPath) {
+        tracing::error!(
+            lock = %path,
+            "the schedule's record has gone back to an older one: what was final before stays final, and is written again; \
+             look for a store that was restored from a copy (T21)"
+        );
+        self.shared.observer.observe(&Observation::ScheduleWentBack);
     }
 
     /// The schedules with subscribers here, in no order.
@@ -88,6 +98,7 @@ fn last_success(record: &ScheduleRecord) -> Option<UtcSecond> {
 }
 
 fn is_failing(record: &ScheduleRecord) -> bool {
+    let pending = record.next.map(Occasion::Scheduled);
     let counts = |outcome: &Outcome| match outcome {
         Outcome::Succeeded
         | Outcome::Failed
@@ -96,7 +107,9 @@ fn is_failing(record: &ScheduleRecord) -> bool {
         | Outcome::Abandoned => true,
         Outcome::Returned | Outcome::Skipped => false,
     };
-    let last = record.ended.iter().map(|ended| ended.outcome).find(counts);
+    // An attempt that is to be tried again has not failed for good.
+    let ended = record.ended.iter().filter(|ended| Some(&ended.occasion) != pending.as_ref());
+    let last = ended.map(|ended| ended.outcome).find(counts);
     last.is_some_and(|outcome| outcome != Outcome::Succeeded)
 }
 

@@ -9,7 +9,6 @@ use super::run::{Begin, Run, RunEnd};
 use super::subscriber::{Subscriber, SubscriberId};
 use super::task::{Message, Running, Task};
 use crate::coordinator::error::CallError;
-use crate::coordinator::observe::Observation;
 use crate::coordinator::request::HoldRequest;
 use crate::hold::{Brought, Stored};
 use crate::lock::Permits;
@@ -235,12 +234,7 @@ impl Task {
         let store_time = UtcSecond::from(ground.store_time);
         let look = look(&ground.view(record.as_ref(), store_time, self.looking.lease));
         if look.went_back && !self.looking.went_back {
-            tracing::error!(
-                lock = %self.target.path,
-                "the schedule's record has gone back to an older one: what was final before stays final, and is written \
-                 again; look for a store that was restored from a copy (T21)"
-            );
-            self.shared.observer.observe(&Observation::ScheduleWentBack);
+            self.coordinator.say_back(&self.target.path);
         }
         self.looking.went_back = look.went_back;
         if look.is_ahead {
@@ -360,7 +354,7 @@ impl Task {
         };
         let (id, events, life) =
             (subscriber.id, subscriber.events.clone(), subscriber.life.clone());
-        let part = Arc::new(StartPart::new(self.ground(&plan)));
+        let part = Arc::new(StartPart::new(self.ground(&plan), self.looking.went_back));
         let seen = self.looking.seen.take();
         let brought = Brought { part: Some(Arc::clone(&part) as _), seen: seen.map(|seen| *seen) };
         let hold = self.coordinator.hold_with(&request, Some(brought))?;

@@ -1,6 +1,7 @@
 //! What a schedule writes in the records of its holds: the start of a run, and its end (T6, T8).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::coordinator::decided::Decided;
@@ -8,7 +9,7 @@ use crate::hold::{AtGrant, GrantPart, SavePart};
 use crate::lock::{FencingToken, Fields, LockPath};
 use crate::schedule::{
     Lease, Newest, Plan, RecordError, Report, Reported, RunId, ScheduleRecord, Started, Tally,
-    Told, View, report, start,
+    Told, View, look, report, start,
 };
 use crate::time::UnixMillis;
 use crate::timetable::UtcSecond;
@@ -45,6 +46,10 @@ impl Ground {
 #[derive(Debug)]
 pub(super) struct StartPart {
     ground: Ground,
+    /// Whether its record is known to have gone back, and that was said (T21).
+    said_back: bool,
+    /// The record that was found under the lease had gone back, and nobody has said so.
+    went_back: AtomicBool,
     started: Decided<StartDecision>,
 }
 
@@ -62,8 +67,13 @@ pub(super) enum StartDecision {
 }
 
 impl StartPart {
-    pub(super) fn new(ground: Ground) -> Self {
-        Self { ground, started: Decided::default() }
+    pub(super) fn new(ground: Ground, said_back: bool) -> Self {
+        Self { ground, said_back, went_back: AtomicBool::new(false), started: Decided::default() }
+    }
+
+    /// Whether it is to be said that the record has gone back: once.
+    pub(super) fn is_back(&self) -> bool {
+        self.went_back.swap(false, Ordering::Relaxed)
     }
 
     /// What was decided last; none if no lease was had.
@@ -81,6 +91,9 @@ impl GrantPart for StartPart {
                 let store_time = store_time.max(self.ground.store_time);
                 let before = record.clone();
                 let view = self.ground.view(record.as_ref(), store_time.into(), lease);
+                if !self.said_back && look(&view).went_back {
+                    self.went_back.store(true, Ordering::Relaxed);
+                }
                 match start(&view, token) {
                     Started::Run { record, told } => {
                         let fields = record.clone().into_fields(fields.clone());

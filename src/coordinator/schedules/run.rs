@@ -101,6 +101,7 @@ impl Run {
 
     fn settled(&self, written: bool) -> RunEnd {
         let Begin::Start(part) = &self.begin else { return RunEnd::Settled };
+        self.say_back(part);
         match part.decision() {
             Some(StartDecision::Settled { record, tally }) if written => {
                 self.coordinator.count(&tally);
@@ -121,7 +122,16 @@ impl Run {
         RunEnd::Settled
     }
 
+    fn say_back(&self, part: &StartPart) {
+        if part.is_back() {
+            self.coordinator.say_back(&self.path);
+        }
+    }
+
     async fn granted(self, grant: Grant) -> RunEnd {
+        if let Begin::Start(part) = &self.begin {
+            self.say_back(part);
+        }
         let told = match &self.begin {
             Begin::Resume(told) => told.clone(),
             Begin::Start(part) => match part.decision() {

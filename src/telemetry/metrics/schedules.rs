@@ -121,7 +121,7 @@ impl Families {
         );
         to.add(
             "leasehold_schedules_failing",
-            "Of these, schedules of which what ended last did not succeed",
+            "Of these, schedules whose newest occurrence that is over did not succeed",
             &self.failing,
         );
         to.add(
