@@ -36,7 +36,7 @@ BREAKAGES = [
     ("templates/_sidecar.tpl", "if $v.admin.scheduleLabels", "if true", "test_t23_a_schedule_is_a_label"),
     ("templates/prometheus-rule.yaml", "max by (namespace, job)", "sum by (namespace, job)", "test_t23_gauges"),
     ("templates/prometheus-rule.yaml", "or absent(", "or vector(", "test_a_schedule_of_the_chart"),
-    ("templates/prometheus-rule.yaml", "schedule_missed_total{ {{- $selector }}}[1h]", "schedule_missed_total{ {{- $selector }}}[2h]", "test_the_page_has_them"),
+    ("templates/prometheus-rule.yaml", "increase(leasehold_schedule_missed", "rate(leasehold_schedule_missed", "test_the_page_has_them"),
     ("dashboards/leasehold.json", "leasehold_holds_at_risk", "leasehold_at_risk_holds", "test_alerts_and_panels"),
 ]
 
