@@ -31,6 +31,12 @@ BREAKAGES = [
     ("templates/NOTES.txt", "FOR TRYING OUT ONLY", "For trying out", "test_the_notes_say"),
     ("values.schema.json", '"hostType": {', '"hosttype": {', "test_every_value_is_described"),
     ("values.schema.json", '"additionalProperties": false', '"additionalProperties": true', "test_a_value_that_is_wrong"),
+    ("templates/_helpers.tpl", '(list "--spread" $s.spread)', '(list "--grace" $s.spread)', "test_every_value_is_a_flag"),
+    ("templates/_helpers.tpl", '"every" $s.expression', '"run"', "test_the_command_is_started"),
+    ("templates/_sidecar.tpl", "if $v.admin.scheduleLabels", "if true", "test_t23_a_schedule_is_a_label"),
+    ("templates/prometheus-rule.yaml", "max by (namespace, job)", "sum by (namespace, job)", "test_t23_gauges"),
+    ("templates/prometheus-rule.yaml", "or absent(", "or vector(", "test_a_schedule_of_the_chart"),
+    ("templates/prometheus-rule.yaml", "increase(leasehold_schedule_missed", "rate(leasehold_schedule_missed", "test_the_page_has_them"),
     ("dashboards/leasehold.json", "leasehold_holds_at_risk", "leasehold_at_risk_holds", "test_alerts_and_panels"),
 ]
 

@@ -10,10 +10,13 @@ import unittest
 
 import yaml
 
+import refusals
 from rendering import CHART, ROOT, documents, helm, render
 
 PAGE = ROOT / "docs/kubernetes.md"
 MANIFEST = ROOT / "docs/samples/kubernetes.yaml"
+# A job on a schedule, beside a stand-alone Leasehold.
+SCHEDULED = ROOT / "docs/samples/scheduled.yaml"
 # What people put in for themselves.
 VARIABLES = {"$CLIENT_ID": "00000000-0000-0000-0000-000000000001"}
 # The same for the chart as the manifest says by itself.
@@ -118,6 +121,26 @@ class Manifest(unittest.TestCase):
 
     def test_kubernetes_takes_it(self):
         schemas = str(ROOT / "tests/chart/schemas/{{.ResourceKind}}{{.KindSuffix}}.json")
-        command = [ROOT / ".tools/bin/kubeconform", "-strict", "-schema-location", schemas, str(MANIFEST)]
+        command = [ROOT / ".tools/bin/kubeconform", "-strict", "-schema-location", schemas, str(MANIFEST), str(SCHEDULED)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         self.assertEqual((0, ""), (done.returncode, done.stdout), done.stderr)
+
+    def test_the_scheduled_one_calls_the_stand_alone_one(self):
+        (manifest,) = documents(SCHEDULED.read_text(encoding="utf-8"))
+        command = manifest["spec"]["template"]["spec"]["containers"][0]["command"]
+        endpoint = command[command.index("--endpoint") + 1]
+        values = {**refusals.BASE, **refusals.STANDALONE, "fullnameOverride": '""'}
+        service = next(one for one in documents(render(values, release="locks")) if one["kind"] == "Service")
+        port = service["spec"]["ports"][0]["port"]
+        self.assertEqual(f"https://{service['metadata']['name']}.NAMESPACE.svc:{port}", endpoint)
+        # The same schedule as the chart's own example.
+        (block,) = (text for text in blocks("yaml") if text.startswith("# report.yaml\n"))
+        app = yaml.safe_load(block)["app"]
+        self.assertEqual(app["schedule"]["expression"], command[2])
+        self.assertEqual(app["schedule"]["function"], command[command.index("--function") + 1])
+        self.assertEqual(app["command"], command[command.index("--") + 1 :])
+
+    def test_the_rule_for_its_client_is_taken(self):
+        (block,) = (text for text in blocks("yaml") if text.startswith("# access.yaml\n"))
+        access = json.dumps(yaml.safe_load(block)["standalone"]["access"])
+        self.assertIn("nightly-report", render({**refusals.BASE, **refusals.STANDALONE, "standalone.access": access}))

@@ -1,6 +1,7 @@
 """What holds for what is installed: tests that `static.py` runs with its own."""
 
 import contextlib
+import json
 import pathlib
 import re
 import shutil
@@ -158,6 +159,71 @@ class Identity(unittest.TestCase):
         self.assertEqual("keeper;leasehold-program", self.annotation(template))
 
 
+class Schedule(unittest.TestCase):
+    """The application's command on a schedule."""
+
+    def application(self, values):
+        """The application's container."""
+        return containers(pod_specification(one({**refusals.BASE, **values}, "Deployment")))["app"]
+
+    def test_the_command_is_started_when_it_is_due(self):
+        values = {**refusals.SCHEDULE, "app.args": '["--all"]'}
+        flags = ["--catch-up", "latest", "--overlap", "follow", "--retry", "3"]
+        app = self.application(values)
+        every = ["every", "30 2 * * *", "--function", "nightly", *flags, "--", "/report"]
+        self.assertEqual((["leasehold", *every], ["--all"]), (app["command"], app["args"]))
+        installed = {**values, "app.installProgram.enabled": "true", "app.installProgram.folder": '"/opt/own"'}
+        self.assertEqual(["/opt/own/leasehold", *every], self.application(installed)["command"])
+        own = {**installed, "app.schedule.program": '"/bin/leasehold"'}
+        self.assertEqual(["/bin/leasehold", *every], self.application(own)["command"])
+        self.assertEqual(["/report"], self.application({"app.command": '["/report"]'})["command"])
+
+    def test_every_value_is_a_flag(self):
+        changed = {
+            "scope": ("seven", "--scope"),
+            "timeZone": ("Europe/Copenhagen", "--tz"),
+            "catchUp": ("all:100", "--catch-up"),
+            "catchUpWindow": ("2d", "--catch-up-window"),
+            "grace": ("5m", "--grace"),
+            "overlap": ("skip", "--overlap"),
+            "retry": (7, "--retry"),
+            "backoff": ("1m30s", "--backoff"),
+            "timeout": ("none", "--timeout"),
+            "spread": ("30s", "--spread"),
+            "revision": (1234567, "--revision"),
+        }
+        known = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["app"]["schedule"]
+        self.assertEqual(set(known), set(changed) | {"expression", "function", "extraArgs", "program"})
+        page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+        for name, (value, flag) in changed.items():
+            if name != "scope":
+                self.assertIn(f"`{flag} ", page)
+            command = self.application({**refusals.SCHEDULE, f"app.schedule.{name}": json.dumps(value)})["command"]
+            self.assertEqual(1, command.count(flag))
+            self.assertEqual(str(value), command[command.index(flag) + 1])
+            self.assertLess(command.index(flag), command.index("--"))
+        more = self.application({**refusals.SCHEDULE, "app.schedule.extraArgs": '["--kill-after", "30s"]'})["command"]
+        self.assertEqual(["--kill-after", "30s", "--", "/report"], more[-4:])
+
+    def test_expressions_of_all_kinds_are_taken(self):
+        page = (ROOT / "docs/schedules.md").read_text(encoding="utf-8")
+        listed = page.split("## Expressions")[1].split("###")[0]
+        expressions = re.findall(r"(?m)^\| `([^`]+)` \|", listed)
+        self.assertGreater(len(expressions), 20)
+        for expression in [*expressions, "90s", "1h30m"]:
+            with self.subTest(expression):
+                values = {**refusals.SCHEDULE, "app.schedule.expression": json.dumps(expression)}
+                self.assertEqual(expression, self.application(values)["command"][2])
+
+    def test_t23_a_schedule_is_a_label_only_when_configured(self):
+        def settings(values):
+            sidecar = containers(pod_specification(one({**refusals.BASE, **values}, "Deployment")))["leasehold"]
+            return {e["name"]: e.get("value") for e in sidecar["env"]}
+
+        self.assertNotIn("LEASEHOLD_ADMIN_SCHEDULE_LABELS", settings({}))
+        self.assertEqual("true", settings({"admin.scheduleLabels": "true"})["LEASEHOLD_ADMIN_SCHEDULE_LABELS"])
+
+
 class Rules(unittest.TestCase):
     """The alerts."""
 
@@ -195,6 +261,35 @@ class Rules(unittest.TestCase):
         # Both names begin with that of the release: keeper-a-leasehold.
         self.assertFalse(matches(series("keeper-a-leasehold-b")))
         self.assertFalse(matches({**series("keeper-a"), "namespace": "others"}))
+
+    def test_t23_gauges_of_schedules_are_not_added_up(self):
+        gauges = "late", "failing", "silent"
+        rules = self.rules({})
+        for gauge in gauges:
+            expression = rules[f"LeaseholdSchedule{gauge.title()}"]["expr"]
+            # Each sidecar with subscribers shows the same.
+            self.assertRegex(expression, rf"^max by \(namespace, job\) \(leasehold_schedules_{gauge}\{{[^}}]*\}}\) > 0$")
+
+    def test_a_schedule_of_the_chart_s_that_nobody_subscribes_to_is_silent(self):
+        expression = self.rules(refusals.SCHEDULE)["LeaseholdScheduleSilent"]["expr"]
+        self.assertRegex(expression, r" or absent\(leasehold_schedules\{[^}]*\} > 0\)$")
+        self.assertNotIn("absent", self.rules({})["LeaseholdScheduleSilent"]["expr"])
+
+    def test_the_page_has_them_too(self):
+        page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+        (block,) = re.findall("(?ms)^```yaml\n(groups:.*?)^```$", page)
+        written = {rule["alert"]: rule for rule in yaml.safe_load(block)["groups"][0]["rules"]}
+        # Its threshold depends on the lease duration.
+        rules = {name: rule for name, rule in self.rules({}).items() if name != "LeaseholdValidityLow"}
+        ((*matchers,),) = self.selected(rules)
+        release = ",".join(matchers)
+
+        def plain(rule):
+            """What it says, without the release that it is about."""
+            text = " ".join(rule["expr"].split()).replace(release + ",", "").replace("{" + release + "}", "")
+            return text, rule.get("for"), rule["labels"]
+
+        self.assertEqual({name: plain(rule) for name, rule in rules.items()}, {n: plain(r) for n, r in written.items()})
 
     def test_their_selector_is_a_value(self):
         values = {"metrics.podMonitor.enabled": "false", "metrics.rules.selector": '"job=\\"locks\\""'}

@@ -10,6 +10,7 @@ SECRET = {
     "store.azure.signIn": '"sas_url"',
     "store.azure.existingSecret": '{"name": "storage", "key": "sas"}',
 }
+SCHEDULE = {"app.schedule.expression": '"30 2 * * *"', "app.schedule.function": '"nightly"', "app.command": '["/report"]'}
 STANDALONE = {**AZURE, "mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'}
 
 # What values.schema.json says: single values that are wrong, and keys that are not known.
@@ -36,6 +37,23 @@ BY_SCHEMA = [
     ({"app.installProgram.folder": '"bin"'}, "pattern"),
     ({"metrics.rules.severities.LeaseholdBored": '"page"'}, "LeaseholdBored"),
     ({"metrics.rules.selector": '"{job=locks}"'}, "pattern"),
+    ({"admin.scheduleLabels": '"yes"'}, "boolean"),
+    ({"app.schedule.cron": '"30 2 * * *"'}, "cron"),
+    ({"app.schedule.expression": '"30 2 * *"'}, "pattern"),
+    ({"app.schedule.expression": '"30 2 * * * * *"'}, "pattern"),
+    ({"app.schedule.expression": '"every day"'}, "pattern"),
+    ({"app.schedule.expression": '"--once"'}, "pattern"),
+    ({"app.schedule.timeZone": '"Romance Standard Time"'}, "pattern"),
+    ({"app.schedule.timeZone": '"+02:00"'}, "pattern"),
+    ({"app.schedule.function": '"--store"'}, "pattern"),
+    ({"app.schedule.catchUp": '"all"'}, "pattern"),
+    ({"app.schedule.catchUp": '"all:101"'}, "pattern"),
+    ({"app.schedule.overlap": '"allow"'}, "'skip'"),
+    ({"app.schedule.retry": "0"}, "minimum"),
+    ({"app.schedule.timeout": '"forever"'}, "pattern"),
+    ({"app.schedule.timeout": '"500ms"'}, "pattern"),
+    ({"app.schedule.grace": '"10"'}, "pattern"),
+    ({"app.schedule.revision": "-1"}, "minimum"),
 ]
 
 # What _validate.tpl says: values that contradict each other.
@@ -69,6 +87,13 @@ BY_TEMPLATE = [
     ({"app.kind": '"CronJob"'}, "needs app.cronJob.schedule"),
     ({"app.cronJob.schedule": '"0 3 * * *"'}, "is for app.kind=CronJob"),
     ({"app.podDisruptionBudget.enabled": "true"}, "2 or more"),
+    ({"app.schedule.function": '"nightly"'}, "needs app.schedule.expression"),
+    ({"app.schedule.timeZone": '"Etc/UTC"'}, "needs app.schedule.expression"),
+    ({**SCHEDULE, "app.schedule.function": '""'}, "set app.schedule.function"),
+    ({**SCHEDULE, "app.command": "[]"}, "set app.command"),
+    ({**SCHEDULE, "app.kind": '"CronJob"', "app.cronJob.schedule": '"0 3 * * *"'}, "set app.kind=Deployment"),
+    ({**SCHEDULE, "app.kind": '"Job"'}, "set app.kind=Deployment"),
+    ({**STANDALONE, **SCHEDULE}, "in a pod of your own"),
     ({**STANDALONE, "standalone.tls.existingSecret": '""'}, "set standalone.tls.existingSecret"),
     (
         {"mode": '"standalone"', "app.image": '""', "standalone.tls.existingSecret": '"server"'},

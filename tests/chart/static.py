@@ -18,7 +18,7 @@ import yaml
 
 import refusals
 from documentation import Documentation, Manifest  # noqa: F401  (tests of their own)
-from installed import Identity, Network, Rules, Test, Upgrades, Users  # noqa: F401  (tests of their own)
+from installed import Identity, Network, Rules, Schedule, Test, Upgrades, Users  # noqa: F401  (tests of their own)
 from rendering import CHART, ROOT, Refused, cases, containers, documents, helm, including_chart, notes, pod_specification, render
 
 SNAPSHOTS = ROOT / "tests/chart/snapshots"
@@ -127,7 +127,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual(4, str(caught.exception).count("\n  - "))
 
     def test_what_they_are_made_from_is_taken(self):
-        for base in ({}, refusals.AZURE, refusals.SECRET, refusals.STANDALONE):
+        for base in ({}, refusals.AZURE, refusals.SECRET, refusals.SCHEDULE, refusals.STANDALONE):
             render({**refusals.BASE, **base})
 
 
@@ -239,6 +239,12 @@ class Words(unittest.TestCase):
         self.assertIn("FOR TRYING OUT ONLY", said)
         self.assertIn("helm test keeper-a", said)
         self.assertNotIn("FOR TRYING OUT ONLY", notes({**refusals.BASE, **refusals.AZURE}))
+
+    def test_the_schedule_is_in_the_notes(self):
+        said = notes({**refusals.BASE, **refusals.SCHEDULE})
+        self.assertIn("30 2 * * *, UTC, as nightly", said)
+        self.assertIn("/leasehold schedule show -f nightly --endpoint unix:///run/leasehold/leasehold.sock", said)
+        self.assertNotIn("schedule", notes(refusals.BASE))
 
     def test_the_chart_has_the_version_of_the_program(self):
         described = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))

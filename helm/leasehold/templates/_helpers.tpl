@@ -7,6 +7,8 @@ The named templates for other charts. Call them with the chart's own context, `.
                                 empty unless `app.installProgram.enabled`
   leasehold.volumes             the volumes that it needs, as a list: for the pod's volumes
   leasehold.env                 what the application's container needs, as a list: for its env
+  leasehold.command             `app.command`, with `leasehold every` before it if there is an `app.schedule`, as a list: for
+                                the application container's command
   leasehold.volumeMounts        where the socket and the program are, as a list: for the application container's
                                 volumeMounts
   leasehold.podSecurityContext  for the pod's securityContext
@@ -158,6 +160,28 @@ http://127.0.0.1:{{ .Values.listen.port }}
 {{- define "leasehold.env" -}}
 - name: LEASEHOLD_ENDPOINT
   value: {{ include "leasehold.endpoint" . | quote }}
+{{- end -}}
+
+{{/* The application's command; with a schedule, the program that starts it when it is due. */}}
+{{- define "leasehold.command" -}}
+{{- $app := .Values.app -}}
+{{- $s := $app.schedule -}}
+{{- $command := $app.command -}}
+{{- if $s.expression -}}
+{{- $program := ternary (printf "%s/leasehold" $app.installProgram.folder) "leasehold" $app.installProgram.enabled -}}
+{{- $every := list (default $program $s.program) "every" $s.expression "--function" $s.function -}}
+{{- $flags := list (list "--scope" $s.scope) (list "--tz" $s.timeZone) (list "--catch-up" $s.catchUp)
+      (list "--catch-up-window" $s.catchUpWindow) (list "--grace" $s.grace) (list "--overlap" $s.overlap)
+      (list "--retry" (int $s.retry)) (list "--backoff" $s.backoff) (list "--timeout" $s.timeout)
+      (list "--spread" $s.spread) (list "--revision" (int $s.revision)) -}}
+{{- range $flags -}}
+{{- if last . -}}
+{{- $every = concat $every (list (first .) (last . | toString)) -}}
+{{- end -}}
+{{- end -}}
+{{- $command = concat $every $s.extraArgs (list "--") $command -}}
+{{- end -}}
+{{- toYaml $command -}}
 {{- end -}}
 
 {{- define "leasehold.volumeMounts" -}}

@@ -19,7 +19,11 @@ securityContext:
 name: app
 image: {{ $app.image | quote }}
 imagePullPolicy: {{ $app.imagePullPolicy }}
-{{- range $field := list "command" "args" "envFrom" "ports" "startupProbe" "readinessProbe" "livenessProbe" "resources" "securityContext" }}
+{{- with include "leasehold.command" . | fromYamlArray }}
+command:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range $field := list "args" "envFrom" "ports" "startupProbe" "readinessProbe" "livenessProbe" "resources" "securityContext" }}
 {{- with get $app $field }}
 {{ $field }}:
   {{- toYaml . | nindent 2 }}

@@ -59,6 +59,7 @@
 {{- $_ := set $s "admin.listen" (printf "%s:%d" (ternary "0.0.0.0" "127.0.0.1" $v.metrics.enabled) (int $v.admin.port)) -}}
 {{- $_ := set $s "admin.allow_break" $v.admin.allowBreak -}}
 {{- $_ := set $s "admin.allow_schedule_changes" $v.admin.allowScheduleChanges -}}
+{{- if $v.admin.scheduleLabels }}{{ $_ := set $s "admin.schedule_labels" true }}{{ end -}}
 {{- $_ := set $s "log.format" $v.log.format -}}
 {{- with $v.log.filter }}{{ $_ := set $s "log.filter" . }}{{ end -}}
 {{- toYaml $s -}}

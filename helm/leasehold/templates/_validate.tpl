@@ -8,6 +8,7 @@ said by values.schema.json. Every template that installs something includes it.
       (include "leasehold.validate.hostId" . | fromYamlArray)
       (include "leasehold.validate.durations" . | fromYamlArray)
       (include "leasehold.validate.app" . | fromYamlArray)
+      (include "leasehold.validate.schedule" . | fromYamlArray)
       (include "leasehold.validate.standalone" . | fromYamlArray)
       (include "leasehold.validate.metrics" . | fromYamlArray)
       (include "leasehold.validate.network" . | fromYamlArray)
@@ -137,6 +138,31 @@ said by values.schema.json. Every template that installs something includes it.
 {{- end -}}
 {{- else if $app.image -}}
 {{- $p = append $p (printf "app.image is for mode=app, and the mode is %s" .Values.mode) -}}
+{{- end -}}
+{{- toYaml $p -}}
+{{- end -}}
+
+{{- define "leasehold.validate.schedule" -}}
+{{- $p := list -}}
+{{- $app := .Values.app -}}
+{{- $s := $app.schedule -}}
+{{- if not $s.expression -}}
+{{- if or $s.function $s.timeZone -}}
+{{- $p = append $p "app.schedule needs app.schedule.expression, which says when the command is run" -}}
+{{- end -}}
+{{- else -}}
+{{- if eq .Values.mode "standalone" -}}
+{{- $p = append $p "app.schedule is for your application's pod, and mode=standalone runs none: run `leasehold every` in a pod of your own (docs/kubernetes.md), or set mode=app" -}}
+{{- end -}}
+{{- if not $s.function -}}
+{{- $p = append $p "app.schedule.expression needs a name for the schedule's lock: set app.schedule.function" -}}
+{{- end -}}
+{{- if and (ne .Values.mode "standalone") (not $app.command) -}}
+{{- $p = append $p "app.schedule.expression needs to know what is run: set app.command to the image's entry point" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "app") (not (has $app.kind (list "Deployment" "StatefulSet"))) -}}
+{{- $p = append $p (printf "app.schedule.expression is for pods that stay and wait for the next time, and app.kind=%s starts pods of its own: set app.kind=Deployment" $app.kind) -}}
+{{- end -}}
 {{- end -}}
 {{- toYaml $p -}}
 {{- end -}}
