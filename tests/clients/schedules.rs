@@ -1,7 +1,6 @@
 //! Scenarios of schedules: each occurrence is granted until one run of it is recorded, never after, never two at once (T2).
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
+use leasehold::time::{BootClock, Clock as _};
 use serde_json::{Value, json};
 
 use crate::checkpoints::another;
@@ -85,7 +84,7 @@ pub(crate) async fn run_across_a_restart(driver: &mut Driver, sidecar: &mut Side
 }
 
 pub(crate) async fn named_occurrence(driver: &mut Driver, _: &mut Sidecar) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let now = BootClock::new().wall().0 / 1_000;
     let first = driver.occurrence(now, None).await;
     assert_eq!(first["attempt"], 1, "T2: {first}");
     // It was released without an outcome, as if its holder had died.
