@@ -87,7 +87,13 @@ func (e *CheckpointError) Unwrap() error { return e.Err }
 type ReleaseOption func(*releasing)
 
 // releasing is what a release is to do besides.
-type releasing struct{ checkpoint []byte }
+type releasing struct {
+	// checkpoint is to be saved, if it is not nil.
+	checkpoint []byte
+	// outcome is to be recorded, if it is not nil, and wireOutcome is the same for the wire.
+	outcome     *RunOutcome
+	wireOutcome leaseholdv1.RunOutcome
+}
 
 // WithCheckpoint saves a checkpoint before the lock is released: at most 2,048 bytes. Where it cannot be saved, the lock is
 // released all the same, and the result says both (S26).
@@ -96,13 +102,15 @@ func WithCheckpoint(value []byte) ReleaseOption {
 	return func(r *releasing) { r.checkpoint = append([]byte{}, value...) }
 }
 
-// checkpointOf is the checkpoint to save with a release; nil if there is none.
-func checkpointOf(options []ReleaseOption) ([]byte, error) {
-	var release releasing
+// releasingWith is what the options ask for, if it is valid.
+func releasingWith(options []ReleaseOption) (with releasing, err error) {
 	for _, option := range options {
-		option(&release)
+		option(&with)
 	}
-	return release.checkpoint, checkSize(release.checkpoint, "checkpoint")
+	if with.wireOutcome, err = outcomeToSend(with.outcome); err != nil {
+		return with, err
+	}
+	return with, checkSize(with.checkpoint, "checkpoint")
 }
 
 // checkSize refuses a checkpoint that is too large, as the sidecar would.

@@ -87,8 +87,8 @@ func (c *Client) releaseContext(ctx context.Context) (context.Context, context.C
 // Acquire takes the lock by a unary call: the sidecar renews it until [Client.Release], MaxHold or shutdown, whether
 // or not this process lives. Prefer [Client.WithLock].
 //
-// Errors: [*BusyError], [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked;
-// [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
+// Errors: [*BusyError], [*OccurrenceOverError], [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for
+// what is asked; [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Acquire(ctx context.Context, spec LeaseSpec) (Grant, error) {
 	if spec.Wait != Forever {
 		return c.acquire(ctx, spec.wire(spec.Wait))
@@ -124,6 +124,10 @@ func (c *Client) acquire(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Gran
 			return Grant{}, err
 		}
 		return Grant{}, &BusyError{busyFrom(outcome.Busy)}
+	case *leaseholdv1.AcquireLeaseResponse_AlreadyDone:
+		return Grant{}, occurrenceDone(spec, outcome.AlreadyDone)
+	case *leaseholdv1.AcquireLeaseResponse_Skipped:
+		return Grant{}, occurrenceSkipped(spec, outcome.Skipped)
 	default:
 		return Grant{}, &ProtocolError{"an acquire was answered without an outcome"}
 	}
@@ -131,31 +135,34 @@ func (c *Client) acquire(ctx context.Context, spec *leaseholdv1.LeaseSpec) (Gran
 
 // Release releases a lock that [Client.Acquire] took, and waits until the store has it, for as long as
 // [WithReleaseTimeout] says. Stop acting on the lock before calling this. It may be repeated. The outcome ALREADY_LOST
-// says that somebody else may have held the lock before. With [WithCheckpoint] the result says what became of that.
+// says that somebody else may have held the lock before. With [WithCheckpoint] and
+// [WithOutcome] the result says what became of those.
 //
 // Errors: [*RefusedError], with [ReasonUnknownLease] if the sidecar knows no such hold; [*UnreachableError]; that of ctx,
-// or of the time that is over. [*CheckpointError] beside a result: it was released, and the checkpoint was not saved.
+// or of the time that is over. [*CheckpointError] and [*OutcomeError] beside a result: it was released, and the
+// checkpoint was not saved, or the outcome not recorded.
 func (c *Client) Release(ctx context.Context, leaseID string, options ...ReleaseOption) (ReleaseResult, error) {
-	checkpoint, err := checkpointOf(options)
+	with, err := releasingWith(options)
 	if err != nil {
 		return ReleaseResult{}, err
 	}
 	within, cancel := c.releaseContext(ctx)
 	defer cancel()
-	wire, err := c.release(within, leaseID, 0, checkpoint)
+	wire, err := c.release(within, leaseID, 0, with)
 	if err != nil {
 		return ReleaseResult{}, err
 	}
-	result := resultFrom(wire, checkpoint)
-	return result, result.checkpointError()
+	result := resultFrom(wire, with)
+	return result, result.incomplete()
 }
 
-// release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none. A nil
-// checkpoint is none.
+// release carries the newest generation that was answered of a hold by stream (S16); 0 where there is none.
 func (c *Client) release(
-	ctx context.Context, leaseID string, generation uint64, checkpoint []byte,
+	ctx context.Context, leaseID string, generation uint64, with releasing,
 ) (*leaseholdv1.ReleaseResult, error) {
-	request := &leaseholdv1.ReleaseLeaseRequest{LeaseId: leaseID, Generation: generation, Checkpoint: checkpoint}
+	request := &leaseholdv1.ReleaseLeaseRequest{
+		LeaseId: leaseID, Generation: generation, Checkpoint: with.checkpoint, Outcome: with.wireOutcome,
+	}
 	answer, err := call(ctx, c.pool, c.releaseTimeout, rpc.ReleaseLease, request)
 	if err != nil {
 		return nil, err

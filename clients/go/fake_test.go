@@ -216,6 +216,9 @@ func (s *fakeSidecar) ReleaseLease(
 	if request.Checkpoint != nil {
 		with = fmt.Sprintf(" saving %q", request.GetCheckpoint())
 	}
+	if request.GetOutcome() != leaseholdv1.RunOutcome_RUN_OUTCOME_UNSPECIFIED {
+		with += " " + string(outcomeFrom(request.GetOutcome()))
+	}
 	s.note("release %s of generation %d%s", request.GetLeaseId(), request.GetGeneration(), with)
 	if s.onRelease != nil {
 		if err := s.onRelease(); err != nil {

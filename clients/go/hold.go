@@ -18,8 +18,8 @@ import (
 //
 // Errors: [*BusyError] if the lock was not acquired, and what [Client.Hold] gives; then work was not run. After that
 // the error of work, joined with that of [Hold.Release]: a [*LostError] if the lock was lost before the release, a
-// [*ReleaseError] if the release was not confirmed, or a [*CheckpointError] if work released with a checkpoint that was
-// not saved.
+// [*ReleaseError] if the release was not confirmed, or a [*CheckpointError] or [*OutcomeError] if work released with a
+// checkpoint that was not saved, or an outcome that was not recorded.
 func (c *Client) WithLock(
 	ctx context.Context, spec LeaseSpec, work func(ctx context.Context, hold *Hold) error,
 ) (err error) {
@@ -45,8 +45,8 @@ func (c *Client) WithLock(
 //
 // Cancelling ctx ends the wait. After the grant it ends the hold's context, and the lock is still to be released.
 //
-// Errors: [*BusyError] if the lock was not acquired within the wait, [*LostError] if the grant was over before it
-// could be used, [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked,
+// Errors: [*BusyError] if the lock was not acquired within the wait, [*OccurrenceOverError] if the occurrence is not
+// granted any more, [*LostError] if the grant was over before it could be used, [*RefusedError], with [ReasonUnsupported] if the sidecar is too old for what is asked,
 // [*UnreachableError], [*ProtocolError], [ErrClosed], that of ctx.
 func (c *Client) Hold(ctx context.Context, spec LeaseSpec) (*Hold, error) {
 	return open(ctx, c, spec.wire(spec.Wait), &eventQueue[Event]{handler: spec.OnEvent})
@@ -103,6 +103,10 @@ func (h *Hold) MaxHoldEnds() (BootInstant, bool) { return h.state.maxHoldEnds() 
 
 // Permit is which permit of the lock is held, from 0: see LeaseSpec.Permits.
 func (h *Hold) Permit() uint32 { return h.grant.GetPermit() }
+
+// Attempt is which attempt at LeaseSpec.Occurrence this is, from 1; 0 if none was asked for. Greater than 1 says that an
+// earlier holder failed, or died without an outcome, so the work may have been done in part.
+func (h *Hold) Attempt() uint32 { return h.grant.GetAttempt() }
 
 // Remaining is the time left now; zero when the hold is over.
 func (h *Hold) Remaining() time.Duration { return h.state.remaining() }
@@ -183,15 +187,15 @@ func (h *Hold) heard(validity *leaseholdv1.Validity, err error, sent BootInstant
 
 // Release releases the lock and waits until the store has it, for as long as [WithReleaseTimeout] says. The hold is not
 // valid from the first moment of this call on (S13), so stop acting before. A repeated release gives the first one's
-// result. With [WithCheckpoint] the checkpoint is saved before. ctx may be that of the hold, which this call ends.
+// result. With [WithCheckpoint] the checkpoint is saved before, and with [WithOutcome] the outcome recorded. ctx may be that of the hold, which this call ends.
 //
 // Errors: [*LostError] if the hold was lost before, so that somebody else may have held the lock, also where the release
-// is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] if the lock was released, and the
-// checkpoint not saved. [*ReleaseError] if the release was not confirmed: nobody answered in time, or ctx ended, or
+// is the first to find it; the result says ALREADY_LOST then. [*CheckpointError] and [*OutcomeError] if the
+// lock was released, and the checkpoint not saved, or the outcome not recorded. [*ReleaseError] if the release was not confirmed: nobody answered in time, or ctx ended, or
 // [ErrNotReleased]. The lock becomes available when its lease expires, if not before. [*RefusedError] with
-// [ReasonInvalidField] for too large a checkpoint: then nothing was done.
+// [ReasonInvalidField] for too large a checkpoint, or an outcome that a holder cannot say: then nothing was done.
 func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseResult, error) {
-	checkpoint, err := checkpointOf(options)
+	with, err := releasingWith(options)
 	if err != nil {
 		return ReleaseResult{}, err
 	}
@@ -204,16 +208,16 @@ func (h *Hold) Release(ctx context.Context, options ...ReleaseOption) (ReleaseRe
 	defer h.endStream()
 	wire := notHeld()
 	if loss == nil {
-		wire, loss, err = h.release(ctx, checkpoint)
+		wire, loss, err = h.release(ctx, with)
 	}
 	if err != nil {
 		return ReleaseResult{}, &ReleaseError{err}
 	}
-	result := resultFrom(wire, checkpoint)
+	result := resultFrom(wire, with)
 	if result.CheckpointOutcome == CheckpointOutcomeSaved {
-		h.savedAs(h.state.beginSave(), checkpoint, result.CheckpointVersion)
+		h.savedAs(h.state.beginSave(), with.checkpoint, result.CheckpointVersion)
 	}
-	h.releasedErr = result.checkpointError()
+	h.releasedErr = result.incomplete()
 	if loss != nil {
 		loss = h.state.foundLost(loss)
 		result.Outcome, result.LossReason = ReleaseOutcomeAlreadyLost, loss.Reason
@@ -229,7 +233,7 @@ func notHeld() *leaseholdv1.ReleaseResult {
 }
 
 // release asks the sidecar to release the lock; the loss, if the hold was lost before.
-func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.ReleaseResult, *LostError, error) {
+func (h *Hold) release(ctx context.Context, with releasing) (*leaseholdv1.ReleaseResult, *LostError, error) {
 	outside, stop := withoutEnd(ctx, isReleased)
 	defer stop()
 	within, cancel := h.client.releaseContext(outside)
@@ -241,7 +245,7 @@ func (h *Hold) release(ctx context.Context, checkpoint []byte) (*leaseholdv1.Rel
 	if refused != nil {
 		return notHeld(), refused, nil
 	}
-	wire, err := h.client.release(within, h.LeaseID(), generation, checkpoint)
+	wire, err := h.client.release(within, h.LeaseID(), generation, with)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -278,7 +282,7 @@ func (h *Hold) abandon(ctx context.Context) error {
 	if h.abandonRun != nil {
 		return h.abandonRun(ctx)
 	}
-	_, loss, err := h.release(ctx, nil)
+	_, loss, err := h.release(ctx, releasing{})
 	if err != nil {
 		return &ReleaseError{err}
 	}

@@ -1,6 +1,8 @@
 package leasehold
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -133,6 +135,9 @@ type Grant struct {
 	MaxHoldEnds *Deadline
 	// Permit is which permit of the lock was granted, from 0: see LeaseSpec.Permits.
 	Permit uint32
+	// Attempt is which attempt at LeaseSpec.Occurrence this is, from 1; 0 if none was asked for. Greater than 1 says that
+	// an earlier holder failed, or died without an outcome, so the work may have been done in part.
+	Attempt uint32
 	// Checkpoint is the lock's checkpoint as the last holder left it; nil if there is none (S25).
 	Checkpoint *Checkpoint
 	// AcquiredAt is when the grant was made, by the wall clock; for people.
@@ -146,7 +151,7 @@ func grantFrom(wire *leaseholdv1.Grant) Grant {
 		LeaseID: wire.GetLeaseId(), LockPath: wire.GetLockPath(), HostID: wire.GetHostId(),
 		FencingToken: wire.GetFencingToken(), Validity: validityFrom(wire.GetValidity()),
 		MaxHoldEnds: deadlineFrom(wire.GetMaxHoldEnds()), Permit: wire.GetPermit(),
-		Checkpoint: checkpointFrom(wire.GetCheckpoint()),
+		Attempt: wire.GetAttempt(), Checkpoint: checkpointFrom(wire.GetCheckpoint()),
 		AcquiredAt: moment(wire.GetAcquiredAt()), ExpiresAt: moment(wire.GetExpiresAt()),
 	}
 }
@@ -192,20 +197,29 @@ type ReleaseResult struct {
 	CheckpointVersion uint64
 	// CheckpointDetail is why it was not saved, for people; with NOT_SAVED and UNKNOWN only.
 	CheckpointDetail string
+	// OutcomeResult is what became of the outcome that came with the release; empty if none did.
+	OutcomeResult OutcomeResult
 }
 
-// checkpointError is an error if the checkpoint was not saved, or perhaps not.
-func (r ReleaseResult) checkpointError() error {
+// incomplete is an error if the checkpoint was not saved or the outcome not recorded, or perhaps not; of both if need be.
+func (r ReleaseResult) incomplete() error {
+	var unsaved, unrecorded error
 	switch r.CheckpointOutcome {
 	case CheckpointOutcomeNotSaved, CheckpointOutcomeUnknown:
-		return &CheckpointError{Outcome: r.CheckpointOutcome, Detail: r.CheckpointDetail}
-	default:
-		return nil
+		unsaved = &CheckpointError{Outcome: r.CheckpointOutcome, Detail: r.CheckpointDetail}
 	}
+	switch r.OutcomeResult {
+	case OutcomeResultNotRecorded, OutcomeResultUnknown:
+		unrecorded = &OutcomeError{r.OutcomeResult}
+	}
+	if unsaved != nil && unrecorded != nil {
+		return errors.Join(unsaved, unrecorded)
+	}
+	return cmp.Or(unsaved, unrecorded)
 }
 
-// resultFrom is what a release did that was to save a checkpoint; a nil one is none.
-func resultFrom(wire *leaseholdv1.ReleaseResult, checkpoint []byte) ReleaseResult {
+// resultFrom is what a release did that was to do so much besides.
+func resultFrom(wire *leaseholdv1.ReleaseResult, with releasing) ReleaseResult {
 	result := ReleaseResult{
 		Outcome:      nameOf(wire.GetOutcome(), "RELEASE_OUTCOME_", ReleaseOutcomeUnspecified),
 		RestingUntil: moment(wire.GetRestingUntil()),
@@ -213,7 +227,10 @@ func resultFrom(wire *leaseholdv1.ReleaseResult, checkpoint []byte) ReleaseResul
 	if result.Outcome == ReleaseOutcomeAlreadyLost {
 		result.LossReason = lossReasonFrom(wire.GetLossReason())
 	}
-	if checkpoint != nil {
+	if with.outcome != nil {
+		result.OutcomeResult = outcomeResultFrom(wire, result.Outcome)
+	}
+	if with.checkpoint != nil {
 		result.CheckpointVersion, result.CheckpointDetail = wire.GetCheckpointVersion(), wire.GetCheckpointDetail()
 		result.CheckpointOutcome = nameOf(wire.GetCheckpointOutcome(), "CHECKPOINT_OUTCOME_", CheckpointOutcomeUnspecified)
 		if result.CheckpointOutcome == CheckpointOutcomeUnspecified {

@@ -111,6 +111,10 @@ func (r *Run) Remaining() time.Duration { return r.hold.Remaining() }
 // Loss is why the run was lost: a [*LostError]; nil if it was not.
 func (r *Run) Loss() error { return r.hold.Loss() }
 
+// ReportProgress says that the job is getting on, and takes in the validity that the sidecar answers with: see
+// [Hold.ReportProgress].
+func (r *Run) ReportProgress(ctx context.Context) error { return r.hold.ReportProgress(ctx) }
+
 // Checkpoint is the lock's checkpoint: as the last run left it, or as this one has saved it since; nil if there is none.
 func (r *Run) Checkpoint() *Checkpoint { return r.hold.Checkpoint() }
 

@@ -354,3 +354,12 @@ func TestALongDetailIsCutBetweenCharacters(t *testing.T) {
 		t.Error("cut")
 	}
 }
+
+func TestS21ARunReportsProgressAndTakesInTheValidity(t *testing.T) {
+	b := newBench(t)
+	_, run, _ := b.running(nightly())
+	b.answerReports(validity(ours, 1_200, 200), nil)
+	if err := run.ReportProgress(t.Context()); err != nil || run.Remaining() != 200*time.Second {
+		t.Error(run.Remaining(), err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -118,6 +119,14 @@ type LeaseSpec struct {
 	// a checkpoint of its own, so let the resource compare tokens permit by permit ([Hold.Permit]). Give the same number
 	// everywhere. Default: 1.
 	Permits uint32
+	// Occurrence is the occurrence that the caller is about to run, for callers with a scheduler of their own: whole
+	// seconds, at most 5 s after the store's time. It is granted until an outcome was recorded for it ([WithOutcome]), and
+	// never after: then, or when a newer one has an outcome, the answer is an [*OccurrenceOverError] (T2). Not with Permits
+	// above 1, nor MinHold, nor on a lock that has a schedule. Default: none.
+	Occurrence time.Time
+	// OccurrenceMaxAttempts is how often Occurrence may fail or be abandoned before that is final: 1 to 100. Default: no
+	// limit.
+	OccurrenceMaxAttempts uint32
 	// OnEvent, if it is not nil, is told what happens to the hold, one event after the other, on a goroutine of its
 	// own. Hold and WithLock only.
 	OnEvent func(Event)
@@ -140,6 +149,11 @@ func (s LeaseSpec) wire(wait time.Duration) *leaseholdv1.LeaseSpec {
 		RequestId:       s.RequestID,
 		Holder:          s.Holder,
 		Labels:          s.Labels,
+
+		OccurrenceMaxAttempts: s.OccurrenceMaxAttempts,
+	}
+	if !s.Occurrence.IsZero() {
+		spec.OccurrenceAt = timestamppb.New(s.Occurrence)
 	}
 	if s.Permits > 0 {
 		spec.Permits = proto.Uint32(s.Permits)

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -19,6 +20,9 @@ func unsupported(spec *leaseholdv1.LeaseSpec, understood *leaseholdv1.Understood
 	}
 	if spec.GetPermits() > 1 && understood.GetPermits() != spec.GetPermits() {
 		missed = append(missed, "permits")
+	}
+	if spec.GetOccurrenceAt() != nil && !proto.Equal(spec.GetOccurrenceAt(), understood.GetOccurrenceAt()) {
+		missed = append(missed, "occurrence_at")
 	}
 	if missed == nil {
 		return nil
@@ -44,7 +48,7 @@ func (c *Client) checkGrant(ctx context.Context, spec *leaseholdv1.LeaseSpec, gr
 	}
 	within, cancel := c.releaseContext(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, failed := c.release(within, grant.GetLeaseId(), grant.GetGeneration(), nil); failed != nil {
+	if _, failed := c.release(within, grant.GetLeaseId(), grant.GetGeneration(), releasing{}); failed != nil {
 		return errors.Join(err, &ReleaseError{failed})
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	leaseholdv1 "github.com/leasehold/leasehold/clients/go/gen/leasehold/v1"
 )
@@ -20,7 +21,7 @@ func wantUnsupported(t *testing.T, err error, field string) {
 
 func TestS37AGrantOfASidecarThatIsTooOldIsReleasedAndRefused(t *testing.T) {
 	for field, spec := range map[string]LeaseSpec{
-		"wait_without_end": {Wait: Forever}, "permits": {Permits: 2},
+		"wait_without_end": {Wait: Forever}, "permits": {Permits: 2}, "occurrence_at": {Occurrence: time.Unix(60, 0)},
 	} {
 		t.Run(field, func(t *testing.T) {
 			b := newBench(t)

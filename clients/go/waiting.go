@@ -82,6 +82,10 @@ func (w *waiting) ask() (_ *holdStream, err error) {
 				return nil, err
 			}
 			return nil, &BusyError{busyFrom(event.Busy)}
+		case *leaseholdv1.HoldLeaseResponse_AlreadyDone:
+			return nil, occurrenceDone(w.spec, event.AlreadyDone)
+		case *leaseholdv1.HoldLeaseResponse_Skipped:
+			return nil, occurrenceSkipped(w.spec, event.Skipped)
 		case *leaseholdv1.HoldLeaseResponse_Lost:
 			return nil, lossFrom(event.Lost)
 		case *leaseholdv1.HoldLeaseResponse_Waiting:

@@ -124,7 +124,7 @@ pub(crate) async fn checkpoint_unknown(driver: &mut Driver, sidecar: &mut Sideca
 }
 
 /// The language after this one, of those that run.
-fn another(language: &'static str) -> &'static str {
+pub(crate) fn another(language: &'static str) -> &'static str {
     let languages = crate::languages();
     let after = languages.iter().position(|one| *one == language).unwrap() + 1;
     languages[after % languages.len()]

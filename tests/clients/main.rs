@@ -17,6 +17,7 @@ mod permits_sample;
 mod proxy;
 mod samples;
 mod scenarios;
+mod schedules;
 mod sidecar;
 mod table;
 

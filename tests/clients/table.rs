@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 
 use crate::driver::Driver;
 use crate::sidecar::Sidecar;
-use crate::{checkpoints, ends, following, notice, permits, scenarios};
+use crate::{checkpoints, ends, following, notice, permits, scenarios, schedules};
 
 /// Calls `$run` with each scenario's module and name.
 macro_rules! for_each_scenario {
@@ -48,6 +48,11 @@ macro_rules! for_each_scenario {
         $run!(ends, release_is_bounded);
         $run!(ends, silent_network);
         $run!(ends, hand_over);
+        $run!(schedules, run_on_a_schedule);
+        $run!(schedules, run_again_after_a_failure);
+        $run!(schedules, share_a_schedule);
+        $run!(schedules, run_across_a_restart);
+        $run!(schedules, named_occurrence);
         // The sidecar does not come back: nothing can follow.
         $run!(scenarios, sidecar_gone_for_good);
     };
@@ -86,7 +91,7 @@ fn is_asked_for(scenario: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn s4_s13_s14_s16_s21_to_s28_hold_in_every_language() {
+async fn s4_s13_s14_s16_s21_to_s28_t2_t8_t11_hold_in_every_language() {
     let languages = crate::languages();
     let running: Vec<_> = languages.iter().map(|language| tokio::spawn(all(language))).collect();
     let mut columns = Vec::new();

@@ -7,11 +7,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 from contend import contend
 from measure import measure, quick
+from schedules import occurrence, runs
 
 import leasehold
 
@@ -61,6 +63,7 @@ class Driver:
         self._lines: Final = lines
         self._blocks: Final[dict[str, Block]] = {}
         self._tasks: Final[dict[str, asyncio.Task[None]]] = {}
+        self._outcomes: Final[dict[str, asyncio.Queue[str]]] = {}
         self._commands: Final[dict[str, Callable[[Command], Coroutine[Any, Any, None]]]] = {
             "hold": self._hold,
             "progress": self._progress,
@@ -82,6 +85,8 @@ class Driver:
             "quick": self._quick,
             "measure": self._measure,
             "contend": self._contend,
+            "runs": self._runs,
+            "occurrence": self._occurrence,
         }
 
     def take(self, command: Command) -> None:
@@ -90,6 +95,8 @@ class Driver:
         if what in ("release", "fail") and name in self._blocks:
             self._blocks[name].checkpoint = command.get("checkpoint")
             self._blocks[name].tell(what)
+        elif what == "complete" and name in self._outcomes:
+            self._outcomes[name].put_nowait(command["outcome"])
         elif what == "stop_leading" and name in self._tasks:
             self._tasks[name].cancel()
         elif what in ("cancel", "interrupt") and name in self._tasks:
@@ -99,6 +106,8 @@ class Driver:
         elif what not in self._commands:
             emit(command, "error", code="UNKNOWN_COMMAND", reason=None, message=f"cannot {what} {name}", fields=[])
         else:
+            if what == "runs":
+                self._outcomes[name] = asyncio.Queue()
             if what == "hold":
                 self._blocks[name] = Block()
             task = asyncio.get_running_loop().create_task(self._guarded(self._commands[what], command))
@@ -272,6 +281,13 @@ class Driver:
     async def _measure(self, command: Command) -> None:
         client, stub = await measure(self._client, command["function"], command["times"])
         emit(command, "measured", client_per_second=client, stub_per_second=stub)
+
+    async def _runs(self, command: Command) -> None:
+        told = TOLD | {leasehold.Subscribed: "subscribed"}
+        await runs(self._client, command, self._outcomes[command["id"]], told, partial(emit, command))
+
+    async def _occurrence(self, command: Command) -> None:
+        await occurrence(self._client, command, partial(emit, command))
 
     async def _contend(self, command: Command) -> None:
         emit(command, "done", tokens=await contend(self._client, Path(command["file"]), command["times"]))

@@ -8,6 +8,7 @@ import type { Client, Hold, HoldEvent, HoldOptions } from "leasehold-client";
 
 import { increment } from "../samples/increment.js";
 import { measure } from "./measure.js";
+import { occurrence, runs } from "./schedules.js";
 import type { Command, Running } from "./talk.js";
 import { checkpointFields, connected, connectedBefore, holdRequest, lockName, nameOf, running } from "./talk.js";
 import { say, sayEvent, sayFailure, sayGrant } from "./talk.js";
@@ -176,6 +177,11 @@ const COMMANDS: Record<string, (command: Command) => Promise<void> | void> = {
   },
   lead: async (command) => {
     await lead(command);
+  },
+  runs,
+  occurrence,
+  complete: ({ id, outcome }) => {
+    running.get(id)?.complete?.(outcome ?? "");
   },
   stop_leading: ({ id }) => {
     running.get(id)?.abort.abort();

@@ -36,6 +36,11 @@ export interface Command {
   readonly checkpoint?: string;
   readonly times?: number;
   readonly file?: string;
+  readonly every_ms?: number;
+  readonly backoff_ms?: number;
+  /** An occurrence in seconds since 1970, and how it, or a run, ended. */
+  readonly at?: number;
+  readonly outcome?: string | null;
   /** `scope`: the hold is left by the end of an `await using` block. */
   readonly form?: string;
 }
@@ -48,6 +53,8 @@ export interface Running {
   interrupted?: boolean;
   /** Ends the block; with an error, by throwing it. */
   leave?: (error?: Error) => void;
+  /** Completes the run. */
+  complete?: (outcome: string) => void;
 }
 
 export type Fields = Record<string, unknown>;

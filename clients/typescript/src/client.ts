@@ -19,9 +19,11 @@ import type { ConnectOptions } from "./endpoint.js";
 import { dialer } from "./endpoint.js";
 import { BusyError, HoldLostError, ProtocolError, RefusedError } from "./errors.js";
 import type { Hold, ReleaseOptions } from "./hold/hold.js";
+import { endingOf } from "./hold/hold.js";
 import type { HoldOptions } from "./hold/open.js";
 import { openHold } from "./hold/open.js";
 import { lead } from "./lead.js";
+import { checkRecorded, occurrenceOver } from "./occurrence.js";
 import { ErrorReason } from "./reason.js";
 import type { ServerInfo } from "./server-info.js";
 import { serverInfo } from "./server-info.js";
@@ -187,15 +189,15 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * Takes the lock by a unary call: the sidecar renews it until {@link Client.release}, `maxHoldMs` or shutdown,
    * whether or not this process lives. Prefer {@link Client.hold}.
    *
-   * @throws BusyError, RefusedError
+   * @throws BusyError, RefusedError, OccurrenceOverError
    */
   async acquire(request: AcquireRequest, { signal }: CallOptions = {}): Promise<Grant> {
     const acquire = async (waitMs: number): Promise<Grant> => {
       const spec = leaseSpec(request, waitMs);
       const options = { signal, timeoutMs: waitMs + CALL_TIMEOUT_MS, lasting: true };
       const { outcome } = await this.rpc.unary(LeaseServiceService.acquireLease, { spec }, options);
-      if (outcome?.$case !== "granted" && outcome?.$case !== "busy")
-        throw new ProtocolError("an acquire was answered without a grant and without a holder");
+      if (outcome === undefined) throw new ProtocolError("an acquire was answered without an outcome");
+      if (outcome.$case === "alreadyDone" || outcome.$case === "skipped") throw occurrenceOver(spec, outcome);
       const refusal = notUnderstood(spec, outcome.value.understood);
       if (outcome.$case === "busy") throw refusal ?? new BusyError(outcome.value);
       if (refusal === undefined) return outcome.value;
@@ -211,10 +213,12 @@ export class Client extends ScheduleClient implements AsyncDisposable {
    * somebody else may have had the lock before. A `checkpoint` is saved first; see `checkpointOutcome` of the result.
    *
    * @throws RefusedError with reason `UNKNOWN_LEASE` if the sidecar knows no such hold.
+   * @throws OutcomeNotRecordedError if the lock was released, and the `outcome` not recorded, or that is not known.
    */
-  async release(leaseId: string, { checkpoint }: ReleaseOptions = {}): Promise<ReleaseResult> {
-    const bytes = checkpoint === undefined ? undefined : checkpointBytes("checkpoint", checkpoint);
-    return await this.rpc.release({ leaseId, generation: 0 }, bytes);
+  async release(leaseId: string, options: ReleaseOptions = {}): Promise<ReleaseResult> {
+    const result = await this.rpc.release({ leaseId, generation: 0 }, endingOf(options));
+    if (options.outcome !== undefined) checkRecorded(result);
+    return result;
   }
 
   /**

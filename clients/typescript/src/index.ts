@@ -32,6 +32,8 @@ export type { HoldInfo } from "./hold/info.js";
 export type { Loss } from "./loss.js";
 export { lossReasonName } from "./loss.js";
 export { Notice } from "./notice.js";
+export type { Outcome } from "./occurrence.js";
+export { OccurrenceOverError, OutcomeNotRecordedError } from "./occurrence.js";
 export type { CheckTokenResponse, ExtendLeaseResponse, ResolvePathResponse } from "./proto.js";
 export type { GetHoldResponse, SaveCheckpointResponse } from "./proto.js";
 export type { BreakNote, BootTime, Grant, LockRecord, ReleaseResult, Validity } from "./proto.js";
@@ -44,6 +46,7 @@ export {
   LockMode,
   LockState,
   LossReason,
+  OutcomeResult,
   ReleaseOutcome,
   TokenStatus,
 } from "./proto.js";

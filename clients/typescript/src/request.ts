@@ -71,6 +71,15 @@ export interface HoldRequest extends LockName {
    * path, a fencing token and a checkpoint of its own. Give the same number everywhere (S28). Default: 1.
    */
   readonly permits?: number;
+  /**
+   * The occurrence that the caller is about to run, for callers with a scheduler of their own: whole seconds, at most 5 s
+   * after the store's time. It is granted until an outcome was recorded for it (see {@link ReleaseOptions.outcome}), and
+   * never after: then, or when a newer one has an outcome, the answer is an {@link OccurrenceOverError} (T2). Not with
+   * `permits` above 1, nor `minHoldMs`, nor on a lock that has a schedule. Default: none.
+   */
+  readonly occurrence?: Date;
+  /** How often `occurrence` may fail or be abandoned before that is final: 1 to 100. Default: no limit. */
+  readonly occurrenceMaxAttempts?: number;
   /** Free pairs, shown in the lock's record: at most 16, 1,024 bytes in all. Not for secrets. */
   readonly labels?: Readonly<Record<string, string>>;
 }
@@ -106,6 +115,8 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
     wait: waitMs === Infinity ? undefined : optionalDuration("waitMs", waitMs),
     waitWithoutEnd: waitMs === Infinity,
     permits: request.permits === undefined ? undefined : wholeNumber("permits", request.permits, " from 1 to 32"),
+    occurrenceAt: valid("occurrence", request.occurrence),
+    occurrenceMaxAttempts: wholeNumber("occurrenceMaxAttempts", request.occurrenceMaxAttempts ?? 0, " from 1 to 100"),
     maxHold: optionalDuration("maxHoldMs", request.maxHoldMs),
     minHold: optionalDuration("minHoldMs", request.minHoldMs),
     progressTimeout: optionalDuration("progressTimeoutMs", request.progressTimeoutMs),
@@ -114,6 +125,12 @@ export function leaseSpec(request: AcquireRequest, waitMs: number): LeaseSpec {
     holder: request.holder ?? "",
     labels: { ...request.labels },
   });
+}
+
+/** Checked here, because the wire would take an invalid date for 1970. */
+function valid(name: string, date: Date | undefined): Date | undefined {
+  if (date !== undefined && Number.isNaN(date.getTime())) throw new RangeError(`${name} is an invalid date`);
+  return date;
 }
 
 /** Which locks are meant, for the wire. */

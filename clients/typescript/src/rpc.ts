@@ -11,6 +11,7 @@ import type {
   SaveCheckpointResponse,
 } from "../gen/leasehold/v1/lease_service.js";
 import { LeaseServiceService, ReleaseLeaseRequest } from "../gen/leasehold/v1/lease_service.js";
+import type { RunOutcome } from "../gen/leasehold/v1/schedule.js";
 import type { Clock } from "./boot-clock.js";
 import type { Connections, Place } from "./connections.js";
 import type { RefusedError } from "./errors.js";
@@ -44,6 +45,12 @@ export interface HoldId {
   readonly leaseId: string;
   /** The newest that was answered (S16); 0 of a hold that is known by its lease id only. */
   readonly generation: number;
+}
+
+/** What a release carries besides. */
+export interface Ending {
+  readonly checkpoint?: Buffer;
+  readonly outcome?: RunOutcome;
 }
 
 /** The hold that was granted so. */
@@ -127,8 +134,8 @@ export class Rpc {
   }
 
   /** Releases a lock. */
-  async release(hold: HoldId, checkpoint?: Buffer, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
-    const request = ReleaseLeaseRequest.create({ ...hold, checkpoint });
+  async release(hold: HoldId, ending: Ending = {}, timeoutMs = this.limits.releaseMs): Promise<ReleaseResult> {
+    const request = ReleaseLeaseRequest.create({ ...hold, ...ending });
     const { result } = await this.unary(LeaseServiceService.releaseLease, request, { timeoutMs });
     if (result === undefined) throw new ProtocolError("a release was answered without a result");
     return result;

@@ -13,6 +13,9 @@ export function notUnderstood(spec: LeaseSpec, understood: Understood | undefine
   if (spec.permits !== undefined && spec.permits > 1 && understood?.permits !== spec.permits) {
     return unsupported(`${String(spec.permits)} permits`);
   }
+  if (spec.occurrenceAt !== undefined && understood?.occurrenceAt?.getTime() !== spec.occurrenceAt.getTime()) {
+    return unsupported("occurrences");
+  }
   return undefined;
 }
 

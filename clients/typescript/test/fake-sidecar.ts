@@ -30,6 +30,7 @@ import {
   ReleaseOutcome,
   ReleaseResult,
   ResolvePathResponse,
+  RunOutcome,
   SaveCheckpointResponse,
   ScheduleServiceService,
   TokenStatus,
@@ -218,7 +219,9 @@ export class FakeSidecar {
       },
       releaseLease: ({ request }, answer) => {
         const saved = request.checkpoint === undefined ? "" : ` with ${request.checkpoint.toString()}`;
-        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}${saved}`);
+        const isTold = request.outcome !== RunOutcome.UNSPECIFIED;
+        const outcome = isTold ? ` ${request.outcome.replace("RUN_OUTCOME_", "")}` : "";
+        script.asked.push(`release ${request.leaseId} of generation ${String(request.generation)}${saved}${outcome}`);
         script.onRelease?.();
         if (script.mute === true) return;
         const result = script.release ?? ReleaseResult.create({ outcome: ReleaseOutcome.RELEASED });

@@ -46,6 +46,10 @@ func (d *driver) run(ctx context.Context, client *leasehold.Client, c command, o
 		return d.contend(ctx, client, c)
 	case "lead":
 		return d.lead(ctx, client, c)
+	case "runs":
+		return d.runs(ctx, client, c, one)
+	case "occurrence":
+		return d.occurrence(ctx, client, c)
 	default:
 		return d.ask(ctx, client, c)
 	}

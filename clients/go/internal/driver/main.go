@@ -39,6 +39,11 @@ type command struct {
 	Value           string            `json:"value"`
 	Checkpoint      *string           `json:"checkpoint"`
 	Prefix          string            `json:"prefix"`
+	Every           *int64            `json:"every_ms"`
+	Backoff         *int64            `json:"backoff_ms"`
+	// At is an occurrence in seconds since 1970, and Outcome how it, or a run, ended.
+	At      int64  `json:"at"`
+	Outcome string `json:"outcome"`
 	// Form is whether a hold is released by a call ("call") or by leaving the block.
 	Form string `json:"form"`
 }
@@ -120,7 +125,7 @@ func (d *driver) emit(id, event string, more fields) {
 // start runs a command. What is said to a running one is said before the next line is read.
 func (d *driver) start(c command) {
 	switch c.Do {
-	case "release", "fail", "cancel", "interrupt", "progress", "validity", "save", "info", "stop_leading":
+	case "release", "fail", "cancel", "interrupt", "progress", "validity", "save", "info", "stop_leading", "complete":
 		if err := d.tell(c); err != nil {
 			d.fail(c.ID, err)
 		}
@@ -184,6 +189,10 @@ func (d *driver) tell(c command) error {
 		one.interrupted = c.Do == "interrupt"
 		one.mutex.Unlock()
 		one.cancel()
+		return nil
+	}
+	if c.Do == "complete" {
+		one.told <- c
 		return nil
 	}
 	one.mutex.Lock()

@@ -9,7 +9,7 @@ use leasehold_client::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-use crate::{Command, Driver, Running, Word, emit, measure, second};
+use crate::{Command, Driver, Running, Word, emit, measure, schedules, second};
 
 type Words = UnboundedReceiver<Word>;
 
@@ -29,6 +29,8 @@ impl Driver {
             "contend" => return self.contend(command).await,
             "measure" => return measure::measure(client, command).await,
             "lead" => return second::lead(client, command, words).await,
+            "runs" => return schedules::runs(client, command, words).await,
+            "occurrence" => return schedules::occurrence(client, command).await,
             "watch_locks" => return second::watch_locks(client, command, words).await,
             "server_info" => {
                 let info = client.server_info().await?;
@@ -168,7 +170,7 @@ impl Driver {
             Ok(Some(Word::Release(Some(_)))) => {
                 told(id, "released", json!({ "checkpoint": "saved" }))
             }
-            Ok(Some(Word::Release(None) | Word::Cancel) | None) => {
+            Ok(Some(Word::Release(None) | Word::Cancel | Word::Complete(_)) | None) => {
                 told(id, "released", Value::Null)
             }
         }
@@ -286,7 +288,7 @@ fn told(id: &str, event: &str, more: Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// No scenario names an occurrence.
+/// These commands name no occurrence.
 fn tell_over(id: &str) -> Result<(), Error> {
     told(id, "over", Value::Null)
 }
@@ -299,7 +301,7 @@ fn tell_busy(id: &str, busy: &Busy) -> Result<(), Error> {
     told(id, "busy", more)
 }
 
-async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {
+pub(crate) async fn tell_events(id: String, mut events: UnboundedReceiver<HoldEvent>) {
     while let Some(event) = events.recv().await {
         match event {
             HoldEvent::Waiting(waiting) => {

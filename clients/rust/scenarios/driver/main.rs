@@ -3,6 +3,7 @@
 
 mod commands;
 mod measure;
+mod schedules;
 mod second;
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,6 +48,12 @@ struct Command {
     value: String,
     /// The checkpoint to release with.
     checkpoint: Option<String>,
+    every_ms: u64,
+    backoff_ms: u64,
+    /// An occurrence in seconds since 1970.
+    at: u64,
+    /// How it, or a run, ended.
+    outcome: Option<String>,
 }
 
 impl Command {
@@ -88,6 +95,8 @@ enum Word {
     Release(Option<String>),
     Fail,
     Cancel,
+    /// A run, with this outcome.
+    Complete(String),
 }
 
 /// A command that others may speak to.
@@ -155,6 +164,10 @@ impl Driver {
             ("release", _) => {
                 drop(running.words.send(Word::Release(command.checkpoint.clone())));
             }
+            ("complete", _) => {
+                let outcome = command.outcome.clone().unwrap_or_default();
+                drop(running.words.send(Word::Complete(outcome)));
+            }
             ("fail", _) => drop(running.words.send(Word::Fail)),
             ("cancel" | "stop_leading", _) => drop(running.words.send(Word::Cancel)),
             ("save" | "info", Some(hold)) => {
@@ -221,7 +234,8 @@ async fn connect() -> Result<Client, Error> {
 }
 
 /// Commands to one that runs.
-const TO_ANOTHER: [&str; 9] = [
+const TO_ANOTHER: [&str; 10] = [
+    "complete",
     "release",
     "fail",
     "cancel",

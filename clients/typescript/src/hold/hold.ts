@@ -9,6 +9,9 @@ import { checkpointBytes } from "../checkpoint.js";
 import { duration } from "../duration.js";
 import { HoldLostError, NotReleasedError, ProtocolError, RefusedError } from "../errors.js";
 import { alreadyLost } from "../loss.js";
+import type { Outcome } from "../occurrence.js";
+import { OUTCOMES, checkRecorded } from "../occurrence.js";
+import type { Ending } from "../rpc.js";
 import { unsupported } from "../understood.js";
 import { Held } from "./held.js";
 
@@ -16,6 +19,23 @@ import { Held } from "./held.js";
 export interface ReleaseOptions {
   /** Replaces the lock's checkpoint before the lock is released: at most 2,048 bytes; a text in UTF-8. */
   readonly checkpoint?: Uint8Array | string;
+  /**
+   * How the occurrence has ended that was asked for ({@link HoldRequest.occurrence}). Without one, and after `"failed"` and
+   * `"returned"`, the next caller with the occurrence is granted it.
+   */
+  readonly outcome?: Outcome;
+}
+
+/**
+ * What a release carries, for the wire.
+ *
+ * @throws RefusedError with reason `INVALID_FIELD` if the checkpoint is too long.
+ */
+export function endingOf({ checkpoint, outcome }: ReleaseOptions): Ending {
+  return {
+    ...(checkpoint === undefined ? {} : { checkpoint: checkpointBytes("checkpoint", checkpoint) }),
+    ...(outcome === undefined ? {} : { outcome: OUTCOMES[outcome] }),
+  };
 }
 
 /** Whether a sidecar that does not know checkpoints has released the lock (S37). */
@@ -37,6 +57,14 @@ export class Hold extends Held implements AsyncDisposable {
   /** Which permit of the lock is held, from 0: the lock's own path (S28). */
   get permit(): number {
     return this.grant.permit;
+  }
+
+  /**
+   * Which attempt at the occurrence this is that was asked for ({@link HoldRequest.occurrence}), from 1; 0 if none was.
+   * Greater than 1 says that an earlier holder failed, or died without an outcome: the work may have been done in part.
+   */
+  get attempt(): number {
+    return this.grant.attempt;
   }
 
   /**
@@ -69,28 +97,30 @@ export class Hold extends Held implements AsyncDisposable {
    * (S13), so stop acting before. May be called again: it gives the same answer.
    *
    * With a `checkpoint` that is saved first. If it cannot be saved, the lock is released all the same: see
-   * `checkpointOutcome` of the result (S26).
+   * `checkpointOutcome` of the result (S26). With an `outcome` that is recorded. The first call decides what is released
+   * with.
    *
    * @throws HoldLostError if the hold was lost before, so that somebody else may have had the lock.
    * @throws RefusedError if the sidecar refuses, or the connection breaks; with reason `INVALID_FIELD` for a checkpoint of
    *   more than 2,048 bytes, and the hold goes on.
+   * @throws OutcomeNotRecordedError if the lock was released, and the `outcome` not recorded, or that is not known.
    * @throws NotReleasedError if no sidecar has confirmed it within `releaseTimeoutMs`: the lock is available when its
    *   lease runs out.
    */
-  release({ checkpoint }: ReleaseOptions = {}): Promise<ReleaseResult> {
+  release(options: ReleaseOptions = {}): Promise<ReleaseResult> {
     if (this.#releasing !== undefined) return this.#releasing;
-    let bytes: Buffer | undefined;
+    let ending: Ending;
     try {
-      bytes = checkpoint === undefined ? undefined : checkpointBytes("checkpoint", checkpoint);
+      ending = endingOf(options);
     } catch (error) {
       if (!(error instanceof RefusedError)) throw error;
       return Promise.reject(error);
     }
-    this.#releasing = this.#release(bytes);
+    this.#releasing = this.#release(ending);
     return this.#releasing;
   }
 
-  async #release(checkpoint: Buffer | undefined): Promise<ReleaseResult> {
+  async #release(ending: Ending): Promise<ReleaseResult> {
     if (!this.state.end()) {
       throw new HoldLostError(this.loss ?? { reason: LossReason.UNSPECIFIED, detail: "" });
     }
@@ -100,7 +130,7 @@ export class Hold extends Held implements AsyncDisposable {
     let result: ReleaseResult;
     try {
       const left = Math.max(deadline - this.state.now().latest, 1);
-      result = await this.rpc.release(this.keeper.id, checkpoint, left);
+      result = await this.rpc.release(this.keeper.id, ending, left);
     } catch (cause) {
       this.keeper.close();
       if (!(cause instanceof RefusedError) || cause.code !== status.DEADLINE_EXCEEDED) throw cause;
@@ -111,9 +141,10 @@ export class Hold extends Held implements AsyncDisposable {
     this.keeper.finish();
     const loss = alreadyLost(result);
     if (loss !== undefined) throw new HoldLostError(loss, { released: result });
-    if (checkpoint !== undefined && isUnheard(result)) {
+    if (ending.checkpoint !== undefined && isUnheard(result)) {
       throw unsupported("checkpoints", "the lock was released, and the checkpoint was not saved");
     }
+    if (ending.outcome !== undefined) checkRecorded(result);
     return result;
   }
 

@@ -8,6 +8,7 @@ import type { HoldLeaseResponse } from "../../gen/leasehold/v1/lease_service.js"
 import type { BootReading } from "../boot-clock.js";
 import { BusyError, HoldLostError, ProtocolError } from "../errors.js";
 import { lossOf } from "../loss.js";
+import { occurrenceOver } from "../occurrence.js";
 import { isBreak } from "../refusal.js";
 import { notUnderstood } from "../understood.js";
 import type { MessageStream, Rpc } from "../rpc.js";
@@ -122,10 +123,9 @@ async function readGrant(
         tell(onEvent, { type: "waiting", position, record });
         break;
       }
-      // Said of a named occurrence only, and this client names none.
       case "alreadyDone":
       case "skipped":
-        throw new ProtocolError("an occurrence was told that was not asked for");
+        throw occurrenceOver(spec, message.event);
       // Said after a grant only, or not known to this version.
       case "renewed":
       case "atRisk":

@@ -3,11 +3,12 @@
 import { status } from "@grpc/grpc-js";
 
 import type { CheckpointOutcome } from "../../gen/leasehold/v1/hold.js";
-import { RunOutcome } from "../../gen/leasehold/v1/schedule.js";
 import type { CompletionResult } from "../../gen/leasehold/v1/schedule_service.js";
 import { CompleteRunRequest, ScheduleServiceService } from "../../gen/leasehold/v1/schedule_service.js";
 import { checkpointBytes } from "../checkpoint.js";
 import { RefusedError } from "../errors.js";
+import type { Outcome } from "../occurrence.js";
+import { OUTCOMES } from "../occurrence.js";
 import type { HoldId, Rpc } from "../rpc.js";
 import { unsupported } from "../understood.js";
 
@@ -18,11 +19,8 @@ const COMPLETION_TIMEOUT_MS = 90_000;
 
 /** How a run ended. */
 export interface Completion {
-  /**
-   * It did its work; it did not (`"failed"`), and is tried again if attempts are left; it did not, and is not tried again
-   * (`"failedFinal"`); another replica is to run it (`"returned"`), which does not count as an attempt (T11).
-   */
-  readonly outcome: "succeeded" | "failed" | "failedFinal" | "returned";
+  /** How it ended. */
+  readonly outcome: Outcome;
   /** Why, for the sidecar's log: more than 512 bytes are cut. Not for secrets. */
   readonly detail?: string;
   /** Replaces the lock's checkpoint in the same write: at most 2,048 bytes; a text in UTF-8. */
@@ -42,13 +40,6 @@ export interface CompletedRun {
   /** The version of the checkpoint; with `SAVED` only. */
   readonly checkpointVersion: number;
 }
-
-const OUTCOMES = {
-  succeeded: RunOutcome.SUCCEEDED,
-  failed: RunOutcome.FAILED,
-  failedFinal: RunOutcome.FAILED_FINAL,
-  returned: RunOutcome.RETURNED,
-} as const;
 
 /** The completion for the wire. */
 export function completionRequest(runId: string, hold: HoldId, completion: Completion): CompleteRunRequest {

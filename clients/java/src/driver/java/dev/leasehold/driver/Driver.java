@@ -43,6 +43,7 @@ public final class Driver {
   private final Output output = new Output();
   private final Map<String, HoldCommand> holds = new ConcurrentHashMap<>();
   private final Map<String, LeadCommand> leaders = new ConcurrentHashMap<>();
+  private final Map<String, RunsCommand> schedules = new ConcurrentHashMap<>();
 
   /** How to close what is watched. */
   private final Map<String, Runnable> watches = new ConcurrentHashMap<>();
@@ -104,6 +105,9 @@ public final class Driver {
       case "info" -> background(id, hold::info);
       case "lead" -> lead(command);
       case "stop_leading" -> leaders.get(id).stop();
+      case "runs" -> runs(command);
+      case "complete" -> schedules.get(id).complete(command.text("outcome"));
+      case "occurrence" -> background(id, () -> OccurrenceCommand.run(client(), command, output));
       case "cancel" -> cancel(id);
       case "interrupt" -> hold.interrupt();
       case "progress" -> background(id, () -> progress(id, hold));
@@ -156,7 +160,14 @@ public final class Driver {
     background(command.id(), () -> leader.run(client()));
   }
 
+  private void runs(Command command) {
+    RunsCommand runs = new RunsCommand(command, output);
+    schedules.put(command.id(), runs);
+    background(command.id(), () -> runs.run(client()));
+  }
+
   private void cancel(String id) {
+    Optional.ofNullable(schedules.remove(id)).ifPresent(RunsCommand::cancel);
     Optional.ofNullable(watches.remove(id)).ifPresent(Runnable::run);
     Optional.ofNullable(holds.get(id)).ifPresent(HoldCommand::cancel);
   }

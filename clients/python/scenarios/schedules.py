@@ -1,0 +1,52 @@
+"""Takes part in a schedule, and holds locks for named occurrences."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import leasehold
+
+Tell = Callable[..., None]
+"""Tells an event of the command: its name, and what there is to say."""
+
+
+async def runs(
+    client: leasehold.AsyncClient,
+    command: dict[str, Any],
+    outcomes: asyncio.Queue[str],
+    told: dict[type, str],
+    tell: Tell,
+) -> None:
+    """Complete each run with the next outcome, until cancelled. What happens is told by the names in `told`."""
+
+    def on_event(event: leasehold.ScheduleEvent) -> None:
+        if type(event) in told:
+            tell(told[type(event)])
+
+    taking_part = client.runs(
+        command["every_ms"] / 1_000,
+        function=command["function"],
+        on_event=on_event,
+        backoff=command["backoff_ms"] / 1_000,
+    )
+    async with aclosing(taking_part) as given:
+        async for run in given:
+            tell("run", at=int(run.scheduled_at.timestamp()), attempt=run.attempt, token=run.fencing_token)
+            completed = await run.complete(leasehold.RunOutcome[await outcomes.get()])
+            tell("completed", result=completed.result.name)
+
+
+async def occurrence(client: leasehold.AsyncClient, command: dict[str, Any], tell: Tell) -> None:
+    """Hold a lock for an occurrence, and release it with the outcome, if there is one."""
+    outcome = leasehold.RunOutcome[command["outcome"]] if command.get("outcome") else None
+    try:
+        at = datetime.fromtimestamp(command["at"], UTC)
+        async with client.hold(command["function"], occurrence_at=at) as hold:
+            result = await hold.release(outcome=outcome)
+    except leasehold.OccurrenceOverError as error:
+        tell("over", outcome=error.run.outcome.name if error.run else None)
+        return
+    is_recorded = result.occurrence is leasehold.OutcomeResult.RECORDED
+    tell("released", attempt=hold.grant.attempt, recorded=is_recorded)
