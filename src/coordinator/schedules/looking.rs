@@ -334,6 +334,11 @@ impl Task {
             self.desk.known().is_last_runner = false;
             self.looking.busy_looks = self.looking.busy_looks.max(1);
             self.look_after_busy(now);
+            // What falls due next has not been given back (T11).
+            let store_time = UtcSecond::from(self.shared.store_time());
+            if let Some(next) = plan.definition().timetable().next(store_time) {
+                self.look_at(self.looking.at.min(now + self.until(next)), Why::Due);
+            }
             return Ok(());
         };
         subscriber.served = self.shared.schedules.next_turn();

@@ -92,9 +92,7 @@ export class Runs {
         this.#standBy(here, event.value);
         return undefined;
       case "run":
-        // An occurrence that is due already may come before the first word about the spec.
-        here.understood = true;
-        this.#isHeard = true;
+        checkUnderstood(here);
         return await this.#takeUp(here, event.value);
       case "definitionInForce":
         this.#tell({ type: "definitionInForce", definition: event.value });

@@ -59,6 +59,18 @@ async fn t11_a_run_that_is_returned_goes_to_another_replica() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn t11_who_gave_a_run_back_is_there_for_the_next_one() {
+    let account = Account::new();
+    let sidecar = account.sidecar();
+    let mut stream = subscribe(&sidecar, spec("@every 30s"));
+    let first = run(&mut stream).await;
+    complete(&sidecar, &first, Report::Returned).await;
+    news(&mut stream).await;
+    let next = run_within(&mut stream, 32 * SECOND).await.expect("nobody else is here");
+    assert_eq!(next.told.scheduled_at.seconds_since(first.told.scheduled_at), 30);
+}
+
+#[tokio::test(start_paused = true)]
 async fn t12_a_run_that_reaches_its_deadline_is_lost_and_final() {
     let account = Account::new();
     let sidecar = account.sidecar();
