@@ -80,7 +80,7 @@ impl Coordinator {
                     let version = version.filter(|_| has_checkpoint);
                     let saved = version.map(|version| CheckpointOutcome::Saved { version });
                     if let Some(completed) =
-                        self.done(&desk, &part, reported, Completion::Recorded, saved)
+                        self.counted(&part, done(&desk, reported, Completion::Recorded, saved))
                     {
                         return Ok(completed);
                     }
@@ -163,7 +163,8 @@ impl Coordinator {
                 }
                 Reported::HeldElsewhere => {}
                 Reported::Write { .. } | Reported::Recorded | Reported::Superseded => {
-                    let completed = self.done(desk, part, reported, Completion::Recorded, None);
+                    let completed =
+                        self.counted(part, done(desk, reported, Completion::Recorded, None));
                     return completed.ok_or(CallError::UnknownLease);
                 }
             }
@@ -202,7 +203,9 @@ impl Coordinator {
             match event {
                 HoldEvent::Settled { written: true } => {
                     let Some(Ok(reported)) = part.reported() else { return Ok(None) };
-                    return Ok(self.done(desk, part, reported, Completion::RecordedLate, None));
+                    return Ok(
+                        self.counted(part, done(desk, reported, Completion::RecordedLate, None))
+                    );
                 }
                 HoldEvent::Settled { written: false } | HoldEvent::Busy(_) => return Ok(None),
                 HoldEvent::Failed(error) => return Err(error),
@@ -252,7 +255,7 @@ impl Coordinator {
                     lock = %run_id.path, occasion = %run_id.occasion, attempt = run_id.attempt,
                     outcome = Outcome::from(report).as_str(), "run ended"
                 );
-                let _ = self.done(&desk, &part, reported, Completion::Recorded, None);
+                let _ = self.counted(&part, done(&desk, reported, Completion::Recorded, None));
             }
             // What is not stored is not known.
             (
@@ -269,31 +272,35 @@ impl Coordinator {
         }
     }
 
-    /// What a report that was written, or needed no writing, comes to; none if it was not.
-    fn done(
-        &self,
-        desk: &Desk,
-        part: &ReportPart,
-        reported: Reported,
-        completion: Completion,
-        checkpoint: Option<CheckpointOutcome>,
-    ) -> Option<Completed> {
-        let (completion, retry_at) = match reported {
-            Reported::Write { record, retry_at } => {
-                desk.learn(Some(*record));
-                (completion, retry_at)
-            }
-            Reported::Recorded => (Completion::Recorded, None),
-            Reported::Superseded => (Completion::Superseded, None),
-            Reported::AcquireFirst | Reported::HeldElsewhere => return None,
-        };
-        let written = part.take_tally().filter(|_| completion != Completion::Superseded);
+    /// What came of a report is counted where it was written here: once (T23).
+    fn counted(&self, part: &ReportPart, completed: Option<Completed>) -> Option<Completed> {
+        let completed = completed?;
+        let written = part.take_tally().filter(|_| completed.completion != Completion::Superseded);
         if let Some(tally) = written {
             self.count(&tally);
         }
-        let next_at = desk.known().record.as_ref().and_then(|record| record.next);
-        Some(Completed { completion, retry_at, next_at, checkpoint })
+        Some(completed)
     }
+}
+
+/// What a report that was written, or needed no writing, comes to; none if it was not.
+fn done(
+    desk: &Desk,
+    reported: Reported,
+    completion: Completion,
+    checkpoint: Option<CheckpointOutcome>,
+) -> Option<Completed> {
+    let (completion, retry_at) = match reported {
+        Reported::Write { record, retry_at } => {
+            desk.learn(Some(*record));
+            (completion, retry_at)
+        }
+        Reported::Recorded => (Completion::Recorded, None),
+        Reported::Superseded => (Completion::Superseded, None),
+        Reported::AcquireFirst | Reported::HeldElsewhere => return None,
+    };
+    let next_at = desk.known().record.as_ref().and_then(|record| record.next);
+    Some(Completed { completion, retry_at, next_at, checkpoint })
 }
 
 fn held_on(run_id: &RunId) -> CallError {

@@ -64,7 +64,7 @@ impl Coordinator {
 fn of(path: &LockPath, known: &Known, now: UtcSecond) -> Option<ScheduleFigures> {
     let (plan, _) = known.plan.as_ref()?;
     let record = known.record.as_ref();
-    let next = record.map_or(plan.next(), |record| record.next);
+    let next = record.map_or_else(|| plan.next(), |record| record.next);
     let last_success = record.and_then(last_success);
     let patience = plan.definition().grace() + plan.definition().spread();
     let has_passed = |at: UtcSecond| {
