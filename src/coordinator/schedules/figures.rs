@@ -83,7 +83,7 @@ fn of(path: &LockPath, known: &Known, now: UtcSecond) -> Option<ScheduleFigures>
 }
 
 /// Occurrences are from 1970 on.
-fn millis(at: UtcSecond) -> UnixMillis {
+pub(super) fn millis(at: UtcSecond) -> UnixMillis {
     UnixMillis(u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000))
 }
 

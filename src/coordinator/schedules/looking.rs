@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::figures::millis;
 use super::parts::{Ground, StartPart};
 use super::reading::Seen;
 use super::run::{Begin, Run, RunEnd};
@@ -13,7 +14,7 @@ use crate::coordinator::request::HoldRequest;
 use crate::hold::{Brought, Stored};
 use crate::lock::Permits;
 use crate::schedule::{Decision, Lease, Occasion, Plan, Share, after_busy, look, until_due};
-use crate::time::{Instant, UnixMillis};
+use crate::time::Instant;
 use crate::timetable::UtcSecond;
 
 /// A start that waited longer in the queue (T13) reads the record again.
@@ -277,8 +278,7 @@ impl Task {
 
     /// How long it is until the store's time is `at`, as nearly as it is known.
     fn until(&self, at: UtcSecond) -> Duration {
-        let millis = u64::try_from(at.0).unwrap_or_default().saturating_mul(1_000);
-        UnixMillis(millis).saturating_since(self.shared.store_time())
+        millis(at).saturating_since(self.shared.store_time())
     }
 
     pub(super) fn share(&self) -> Share {
