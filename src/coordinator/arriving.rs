@@ -8,12 +8,24 @@ use tokio::sync::mpsc;
 use super::Coordinator;
 use super::caller::{Caller, HoldStream, Presence, STREAM_BUFFER, Sink};
 use super::error::CallError;
+use super::hold_event::HoldEvent;
 use super::occurrences::Named;
 use super::request::HoldRequest;
 use super::task::Command;
 use crate::hold::{Brought, Terms};
 use crate::lock::{HostId, LockPath, Permit, Permits, Record};
 use crate::schedule::check_key;
+
+/// What a try to write something under a lock's lease has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settling {
+    /// It is written.
+    Written,
+    /// Under the lease there was nothing to write.
+    TurnedAway,
+    /// Somebody else has the lock.
+    Busy,
+}
 
 impl Coordinator {
     /// As [`Coordinator::hold`], for a run of a schedule.
@@ -27,14 +39,15 @@ impl Coordinator {
         Ok(HoldStream { events, presence })
     }
 
-    /// One try for the lock at this path, as `record` says who asks, for something that is written and nobody's to hold.
-    pub(super) fn settle_at(
+    /// One try for the lock at this path, as `record` says who asks, for something that is written and nobody's to hold; until it
+    /// is over.
+    pub(super) async fn settle_at(
         &self,
         path: &LockPath,
         record: Record,
         lease_duration: Duration,
-        brought: Option<Brought>,
-    ) -> Result<HoldStream, CallError> {
+        brought: Brought,
+    ) -> Result<Settling, CallError> {
         let (sender, events) = mpsc::channel(STREAM_BUFFER);
         let terms = Terms {
             lease_duration,
@@ -46,11 +59,32 @@ impl Coordinator {
             request_id: String::new(),
             resumable: true,
             record,
-            brought: brought.map(Box::new),
+            brought: Some(Box::new(brought)),
         };
         let host_id = self.shared.settings.host.host_id.clone();
         let presence = self.come((path, host_id), terms, Sink::Stream(sender), None)?;
-        Ok(HoldStream { events, presence })
+        let mut hold = HoldStream { events, presence };
+        while let Some(event) = hold.next().await {
+            match event {
+                HoldEvent::Settled { written: true } => return Ok(Settling::Written),
+                HoldEvent::Settled { written: false } => return Ok(Settling::TurnedAway),
+                HoldEvent::Busy(_) => return Ok(Settling::Busy),
+                HoldEvent::Failed(error) => return Err(error),
+                HoldEvent::Waiting { .. }
+                | HoldEvent::Granted(_)
+                | HoldEvent::AlreadyDone(_)
+                | HoldEvent::Skipped { .. }
+                | HoldEvent::Renewed(_)
+                | HoldEvent::Extended(_)
+                | HoldEvent::AtRisk { .. }
+                | HoldEvent::Recovered(_)
+                | HoldEvent::Revoked { .. }
+                | HoldEvent::Draining { .. }
+                | HoldEvent::Lost { .. }
+                | HoldEvent::Released(_) => {}
+            }
+        }
+        Ok(Settling::Busy)
     }
 
     pub(super) fn arrive(

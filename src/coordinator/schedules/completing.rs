@@ -7,8 +7,8 @@ use super::desk::Desk;
 use super::parts::{Ground, ReportPart};
 use super::reading::unreadable_record;
 use super::request::{CompleteRequest, Completed, Completion};
+use crate::coordinator::arriving::Settling;
 use crate::coordinator::error::CallError;
-use crate::coordinator::hold_event::HoldEvent;
 use crate::coordinator::request::Grant;
 use crate::coordinator::saves::{CheckpointOutcome, Saving};
 use crate::coordinator::{Coordinator, StoreFailure, StoreFailureKind};
@@ -198,32 +198,13 @@ impl Coordinator {
         };
         let lease_duration = part.plan().definition().lease_duration();
         let brought = Brought { part: Some(Arc::clone(part) as _), seen: Some(*stored) };
-        let mut hold = self.settle_at(&run_id.path, record, lease_duration, Some(brought))?;
-        while let Some(event) = hold.next().await {
-            match event {
-                HoldEvent::Settled { written: true } => {
-                    let Some(Ok(reported)) = part.reported() else { return Ok(None) };
-                    return Ok(
-                        self.counted(part, done(desk, reported, Completion::RecordedLate, None))
-                    );
-                }
-                HoldEvent::Settled { written: false } | HoldEvent::Busy(_) => return Ok(None),
-                HoldEvent::Failed(error) => return Err(error),
-                HoldEvent::Waiting { .. }
-                | HoldEvent::Granted(_)
-                | HoldEvent::AlreadyDone(_)
-                | HoldEvent::Skipped { .. }
-                | HoldEvent::Renewed(_)
-                | HoldEvent::Extended(_)
-                | HoldEvent::AtRisk { .. }
-                | HoldEvent::Recovered(_)
-                | HoldEvent::Revoked { .. }
-                | HoldEvent::Draining { .. }
-                | HoldEvent::Lost { .. }
-                | HoldEvent::Released(_) => {}
+        match self.settle_at(&run_id.path, record, lease_duration, brought).await? {
+            Settling::Written => {
+                let Some(Ok(reported)) = part.reported() else { return Ok(None) };
+                Ok(self.counted(part, done(desk, reported, Completion::RecordedLate, None)))
             }
+            Settling::TurnedAway | Settling::Busy => Ok(None),
         }
-        Ok(None)
     }
 
     /// T12: a run's deadline has come without an outcome: that is its outcome.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::coordinator::Coordinator;
+use crate::coordinator::arriving::Settling;
 use crate::coordinator::decided::Decided;
 use crate::coordinator::error::CallError;
-use crate::coordinator::hold_event::HoldEvent;
 use crate::coordinator::request::{KeyRequest, Target};
 use crate::hold::{AtGrant, Brought, GrantPart, Stored};
 use crate::lock::{FencingToken, Fields, Layout, LockPath, Record};
@@ -137,28 +137,11 @@ impl Coordinator {
         );
         let brought = Brought { part: Some(Arc::clone(&part) as _), seen: seen.map(|it| *it) };
         let duration = self.shared.settings.lease_duration;
-        let mut hold = self.settle_at(&path, record, duration, Some(brought))?;
-        while let Some(event) = hold.next().await {
-            match event {
-                HoldEvent::Settled { written: true } => return Ok(Imported { path, is_new: true }),
-                HoldEvent::Settled { written: false } => return part.turned_away(path),
-                HoldEvent::Failed(error) => return Err(error.into()),
-                HoldEvent::Busy(_) => return Err(ImportError::Busy { path }),
-                HoldEvent::Waiting { .. }
-                | HoldEvent::Granted(_)
-                | HoldEvent::AlreadyDone(_)
-                | HoldEvent::Skipped { .. }
-                | HoldEvent::Renewed(_)
-                | HoldEvent::Extended(_)
-                | HoldEvent::AtRisk { .. }
-                | HoldEvent::Recovered(_)
-                | HoldEvent::Revoked { .. }
-                | HoldEvent::Draining { .. }
-                | HoldEvent::Lost { .. }
-                | HoldEvent::Released(_) => {}
-            }
+        match self.settle_at(&path, record, duration, brought).await? {
+            Settling::Written => Ok(Imported { path, is_new: true }),
+            Settling::TurnedAway => part.turned_away(path),
+            Settling::Busy => Err(ImportError::Busy { path }),
         }
-        Err(ImportError::Busy { path })
     }
 }
 

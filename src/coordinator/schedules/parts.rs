@@ -87,10 +87,10 @@ impl GrantPart for StartPart {
         let (decision, at_grant) = match ScheduleRecord::from_fields(fields) {
             Err(error) => (StartDecision::Unreadable(error), AtGrant::TurnAway),
             Ok(record) => {
+                let before = record.as_ref();
                 let lease = Lease::Here { running: false };
                 let store_time = store_time.max(self.ground.store_time);
-                let before = record.clone();
-                let view = self.ground.view(record.as_ref(), store_time.into(), lease);
+                let view = self.ground.view(before, store_time.into(), lease);
                 if !self.said_back && look(&view).went_back {
                     self.went_back.store(true, Ordering::Relaxed);
                 }
@@ -98,13 +98,13 @@ impl GrantPart for StartPart {
                     Started::Run { record, told } => {
                         let fields = record.clone().into_fields(fields.clone());
                         let max_hold = told.timeout;
-                        let tally = Tally::between(before.as_ref(), &record);
+                        let tally = Tally::between(before, &record);
                         let decision = StartDecision::Run { token, record, told, tally };
                         (decision, AtGrant::Grant { fields, max_hold })
                     }
                     Started::Settle(record) => {
                         let fields = record.clone().into_fields(fields.clone());
-                        let tally = Tally::between(before.as_ref(), &record);
+                        let tally = Tally::between(before, &record);
                         (StartDecision::Settled { record, tally }, AtGrant::Settle { fields })
                     }
                     Started::Nothing => {
