@@ -72,7 +72,7 @@ pub use schedules::{
     ScheduleStream, Standby, SubscribeRequest,
 };
 
-pub use crate::hold::{LossReason, StoreFailure, StoreFailureKind};
+pub use crate::hold::{LossReason, PriorityStatus, StoreFailure, StoreFailureKind};
 pub use crate::schedule::Outcome as RunOutcome;
 pub use crate::store::{BreakNote, BreakPeriod, MAX_LEASE_DURATION, MIN_LEASE_DURATION};
 

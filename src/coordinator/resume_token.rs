@@ -181,6 +181,7 @@ fn checked(content: Content, request: &ResumeRequest, clock: &dyn Clock) -> Opti
         progress_timeout: content.progress_timeout_ms.map(Duration::from_millis),
         auto_renew: content.auto_renew,
         request_id: String::new(),
+        rebalance: false,
         resumable: true,
         record,
         brought: None,

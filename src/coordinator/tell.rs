@@ -181,8 +181,8 @@ impl Task {
         record.state = if busy.resting { LockState::Resting } else { LockState::Held };
         record.holder_is_last_recorded &= !busy.resting;
         record.record = busy.record;
-        let Busy { retry_after, held_permits, .. } = busy;
-        let answer = Box::new(BusyAnswer { record, retry_after, held_permits });
+        let Busy { retry_after, held_permits, priority, .. } = busy;
+        let answer = Box::new(BusyAnswer { record, retry_after, held_permits, priority });
         caller.sink.event(HoldEvent::Busy(answer.clone()));
         caller.sink.answer(Ok(Outcome::Busy(answer)));
     }

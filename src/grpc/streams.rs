@@ -25,8 +25,8 @@ const REPEAT: Duration = Duration::from_secs(25);
 pub(super) struct HoldEvents {
     hold: LifeStream<HoldStream>,
     namespace: Namespace,
-    /// None where a hold is resumed (S37).
-    understood: Option<proto::Understood>,
+    /// None where a hold is resumed, and once it is granted (S37).
+    understood: Option<Box<proto::Understood>>,
 }
 
 impl HoldEvents {
@@ -37,6 +37,7 @@ impl HoldEvents {
         coordinator: &Coordinator,
     ) -> Self {
         let namespace = coordinator.host().namespace.clone();
+        let understood = understood.map(Box::new);
         Self { hold: LifeStream::new(hold, life_line), namespace, understood }
     }
 
@@ -46,9 +47,11 @@ impl HoldEvents {
             HoldEvent::Waiting { place, record } => Event::Waiting(proto::Waiting {
                 position: u32::try_from(place).unwrap_or(u32::MAX),
                 record: Some(answer::record(*record, &self.namespace)),
-                understood: self.understood,
+                understood: self.understood.as_deref().cloned(),
             }),
-            HoldEvent::Granted(grant) => Event::Granted(answer::grant(*grant, self.understood)),
+            HoldEvent::Granted(grant) => {
+                Event::Granted(answer::grant(*grant, self.understood.take().map(|it| *it)))
+            }
             HoldEvent::Renewed(validity) => Event::Renewed(proto::Renewed {
                 validity: Some(answer::validity(validity)),
                 ..proto::Renewed::default()
@@ -75,15 +78,22 @@ impl HoldEvents {
             }
             HoldEvent::Busy(busy) => {
                 self.hold.finish();
-                Event::Busy(answer::busy(*busy, self.understood, &self.namespace))
+                Event::Busy(answer::busy(
+                    *busy,
+                    self.understood.take().map(|it| *it),
+                    &self.namespace,
+                ))
             }
             HoldEvent::AlreadyDone(ended) => {
                 self.hold.finish();
-                Event::AlreadyDone(answer::already_done(&ended, self.understood))
+                Event::AlreadyDone(answer::already_done(
+                    &ended,
+                    self.understood.take().map(|it| *it),
+                ))
             }
             HoldEvent::Skipped { watermark } => {
                 self.hold.finish();
-                Event::Skipped(answer::skipped(watermark, self.understood))
+                Event::Skipped(answer::skipped(watermark, self.understood.take().map(|it| *it)))
             }
             HoldEvent::Settled { .. } => {
                 self.hold.finish();

@@ -296,6 +296,27 @@ pub struct Busy {
     pub resting: bool,
     /// How many of the permits that the caller may have were found held; one for a plain lock, or none if it rests (S28).
     pub held_permits: u8,
+    /// Why the caller's priority has not freed the lock, if it gave one (S33).
+    pub priority: Option<PriorityStatus>,
+}
+
+/// Why a caller with a priority waits all the same (S33).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PriorityStatus {
+    /// The holder does not yield.
+    HolderDoesNotYield,
+    /// The holder's priority is not smaller.
+    NotGreater,
+    /// The caller has not waited for a lease duration, or tries once.
+    WaitedTooShort,
+    /// The lock was broken less than two lease durations ago.
+    BrokenRecently,
+    /// The holder was told, and has until its lease expires to finish.
+    Revoked,
+    /// The store refuses to break leases with the sidecar's credentials.
+    CannotBreak,
+    /// The lock is kept for a caller of greater priority.
+    Reserved,
 }
 
 /// Why a hold was lost (S4).

@@ -187,7 +187,7 @@ impl Hold {
         let rest = rest.filter(|until| *until > now);
         let retry_after = rest.map_or(self.settings.poll_cap, |until| until.saturating_since(now));
         let resting = rest.is_some();
-        Busy { record, retry_after, resting, held_permits: u8::from(!resting) }
+        Busy { record, retry_after, resting, held_permits: u8::from(!resting), priority: None }
     }
 }
 

@@ -184,6 +184,8 @@ pub struct Terms {
     pub auto_renew: bool,
     /// A repeated call with the same one gets the same grant; empty for none.
     pub request_id: String,
+    /// Whether this sidecar may take a lock of the share from another one that has more (S35).
+    pub rebalance: bool,
     /// Whether the hold can be resumed, also elsewhere: then only a release that carries its generation shows that nobody
     /// believes in it any more (S13, S16).
     pub resumable: bool,

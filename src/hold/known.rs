@@ -95,8 +95,7 @@ impl Known {
 }
 
 /// What stands for a name of ours, in its order: control characters, which no name has.
-const PLACES: &str =
-    "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}";
+const PLACES: &str = "\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}\u{9}\u{a}\u{b}\u{c}\u{d}\u{e}\u{f}\u{10}\u{11}\u{12}\u{13}\u{14}\u{15}";
 
 /// The name as it is packed.
 fn short(name: &str) -> &str {

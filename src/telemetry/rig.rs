@@ -9,6 +9,7 @@ use crate::coordinator::{
 };
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, Namespace, Permits, Prefix,
+    Sharing,
 };
 use crate::store::{FaultPlan, FaultyStore, LeaseStore, MemoryStore};
 use crate::testing::SimClock;
@@ -157,6 +158,8 @@ pub(crate) fn request(function: &str, scope: &str) -> HoldRequest {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        sharing: Sharing::default(),
+        rebalance: false,
         holder: None,
         labels: Labels::default(),
         occurrence: None,

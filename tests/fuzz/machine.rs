@@ -166,6 +166,7 @@ fn terms(lease: u64, wait: u64) -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        rebalance: false,
         resumable: !wait.is_multiple_of(3),
         record: Record::default(),
         brought: None,

@@ -193,7 +193,8 @@ impl Storage {
         let (reason, by_whom) = ("stuck".to_owned(), "night".to_owned());
         let broken = match by {
             Breaker::Ours(period) => {
-                let note = BreakNote { period, reason, by: by_whom, token, at: time };
+                let note =
+                    BreakNote { period, reason, by: by_whom, token, at: time, for_priority: None };
                 self.locks.break_lease(&self.path, note, None, at).is_ok()
             }
             Breaker::Another(period) => {

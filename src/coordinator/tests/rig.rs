@@ -10,7 +10,7 @@ use crate::coordinator::{
 use crate::host_id::{FromHostType, Provider};
 use crate::lock::{
     Container, HostId, HostType, Labels, Layout, LockKey, LockMode, LockPath, Namespace, Permit,
-    Permits, Prefix,
+    Permits, Prefix, Sharing,
 };
 use crate::store::{
     CountingStore, Counts, FaultPlan, FaultyStore, LeaseState, LeaseStore as _, MemoryStore,
@@ -193,6 +193,8 @@ pub(super) fn request(function: &str) -> HoldRequest {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        sharing: Sharing::default(),
+        rebalance: false,
         holder: None,
         labels: Labels::default(),
         occurrence: None,

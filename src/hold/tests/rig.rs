@@ -43,6 +43,7 @@ pub(super) fn terms() -> Terms {
         progress_timeout: None,
         auto_renew: true,
         request_id: String::new(),
+        rebalance: false,
         resumable: false,
         record: Record { holder: "somebody".to_owned(), ..Record::default() },
         brought: None,
