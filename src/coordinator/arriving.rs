@@ -117,6 +117,7 @@ impl Coordinator {
             host_type: target.host_type.to_string(),
             labels: request.labels.clone(),
             permits,
+            sidecar: Arc::clone(&settings.sidecar),
             sharing: request.sharing.clone().boxed(),
             ..Record::for_key(&target.key)
         };

@@ -69,6 +69,20 @@ pub(super) fn send(
             };
             Answer { event: Event::LookAnswered { request, answer }, note }
         }),
+        Action::SendBreak { request, if_match, token, priority, holder, moves, at, timeout } => {
+            let reason = match moves {
+                true => "its sidecar has most of the share, and another has least".to_owned(),
+                false => format!("a caller of priority {priority} waits, and the holder yields"),
+            };
+            let (period, for_priority) = (BreakPeriod::RunOut, Some(priority));
+            let note = BreakNote { period, reason, by: holder, token, at, for_priority };
+            requests.add(permit, async move {
+                let breaking = shared.store.break_lease(&path, note, Some(if_match));
+                let answer = shared.limited(Urgency::Lease, timeout, breaking).await;
+                let answer = shared.answer(gone(answer)).map(drop);
+                Event::BreakAnswered { request, answer }.into()
+            });
+        }
         Action::SendRelease { request, lease_id, if_match, timeout } => {
             requests.add(permit, async move {
                 let releasing = shared.store.release(&path, lease_id, if_match);
@@ -97,6 +111,8 @@ pub(super) fn send(
         | Action::ReportCollision { .. }
         | Action::ReportTokenNotGrowing { .. }
         | Action::ReportForgotten
+        | Action::ReportCannotBreak { .. }
+        | Action::ReportOverruled { .. }
         | Action::ReportRenewal { .. }) => return Some(action),
     }
     None
@@ -199,9 +215,11 @@ async fn look(
     };
     let read = shared.answer(gone(read))?;
     let breaking = read.lease == LeaseState::Breaking;
-    let seen = note
-        .as_ref()
-        .map(|note| NoteSeen { token: note.token, runs_out: note.period == BreakPeriod::RunOut });
+    let seen = note.as_ref().map(|note| NoteSeen {
+        token: note.token,
+        runs_out: note.period == BreakPeriod::RunOut,
+        for_priority: note.for_priority.map(|priority| (priority, note.at)),
+    });
     Ok((Look { stored: stored(read), breaking, note: seen }, note))
 }
 

@@ -338,6 +338,8 @@ pub struct Gauges {
     pub paths: usize,
     /// Locks that are remembered while nobody uses them.
     pub remembered: usize,
+    /// Locks that are held or being acquired here and belong to a share (S34).
+    pub share_locks: usize,
     /// The end of the validity that ends first.
     pub earliest_valid_until: Option<Instant>,
     /// Whether a shutdown has begun (S15).

@@ -50,6 +50,10 @@ pub(super) enum Command {
     Broken(Permit, BreakNote),
     /// A lease that is kept is for nobody (T19).
     KeptForNobody,
+    /// Another lock of the share was found free (S34).
+    ShareStirred,
+    /// The share's balance wants the lock here (S35).
+    MoveAsked,
     DrainStarted(Instant),
     DrainEnded,
     HandOverStarted(Instant),
@@ -212,6 +216,8 @@ impl Task {
             }
             Command::Broken(permit, note) => self.broken(permit, note),
             Command::KeptForNobody => self.feed(Event::KeptForNobody),
+            Command::ShareStirred => self.feed(Event::ShareStirred),
+            Command::MoveAsked => self.feed(Event::MoveAsked),
             Command::DrainStarted(ends) => self.feed(Event::DrainStarted { ends }),
             Command::DrainEnded => self.feed(Event::DrainEnded),
             Command::HandOverStarted(ends) => self.feed(Event::HandOverStarted { ends }),
@@ -236,6 +242,7 @@ impl Task {
         while self.pool.needs_lease_id() {
             self.pool.supply(self.shared.entropy.lease_id());
         }
+        let share = self.enter_share(&event);
         // The clock is read here, after every wait and before every decision (S3).
         for action in self.pool.handle_event(permit, event, self.shared.clock.now()) {
             let (permit, action) = match action {
@@ -251,6 +258,7 @@ impl Task {
                 self.tell(permit, action);
             }
         }
+        self.leave_share(share);
         self.shared.look_for_pauses();
     }
 

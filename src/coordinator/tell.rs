@@ -67,6 +67,19 @@ impl Task {
                 tracing::error!(lock = %path, seen = seen.value(), next, "fencing token would not grow: no grant");
                 self.shared.observer.observe(&Observation::TokenNotGrowing);
             }
+            Action::ReportCannotBreak { store_failure } => {
+                tracing::warn!(
+                    lock = %path, cause = %store_failure.message,
+                    "the store refuses to break leases: callers of greater priority wait until the lock is released"
+                );
+            }
+            Action::ReportOverruled { priority, moves } => {
+                tracing::info!(lock = %path, %priority, moves, "lock broken for a waiting caller");
+                if moves {
+                    self.note_move();
+                }
+                self.shared.observer.observe(&Observation::Overruled { moves });
+            }
             Action::ReportForgotten => self.shared.observer.observe(&Observation::ForgottenRead),
             Action::ReportRenewal { latency, lateness, failure } => {
                 let failure = failure.as_ref().map(RenewalFailure::from);
@@ -82,6 +95,7 @@ impl Task {
             | Action::SendLook { .. }
             | Action::SendWrite { .. }
             | Action::SendRenew { .. }
+            | Action::SendBreak { .. }
             | Action::SendRelease { .. } => {}
         }
     }

@@ -171,7 +171,7 @@ pub(super) fn record(lock: LockRecord, namespace: &Namespace) -> proto::LockReco
         holder_is_last_recorded: lock.holder_is_last_recorded,
         lease_duration: lock.lease.map(|lease| duration(lease.duration)),
         renewed_at: lock.lease.map(|lease| timestamp(lease.renewed_at)),
-        sidecar: stored.sidecar,
+        sidecar: stored.sidecar.to_string(),
         share: sharing.share.as_ref().map(ToString::to_string).unwrap_or_default(),
         priority: sharing.priority.get(),
         yields: sharing.yields,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::event::{CallerId, Request, SaveId, StoreFailure, StoreFailureKind};
-use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Record};
+use crate::lock::{Checkpoint, ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// Something to do, in the order in which it stands.
@@ -61,6 +61,25 @@ pub enum Action {
         request: Request,
         /// Whether to read the note of the break too.
         note: bool,
+        /// How long the answer is waited for.
+        timeout: Duration,
+    },
+    /// Break the lease so that it runs out, for the caller at the front, and leave a note of it (S33, S35).
+    SendBreak {
+        /// The answer quotes it.
+        request: Request,
+        /// Only if the record has this version.
+        if_match: ETag,
+        /// The token of the grant that is broken.
+        token: Option<FencingToken>,
+        /// The caller's priority.
+        priority: Priority,
+        /// Who the caller is, for people.
+        holder: String,
+        /// Whether it is for a share's balance (S35); else the holder's priority is smaller (S33).
+        moves: bool,
+        /// When, by the store's clock.
+        at: UnixMillis,
         /// How long the answer is waited for.
         timeout: Duration,
     },
@@ -212,6 +231,18 @@ pub enum Action {
         stored: String,
         /// The host type of who acquires.
         ours: String,
+    },
+    /// Tell the operator that the store refuses to break leases with these credentials, so that priorities wait (S33).
+    ReportCannotBreak {
+        /// What the store said.
+        store_failure: StoreFailure,
+    },
+    /// Tell the operator that the lease was broken for a waiting caller (S33, S35).
+    ReportOverruled {
+        /// The caller's priority.
+        priority: Priority,
+        /// Whether it was for a share's balance (S35).
+        moves: bool,
     },
     /// Count that the record is read beside this acquire because the lock was forgotten.
     ReportForgotten,

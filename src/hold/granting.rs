@@ -10,7 +10,7 @@ use super::part::Decided;
 use super::releasing::Releasing;
 use super::validity::{cut_off, valid_until};
 use super::{Flight, Hold, Known, Rest, State, Waiter};
-use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Priority, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// A lease that was given, and is not granted yet.
@@ -111,7 +111,11 @@ impl Hold {
                 Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
                     let free = answer.as_ref().is_ok_and(|stored| stored.free);
                     match answer.map(|stored| self.learn(stored, output.now)) {
-                        Ok(()) if free => self.try_acquire(Some(retry), output),
+                        Ok(()) if free => {
+                            if let Some(retry) = self.leave_to_others(retry, output) {
+                                self.try_acquire(Some(retry), output);
+                            }
+                        }
                         Ok(()) => self.contended(retry, output),
                         Err(failure) => self.holder_unread(retry, failure, output),
                     }
@@ -210,9 +214,13 @@ impl Hold {
             return self.release_unused(lease, output);
         };
         let (ours, min_hold) = (front.terms.record.clone(), front.terms.min_hold);
+        let priority = front.terms.priority();
         // A rest under this very lease was written for a caller that has gone ungranted: it does not count.
-        let rest =
-            if written_here { None } else { self.rest_promised(&lease, &record, output.now) };
+        let rest = if written_here {
+            None
+        } else {
+            self.rest_promised(&lease, &record, priority, output.now)
+        };
         if let Some(free_at) = rest {
             return self.rest_until(lease, free_at, output);
         }
@@ -251,21 +259,34 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
-    /// S11: when a rest that the record has promised is over, on our own clock: by the store's clock, and never longer than
-    /// was asked for from when this sidecar first sees it, because that clock may have been set.
-    fn rest_promised(&mut self, lease: &Leased, record: &Record, now: Instant) -> Option<Instant> {
-        let until = record.resting_until?;
+    /// S11, S33: when a rest that the record has promised is over, or the lock is reserved no more for a greater priority, on
+    /// our own clock: by the store's clock, and never longer than was asked for from when this sidecar first sees it, because
+    /// that clock may have been set.
+    fn rest_promised(
+        &mut self,
+        lease: &Leased,
+        record: &Record,
+        priority: Priority,
+        now: Instant,
+    ) -> Option<Instant> {
+        let (until, most, below) = match (record.resting_until, record.reserved.as_deref()) {
+            (Some(until), _) => (until, record.resting_for.unwrap_or(LONGEST_REST), None),
+            (None, Some(reserved)) => {
+                let most = Duration::from_millis(reserved.for_millis);
+                (reserved.until, most, Some(reserved.priority))
+            }
+            (None, None) => return None,
+        };
         let etag = self.memory.known.as_ref()?.etag();
         let seen = self.memory.rest.as_ref().filter(|rest| rest.etag == etag);
         let free_at = seen.map_or_else(
-            || {
-                let most = record.resting_for.unwrap_or(LONGEST_REST).min(LONGEST_REST);
-                now + until.saturating_since(lease.time).min(most)
-            },
+            || now + until.saturating_since(lease.time).min(most.min(LONGEST_REST)),
             |rest| rest.until,
         );
-        self.memory.rest = Some(Box::new(Rest { etag, until: free_at }));
-        (now < free_at).then_some(free_at)
+        let rest = Rest { etag, until: free_at, below };
+        let kept = rest.concerns(priority) && now < free_at;
+        self.memory.rest = Some(Box::new(rest));
+        kept.then_some(free_at)
     }
 
     /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
@@ -282,13 +303,21 @@ impl Hold {
         }
         let front = self.waiters.front();
         match front.filter(|front| front.terms.lease_duration == lease.duration) {
-            Some(front) if plan.is_for(front) => self.serve_front(lease, plan, output),
+            Some(front) if plan.is_for(front) && self.is_written_for(front) => {
+                self.serve_front(lease, plan, output);
+            }
             // The caller that the record was written for has gone, and the next one wants another rest, or has a part in what
             // is written (T6).
             Some(_) => self.record_had(lease, None, output),
             None if plan.min_hold.is_zero() => self.release_unused(lease, output),
             None => self.clear_rest(lease, plan, output),
         }
+    }
+
+    /// Whether the record that was written says of its holder what `waiter` says of itself: others go by it (S33, S34).
+    fn is_written_for(&self, waiter: &Waiter) -> bool {
+        let written = self.memory.known.as_ref().and_then(Known::sharing);
+        written == waiter.terms.record.sharing
     }
 
     /// Takes back a rest that was stored for a caller that has gone ungranted.

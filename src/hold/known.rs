@@ -1,8 +1,8 @@
 //! A lock's record as this sidecar knows it, kept small: there is one for each lock path (S5).
 
 use crate::lock::{
-    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, generation_of, is_handed_on,
-    token_of,
+    Checkpoint, ETag, FencingToken, Fields, RECORD_FIELDS, Record, Sharing, generation_of,
+    is_handed_on, sharing_of, token_of,
 };
 
 /// A record as it was at some moment.
@@ -72,6 +72,11 @@ impl Known {
     /// The generation alone: it is asked for at every grant (S16).
     pub(super) fn generation(&self) -> u64 {
         generation_of(&|name: &str| self.field(name))
+    }
+
+    /// The holder's place among others alone (S33, S34).
+    pub(super) fn sharing(&self) -> Option<Box<Sharing>> {
+        sharing_of(&|name: &str| self.field(name))
     }
 
     /// Whether its holder's sidecar hands the lock on (S10).

@@ -26,7 +26,7 @@ pub use lease_id::{LeaseFingerprint, LeaseId};
 pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
-pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, token_of};
+pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, sharing_of, token_of};
 pub use sharing::{Priority, PriorityError, Reserved, ShareName, ShareNameError, Sharing};
 pub use token::FencingToken;
 

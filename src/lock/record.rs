@@ -1,6 +1,7 @@
 //! What is stored with a lock, and how it is written: string fields of header-safe ASCII.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::encoding::{cut, decode, encode};
@@ -52,7 +53,7 @@ pub struct Record {
     /// How many permits the lock has in the holder's eyes (S29); none where nothing says so: a plain lock.
     pub permits: Option<Permits>,
     /// Which sidecar acquired it (S34). Empty where nothing says so.
-    pub sidecar: String,
+    pub sidecar: Arc<str>,
     /// The holder's place among others; none where nothing says so: it neither yields nor has a share (S33, S34).
     pub sharing: Option<Box<Sharing>>,
     /// For whom the lock is kept after a break (S33).
@@ -194,7 +195,7 @@ impl Record {
             generation: generation_of(&field),
             attempt: of_grant(ATTEMPT).map(decode).unwrap_or_default(),
             permits: of_grant(PERMITS).and_then(|value| Permits::new(value.parse().ok()?).ok()),
-            sidecar: of_grant(SIDECAR).map(decode).unwrap_or_default(),
+            sidecar: of_grant(SIDECAR).map(|name| decode(name).into()).unwrap_or_default(),
             sharing: sharing_of(&field),
             reserved: of_grant(RESERVED).and_then(reserved_from_stored).map(Box::new),
             labels: field(LABELS).map(Labels::from_stored).unwrap_or_default(),
@@ -271,7 +272,7 @@ pub(crate) fn generation_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> u64
 }
 
 /// The holder's place among others, from what finds a field by its name.
-fn sharing_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Option<Box<Sharing>> {
+pub(crate) fn sharing_of<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Option<Box<Sharing>> {
     let priority =
         of_grant(field, PRIORITY).and_then(|value| Priority::new(value.parse().ok()?).ok());
     let share = of_grant(field, SHARE).and_then(|value| ShareName::new(&decode(value)).ok());

@@ -133,6 +133,7 @@ fn settings() -> Settings {
         lease_duration: Duration::from_secs(60),
         max_hold_default: Duration::from_secs(600),
         holder: "keeper-a-0".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 100,
         max_waiters: 100,
         remembered_locks: 1_000,

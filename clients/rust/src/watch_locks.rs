@@ -49,7 +49,7 @@ impl WatchLocks {
             LocksUnder::HostId(host_id) => Some(Under::HostId(host_id)),
             LocksUnder::Prefix(prefix) => Some(Under::Prefix(prefix)),
         };
-        WatchLocksRequest { under, labels: self.labels }
+        WatchLocksRequest { under, labels: self.labels, ..WatchLocksRequest::default() }
     }
 }
 

@@ -158,6 +158,7 @@ pub(super) fn settings() -> Settings {
         lease_duration: LEASE,
         max_hold_default: 10 * MINUTE,
         holder: "the-pod".to_owned(),
+        sidecar: "sidecar".into(),
         max_holds: 1_000,
         max_waiters: 1_000,
         remembered_locks: 1_000,

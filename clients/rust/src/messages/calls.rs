@@ -74,6 +74,7 @@ impl ListLocks {
             page_size: self.page_size,
             page_token: self.page_token,
             labels: self.labels,
+            ..proto::ListLocksRequest::default()
         }
     }
 }

@@ -167,6 +167,7 @@ impl LeaseSpec {
             permits: Some(self.permits),
             occurrence_at: self.occurrence_at.map(prost_types::Timestamp::from),
             occurrence_max_attempts: self.occurrence_max_attempts,
+            ..proto::LeaseSpec::default()
         }
     }
 }
