@@ -167,6 +167,7 @@ impl Storage {
         let note = note.map(|note| NoteSeen {
             token: note.token,
             runs_out: note.period == BreakPeriod::RunOut,
+            for_priority: note.for_priority.map(|priority| (priority, note.at)),
         });
         Ok(Look { stored: self.read(at, time)?, breaking, note })
     }
