@@ -5,6 +5,7 @@
 //! method of [`Coordinator`] here or in the file of its subject; new behaviour goes into `hold` first.
 
 mod arriving;
+mod asking;
 mod caller;
 mod calls;
 mod decided;
@@ -30,6 +31,7 @@ mod readiness;
 mod records;
 mod registry;
 mod repeats;
+mod reporting;
 mod request;
 mod requests;
 mod resume_token;

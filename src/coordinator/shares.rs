@@ -46,10 +46,8 @@ impl Shares {
 impl Task {
     /// Before an event: tells the machine how its share stands, for the caller that the event brings too.
     pub(super) fn enter_share(&mut self, event: &Event) -> Option<ShareName> {
-        let arriving = match event {
-            Event::CallerArrived { terms, .. } => terms.share(),
-            _ => None,
-        };
+        let arriving =
+            if let Event::CallerArrived { terms, .. } = event { terms.share() } else { None };
         let name = self.pool.first().share().or(arriving)?.clone();
         let cap = self.shared.machines.poll_cap;
         let mut shares = self.shared.shares.lock();

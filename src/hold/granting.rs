@@ -9,8 +9,8 @@ use super::output::Output;
 use super::part::Decided;
 use super::releasing::Releasing;
 use super::validity::{cut_off, valid_until};
-use super::{Flight, Hold, Known, Rest, State, Waiter};
-use crate::lock::{ETag, FencingToken, Fields, LeaseId, Priority, Record};
+use super::{Flight, Hold, Known, State, Waiter};
+use crate::lock::{ETag, FencingToken, Fields, LeaseId, Record};
 use crate::time::{Instant, UnixMillis};
 
 /// A lease that was given, and is not granted yet.
@@ -24,9 +24,6 @@ pub(super) struct Leased {
     pub(super) time: UnixMillis,
     pub(super) heard: Instant,
 }
-
-/// The longest `min_hold` there is: what a record without a span of its own is cut to.
-const LONGEST_REST: Duration = Duration::from_secs(24 * 3_600);
 
 /// What is to be done under a lease before it can be granted.
 #[derive(Clone, Debug)]
@@ -259,43 +256,6 @@ impl Hold {
         self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
-    /// S11, S33: when a rest that the record has promised is over, or the lock is reserved no more for a greater priority, on
-    /// our own clock: by the store's clock, and never longer than was asked for from when this sidecar first sees it, because
-    /// that clock may have been set.
-    fn rest_promised(
-        &mut self,
-        lease: &Leased,
-        record: &Record,
-        priority: Priority,
-        now: Instant,
-    ) -> Option<Instant> {
-        let (until, most, below) = match (record.resting_until, record.reserved.as_deref()) {
-            (Some(until), _) => (until, record.resting_for.unwrap_or(LONGEST_REST), None),
-            (None, Some(reserved)) => {
-                let most = Duration::from_millis(reserved.for_millis);
-                (reserved.until, most, Some(reserved.priority))
-            }
-            (None, None) => return None,
-        };
-        let etag = self.memory.known.as_ref()?.etag();
-        let seen = self.memory.rest.as_ref().filter(|rest| rest.etag == etag);
-        let free_at = seen.map_or_else(
-            || now + until.saturating_since(lease.time).min(most.min(LONGEST_REST)),
-            |rest| rest.until,
-        );
-        let rest = Rest { etag, until: free_at, below };
-        let kept = rest.concerns(priority) && now < free_at;
-        self.memory.rest = Some(Box::new(rest));
-        kept.then_some(free_at)
-    }
-
-    /// S11: a release before `min_hold` keeps the lock from everyone, whatever became of its sidecar.
-    fn rest_until(&mut self, lease: Leased, free_at: Instant, output: &mut Output) {
-        self.tell_still_taken(output);
-        let releasing = Releasing::unused(lease.lease_id, lease.duration, lease.sent);
-        self.release(Releasing { not_before: Some(free_at), ..releasing }, output);
-    }
-
     /// The token is in the store: grant, if the lease is still good (S2) and somebody still waits.
     fn token_stored(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
         if output.now >= lease.valid_until() {
@@ -318,17 +278,6 @@ impl Hold {
     fn is_written_for(&self, waiter: &Waiter) -> bool {
         let written = self.memory.known.as_ref().and_then(Known::sharing);
         written == waiter.terms.record.sharing
-    }
-
-    /// Takes back a rest that was stored for a caller that has gone ungranted.
-    pub(super) fn clear_rest(&mut self, lease: Leased, plan: Plan, output: &mut Output) {
-        let Some(known) = self.memory.known.clone() else {
-            return self.release_unused(lease, output);
-        };
-        let record = Record { resting_until: None, resting_for: None, ..known.record() };
-        let fields = record.into_fields(known.fields());
-        let plan = Plan { min_hold: Duration::ZERO, ..plan };
-        self.send_work(lease, Work::Write { plan, if_match: known.etag(), fields }, output);
     }
 
     /// S5: the token would not grow, so there is no grant; said loudly.

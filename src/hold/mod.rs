@@ -48,6 +48,7 @@ mod pooled;
 mod releasing;
 mod renewal;
 mod renewing;
+mod resting;
 mod resume;
 mod resuming;
 mod saving;

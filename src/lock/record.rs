@@ -315,6 +315,12 @@ fn fit(fields: &mut Fields) {
             *value = shortened(std::mem::take(value), limit);
         }
     }
+    // S34 is for speed and order, and the grant is not.
+    for name in [SIDECAR, SHARE] {
+        if size(fields) > MAX_FIELDS {
+            fields.remove(name);
+        }
+    }
 }
 
 fn stored_name(name: &str) -> String {

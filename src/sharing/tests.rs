@@ -121,8 +121,9 @@ fn s35_who_has_least_takes_from_one_with_two_more() {
 
 #[test]
 fn s35_somebody_else_with_fewer_comes_first() {
-    let uses = repeated(&theirs("b"), 5).chain([ShareUse::Held, ShareUse::Held, theirs("c")]);
-    assert_eq!(share(uses).next_move(0, at(100)), None);
+    let many = theirs("b");
+    let few = [ShareUse::Held, ShareUse::Held, theirs("c")];
+    assert_eq!(share(repeated(&many, 5).chain(few)).next_move(0, at(100)), None);
 }
 
 #[test]

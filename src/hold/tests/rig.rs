@@ -204,7 +204,7 @@ impl Rig {
 
     /// An operator breaks the lock elsewhere, so that its lease runs out: with the note that says so.
     pub(super) fn break_softly(&self, grant: &Granted) {
-        let note = NoteSeen { token: Some(grant.token), runs_out: true };
+        let note = NoteSeen { token: Some(grant.token), runs_out: true, for_priority: None };
         self.table_mut().break_softly(Some(note));
     }
 
