@@ -28,6 +28,7 @@ mod rig;
 mod saving;
 mod scheduled;
 mod schedules;
+mod sharing;
 mod size;
 mod sleeping;
 mod telling;
