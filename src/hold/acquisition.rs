@@ -257,7 +257,7 @@ impl Hold {
     pub(super) fn contended(&mut self, mut retry: Retry, output: &mut Output) {
         retry.first = false;
         retry.changes = 0;
-        self.note_taken();
+        self.note_taken(output.now);
         self.pool_polls = retry.unread;
         self.store_failure = None;
         let delay = self.poll_delay(retry.duration, output.now);

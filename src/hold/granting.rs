@@ -106,9 +106,13 @@ impl Hold {
             State::Held(held) => self.settle_answered(held, request, answer, output),
             State::Acquiring(attempt) => match *attempt {
                 Attempt::ReadHolder { retry, request: expected, .. } if expected == request => {
-                    let free = answer.as_ref().is_ok_and(|stored| stored.free);
+                    // A lock that is not there yet is free.
+                    let free = match &answer {
+                        Ok(stored) => stored.free,
+                        Err(failure) => *failure == Failure::Deleted && self.share().is_some(),
+                    };
                     match answer.map(|stored| self.learn(stored, output.now)) {
-                        Ok(()) if free => {
+                        Ok(()) | Err(_) if free => {
                             if let Some(retry) = self.leave_to_others(retry, output) {
                                 self.try_acquire(Some(retry), output);
                             }

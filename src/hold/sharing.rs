@@ -41,6 +41,8 @@ pub(super) struct Sharing {
     standing: Option<Standing>,
     /// Since when the lock was found free at every look.
     free_since: Option<Instant>,
+    /// For how long it was left to others before, and taken by them, since somebody here had it last.
+    left: Duration,
 }
 
 /// Between two tries while another lock of the share is being acquired.
@@ -107,23 +109,36 @@ impl Hold {
         self.seldom.as_ref()?.sharing.free_since
     }
 
-    /// The lock is another's, or ours.
-    pub(super) fn note_taken(&mut self) {
-        if let Some(seldom) = &mut self.seldom {
-            seldom.sharing.free_since = None;
+    /// The lock is another's.
+    pub(super) fn note_taken(&mut self, now: Instant) {
+        if let Some(seldom) = &mut self.seldom
+            && let Some(since) = seldom.sharing.free_since.take()
+        {
+            seldom.sharing.left += now.saturating_since(since);
         }
     }
 
-    /// Whether free locks are left to others first: not for who tries once, nor where the lock is handed on (S10), nor for who
-    /// has waited long enough: nobody starves. A lock that was broken for somebody here is for that caller.
+    /// The lock is ours.
+    pub(super) fn note_had(&mut self) {
+        if let Some(seldom) = &mut self.seldom {
+            (seldom.sharing.free_since, seldom.sharing.left) = (None, Duration::ZERO);
+        }
+    }
+
+    /// Whether a free lock is left to others first: not for who tries once, nor where the lock is handed on (S10), nor where it was
+    /// left to them for long enough: nobody starves. How long a caller has waited for a lock that was held says nothing: listeners
+    /// wait for days. A lock that was broken for somebody here is for that caller.
     fn is_patient(&self, now: Instant) -> bool {
         let Some(front) = self.waiters.front() else { return false };
         let duration = front.terms.lease_duration;
+        let sharing = self.seldom.as_ref().map(|seldom| seldom.sharing).unwrap_or_default();
+        let since = sharing.free_since.unwrap_or(now);
+        let left = sharing.left + now.saturating_since(since);
         front.terms.share().is_some()
             && !self.waiters.has_one_try()
             && !self.is_eager_after_break(now)
             && !self.is_handed_on(duration, now)
-            && now.saturating_since(front.since) <= duration + self.settings.poll_cap
+            && left <= duration + self.settings.poll_cap
     }
 
     /// What may be done now for the caller at the front (S34).
