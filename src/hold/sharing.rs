@@ -41,8 +41,8 @@ pub(super) struct Sharing {
     standing: Option<Standing>,
     /// Since when the lock was found free at every look.
     free_since: Option<Instant>,
-    /// For how long it was left to others before, and taken by them, since somebody here had it last.
-    left: Duration,
+    /// For how long it was left to others before, again and again, and until when that was.
+    left: Option<(Duration, Instant)>,
 }
 
 /// Between two tries while another lock of the share is being acquired.
@@ -114,14 +114,15 @@ impl Hold {
         if let Some(seldom) = &mut self.seldom
             && let Some(since) = seldom.sharing.free_since.take()
         {
-            seldom.sharing.left += now.saturating_since(since);
+            let before = seldom.sharing.left.map_or(Duration::ZERO, |(left, _)| left);
+            seldom.sharing.left = Some((before + now.saturating_since(since), now));
         }
     }
 
     /// The lock is ours.
     pub(super) fn note_had(&mut self) {
         if let Some(seldom) = &mut self.seldom {
-            (seldom.sharing.free_since, seldom.sharing.left) = (None, Duration::ZERO);
+            (seldom.sharing.free_since, seldom.sharing.left) = (None, None);
         }
     }
 
@@ -133,12 +134,15 @@ impl Hold {
         let duration = front.terms.lease_duration;
         let sharing = self.seldom.as_ref().map(|seldom| seldom.sharing).unwrap_or_default();
         let since = sharing.free_since.unwrap_or(now);
-        let left = sharing.left + now.saturating_since(since);
+        let enough = duration + self.settings.poll_cap;
+        // Whoever took it then and kept it was to have it.
+        let before = sharing.left.filter(|(_, until)| since.saturating_since(*until) <= enough);
+        let left = before.map_or(Duration::ZERO, |(left, _)| left) + now.saturating_since(since);
         front.terms.share().is_some()
             && !self.waiters.has_one_try()
             && !self.is_eager_after_break(now)
             && !self.is_handed_on(duration, now)
-            && left <= duration + self.settings.poll_cap
+            && left <= enough
     }
 
     /// What may be done now for the caller at the front (S34).

@@ -34,6 +34,9 @@ pub struct Share<K> {
     /// The lock that is being acquired here: one at a time (S34).
     acquiring: Option<K>,
     stirred_at: Option<Instant>,
+    /// Sidecars of which a lock was found free, and that were not seen to acquire any since: they stop, or have died, and what they
+    /// still have is about to become free.
+    leaving: BTreeSet<Arc<str>>,
     balance: balance::Balance,
 }
 
@@ -45,6 +48,8 @@ struct Lock {
     rebalances: bool,
     /// The priority of who waits here for it.
     priority: Priority,
+    /// The grant of which its record was when it was found free: that record says nothing of who has it since (S36).
+    over: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,6 +106,7 @@ impl<K: Ord + Clone> Share<K> {
             listed: BTreeMap::new(),
             acquiring: None,
             stirred_at: None,
+            leaving: BTreeSet::new(),
             balance: balance::Balance::default(),
         }
     }
@@ -131,8 +137,17 @@ impl<K: Ord + Clone> Share<K> {
         };
         let Wanted { rebalances, priority } = wanted;
         let lock = self.locks.entry(key.clone()).or_default();
-        let before = std::mem::replace(lock, Lock { seen, rebalances, priority });
-        let moved = match (&before.seen, &lock.seen) {
+        let over = match &lock.seen {
+            Seen::Theirs(theirs) if seen == Seen::Free => theirs.epoch,
+            Seen::Theirs(_) | Seen::Unknown | Seen::Free | Seen::Ours => lock.over,
+        };
+        let seen = match seen {
+            Seen::Theirs(theirs) if over.is_some() && theirs.epoch == over => Seen::Unknown,
+            seen @ (Seen::Theirs(_) | Seen::Unknown | Seen::Free | Seen::Ours) => seen,
+        };
+        let before = std::mem::replace(lock, Lock { seen, rebalances, priority, over });
+        let after = lock.seen.clone();
+        let moved = match (&before.seen, &after) {
             (Seen::Theirs(was), Seen::Theirs(is)) => {
                 was.epoch != is.epoch && was.sidecar != is.sidecar
             }
@@ -141,7 +156,17 @@ impl<K: Ord + Clone> Share<K> {
         if moved {
             self.balance.others_moved(now);
         }
-        let freed = matches!((&before.seen, &lock.seen), (Seen::Theirs(_), Seen::Free));
+        let freed = matches!((&before.seen, &after), (Seen::Theirs(_), Seen::Free));
+        match (before.seen, after) {
+            (Seen::Theirs(was), Seen::Free) => self.leaving.extend(was.sidecar),
+            (before, Seen::Theirs(is)) => {
+                let known = Seen::Theirs(is.clone()) == before;
+                if let Some(sidecar) = is.sidecar.filter(|_| !known) {
+                    self.leaving.remove(&sidecar);
+                }
+            }
+            (_, Seen::Unknown | Seen::Free | Seen::Ours) => {}
+        }
         let stirs =
             freed && self.stirred_at.is_none_or(|at| now.saturating_since(at) >= BETWEEN_STIRS);
         if stirs {
@@ -206,7 +231,8 @@ impl<K: Ord + Clone> Share<K> {
         if held == 0 {
             return Duration::ZERO;
         }
-        let counts = self.counts();
+        let mut counts = self.counts();
+        counts.retain(|sidecar, _| !self.leaving.contains(sidecar));
         let least = counts.values().copied().min();
         let sidecars = count(counts.keys()) + 1;
         let all = count(self.locks.keys()) + count(self.listed.keys());

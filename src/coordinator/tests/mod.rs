@@ -31,5 +31,6 @@ mod schedules;
 mod sharing;
 mod size;
 mod sleeping;
+mod spreading;
 mod telling;
 mod waiting;

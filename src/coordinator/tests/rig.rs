@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::coordinator::{
-    BusyAnswer, CallError, Coordinator, Grant, HoldEvent, HoldRequest, HoldStream, Host,
+    BusyAnswer, CallError, Coordinator, Entropy, Grant, HoldEvent, HoldRequest, HoldStream, Host,
     KeyRequest, LockSelector, NoObserver, Observer, Outcome, Settings,
 };
 use crate::host_id::{FromHostType, Provider};
@@ -55,13 +55,32 @@ impl Account {
         seed: u64,
         change: impl FnOnce(&mut Settings),
     ) -> Sidecar {
-        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-        let faulty = FaultyStore::new(store, clock as _, seed, FaultPlan::default());
-        let link = Arc::new(CountingStore::new(faulty));
+        let link = self.link(seed);
         let mut settings = settings();
         change(&mut settings);
         let clock = Arc::clone(&self.clock);
         let coordinator = Coordinator::new(Arc::clone(&link) as _, clock as _, observer, settings);
+        Sidecar { coordinator, link }
+    }
+
+    fn link(&self, seed: u64) -> Arc<CountingStore<FaultyStore<MemoryStore>>> {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
+        let faulty = FaultyStore::new(store, clock as _, seed, FaultPlan::default());
+        Arc::new(CountingStore::new(faulty))
+    }
+
+    /// A sidecar of this name, whose own randomness is given too.
+    pub(super) fn seeded(&self, seed: u64, entropy: Arc<dyn Entropy>, name: &str) -> Sidecar {
+        let link = self.link(seed);
+        let settings = Settings { sidecar: name.into(), ..settings() };
+        let (clock, observer) = (Arc::clone(&self.clock), Arc::new(NoObserver));
+        let coordinator = Coordinator::with_entropy(
+            Arc::clone(&link) as _,
+            clock as _,
+            observer,
+            settings,
+            entropy,
+        );
         Sidecar { coordinator, link }
     }
 
