@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::timer::TimerDesk;
 use crate::coordinator::decided::Decided;
 use crate::hold::{AtGrant, GrantPart, SavePart};
 use crate::lock::{FencingToken, Fields, LockPath};
@@ -27,6 +28,8 @@ pub(super) struct Ground {
     /// What the store's clock had surely reached when this was put together (T7). Answers tell it in whole seconds; several of
     /// them together tell more.
     pub(super) store_time: UnixMillis,
+    /// Of the .NET timer beside it (T22).
+    pub(super) timer: Option<Arc<TimerDesk>>,
 }
 
 impl Ground {
@@ -39,6 +42,15 @@ impl Ground {
         let Self { path, plan, newest, queued, .. } = self;
         let plan_at = self.plan_at.unwrap_or(store_time);
         View { path, plan, plan_at, record, newest: *newest, store_time, lease, queued: *queued }
+    }
+
+    /// The schedule's part of a record, beside the .NET timer's status as it is known now.
+    fn record(&self, fields: &Fields) -> Result<Option<ScheduleRecord>, RecordError> {
+        let record = ScheduleRecord::from_fields(fields)?;
+        Ok(match &self.timer {
+            Some(timer) => timer.over(record),
+            None => record,
+        })
     }
 }
 
@@ -84,7 +96,7 @@ impl StartPart {
 
 impl GrantPart for StartPart {
     fn at_grant(&self, fields: &Fields, token: FencingToken, store_time: UnixMillis) -> AtGrant {
-        let (decision, at_grant) = match ScheduleRecord::from_fields(fields) {
+        let (decision, at_grant) = match self.ground.record(fields) {
             Err(error) => (StartDecision::Unreadable(error), AtGrant::TurnAway),
             Ok(record) => {
                 let lease = Lease::Here { running: false };
@@ -161,7 +173,7 @@ impl ReportPart {
 
     /// The fields to write under a lease that is ours; none if there is nothing to write.
     fn written(&self, fields: &Fields, store_time: UnixMillis, running: bool) -> Option<Fields> {
-        let before = ScheduleRecord::from_fields(fields);
+        let before = self.ground.record(fields);
         let reported = before
             .as_ref()
             .map_err(Clone::clone)

@@ -45,16 +45,16 @@ use self::transport::Network;
 use super::lease::check_duration;
 use super::{
     Acquire, Acquired, BreakNote, ETag, LeaseBroken, LeaseStore, List, Listing, PlanRead,
-    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, Write, Written,
+    PlanWritten, Renewed, StoreError, StoreTime, StoredLock, TimerRead, TimerWritten, Write,
+    Written,
 };
-use crate::lock::{Container, LeaseId, LockPath};
+use crate::lock::{Container, LeaseId, LockPath, TimerPath};
 use crate::time::Clock;
 
 #[cfg(feature = "testing")]
 pub(crate) use connection_string::{EMULATOR_ACCOUNT, EMULATOR_KEY};
 pub use history::BlobHistory;
 pub use settings::{AzureCredential, AzureSettings, AzureSettingsError, DEFAULT_API_VERSION};
-pub use timer_status::TimerBlob;
 
 /// A storage account as a [`LeaseStore`].
 ///
@@ -309,6 +309,23 @@ impl LeaseStore for AzureStore {
 
     async fn delete_plan(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
         self.remove_plan(path, &if_match).await
+    }
+
+    fn has_timers(&self) -> bool {
+        true
+    }
+
+    async fn read_timer(&self, timer: &TimerPath) -> Result<TimerRead, StoreError> {
+        self.get_timer(timer).await
+    }
+
+    async fn write_timer(
+        &self,
+        timer: &TimerPath,
+        text: String,
+        if_match: Option<ETag>,
+    ) -> Result<TimerWritten, StoreError> {
+        self.put_timer(timer, text, if_match).await
     }
 
     async fn list(&self, request: List) -> Result<Listing, StoreError> {
