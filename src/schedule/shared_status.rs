@@ -16,6 +16,9 @@ const ENDED: &str = "Leasehold";
 /// For an instant that never comes: later than any schedule has one, and a time in every zone.
 const NEVER_AGAIN: &str = "9999-12-29T00:00:00+00:00";
 
+/// By how many seconds the clock of a .NET host may be ahead of the store's.
+const AHEAD: i64 = 60;
+
 /// What the status blob of a timer says: a host of .NET and the sidecars write it in turns, each under the listener lock.
 ///
 /// Of the blob and the lock's record the later one counts, whichever it is, so an old copy of one of them (metadata that was
@@ -48,6 +51,18 @@ impl SharedStatus {
         let ended = others.remove(ENDED);
         let ended = ended.as_ref().and_then(Value::as_str).and_then(Ended::read);
         Ok(Self { text: text.to_owned(), others, status, ended })
+    }
+
+    /// Checks that what is done does not lie ahead of the store's time by more than clocks of hosts differ. What a sidecar has
+    /// once seen as done it never forgets (T21), so a wrong clock must not be taken in.
+    ///
+    /// # Errors
+    /// [`TimerStatusError::Ahead`].
+    pub fn check(&self, store_time: UtcSecond) -> Result<(), TimerStatusError> {
+        match self.done_up_to().filter(|done| done.seconds_since(store_time) > AHEAD) {
+            Some(done) => Err(TimerStatusError::Ahead { done, store_time }),
+            None => Ok(()),
+        }
     }
 
     /// The blob's text; empty if there is none yet.

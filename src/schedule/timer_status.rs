@@ -70,6 +70,17 @@ pub enum TimerStatusError {
         /// The next occurrence.
         next: UtcSecond,
     },
+    /// The clock of its host was wrong: nothing would run until then.
+    #[error(
+        "the timer's last run, {done}, lies ahead of the store's time, {store_time}: was the clock or the zone of its host \
+         wrong?"
+    )]
+    Ahead {
+        /// Up to when it is done.
+        done: UtcSecond,
+        /// The store's time.
+        store_time: UtcSecond,
+    },
     /// The timer has never run, and has computed nothing.
     #[error(
         "the fields `Last`, `LastUpdated` and `Next` of the timer's status all say never: there is nothing to import, and a \

@@ -44,6 +44,14 @@ impl Ground {
         View { path, plan, plan_at, record, newest: *newest, store_time, lease, queued: *queued }
     }
 
+    /// The fields to write, which the .NET timer's status is to say first.
+    fn fields(&self, record: &ScheduleRecord, fields: &Fields) -> Fields {
+        if let Some(timer) = &self.timer {
+            timer.expect(record);
+        }
+        record.clone().into_fields(fields.clone())
+    }
+
     /// The schedule's part of a record, beside the .NET timer's status as it is known now.
     fn record(&self, fields: &Fields) -> Result<Option<ScheduleRecord>, RecordError> {
         let record = ScheduleRecord::from_fields(fields)?;
@@ -108,14 +116,14 @@ impl GrantPart for StartPart {
                 }
                 match start(&view, token) {
                     Started::Run { record, told } => {
-                        let fields = record.clone().into_fields(fields.clone());
+                        let fields = self.ground.fields(&record, fields);
                         let max_hold = told.timeout;
                         let tally = Tally::between(before.as_ref(), &record);
                         let decision = StartDecision::Run { token, record, told, tally };
                         (decision, AtGrant::Grant { fields, max_hold })
                     }
                     Started::Settle(record) => {
-                        let fields = record.clone().into_fields(fields.clone());
+                        let fields = self.ground.fields(&record, fields);
                         let tally = Tally::between(before.as_ref(), &record);
                         (StartDecision::Settled { record, tally }, AtGrant::Settle { fields })
                     }
@@ -182,7 +190,7 @@ impl ReportPart {
             Ok(Reported::Write { record, .. }) => {
                 let before = before.as_ref().ok().and_then(Option::as_ref);
                 *self.tally.cell() = Some(Tally::between(before, record));
-                Some(record.clone().into_fields(fields.clone()))
+                Some(self.ground.fields(record, fields))
             }
             Ok(
                 Reported::Recorded

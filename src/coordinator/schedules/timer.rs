@@ -18,7 +18,7 @@
 //! is older than the lease; later ones are taken along from when the machine, which counts the validity, asked for the write. After a version was not met, the status is read anew, and a renewal after that read proves that
 //! the lease was ours at the read (S6).
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::Schedules;
 use super::reading::unreadable;
@@ -26,8 +26,9 @@ use crate::coordinator::error::CallError;
 use crate::coordinator::records::{PATIENCE, store_error};
 use crate::coordinator::{Coordinator, Shared};
 use crate::lock::{ETag, FencingToken, LockPath, Record, TimerPath};
-use crate::schedule::{Plan, ScheduleRecord, SharedStatus, TimerStatusError, starting};
+use crate::schedule::{Plan, Run, ScheduleRecord, SharedStatus, TimerStatusError, starting};
 use crate::store::{StoreError, TimerRead, Write};
+use crate::timetable::UtcSecond;
 
 /// How often the status may change under one write: hosts of .NET write it once a run.
 const TRIES: usize = 5;
@@ -37,6 +38,15 @@ const TRIES: usize = 5;
 pub(super) struct TimerDesk {
     timer: TimerPath,
     known: Mutex<Option<Known>>,
+    /// What a part has decided to write, until the status says so. Other writes of the record leave the status alone.
+    decided: Mutex<Option<Decided>>,
+}
+
+/// What tells a write that a part has decided.
+type Decided = (UtcSecond, Option<Run>);
+
+fn decided(record: &ScheduleRecord) -> Decided {
+    (record.watermark, record.run.clone())
 }
 
 /// A status and its version; no version if there is none.
@@ -53,6 +63,7 @@ struct Known {
 pub(in crate::coordinator) struct Status {
     desk: Arc<TimerDesk>,
     known: Option<Known>,
+    decided: Option<Decided>,
 }
 
 impl TimerDesk {
@@ -62,6 +73,15 @@ impl TimerDesk {
 
     fn learn(&self, known: Option<Known>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    /// This record is about to be written.
+    pub(super) fn expect(&self, record: &ScheduleRecord) {
+        *self.decided() = Some(decided(record));
+    }
+
+    fn decided(&self) -> MutexGuard<'_, Option<Decided>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The record as it is to be taken beside the status that was read last.
@@ -81,7 +101,8 @@ impl Schedules {
             return desk;
         }
         desks.retain(|_, desk| desk.strong_count() > 0);
-        let desk = Arc::new(TimerDesk { timer, known: Mutex::default() });
+        let desk =
+            Arc::new(TimerDesk { timer, known: Mutex::default(), decided: Mutex::default() });
         desks.insert(path.clone(), Arc::downgrade(&desk));
         desk
     }
@@ -90,7 +111,8 @@ impl Schedules {
     pub(in crate::coordinator) fn status(&self, path: &LockPath) -> Option<Status> {
         let desks = self.timer_desks.lock().unwrap_or_else(PoisonError::into_inner);
         let desk = desks.get(path).and_then(Weak::upgrade)?;
-        Some(Status { known: desk.known(), desk })
+        let (known, decided) = (desk.known(), desk.decided().clone());
+        Some(Status { desk, known, decided })
     }
 }
 
@@ -154,11 +176,16 @@ impl Shared {
         status: Option<Status>,
         decides: bool,
     ) -> Result<(), StoreError> {
-        let Some(Status { desk, mut known }) = status else { return Ok(()) };
+        let Some(Status { desk, mut known, decided: expected }) = status else { return Ok(()) };
         // What cannot be read was not written by a schedule here.
         let Ok(Some(record)) = ScheduleRecord::from_fields(&write.fields) else { return Ok(()) };
+        let decided = decided(&record);
+        if expected.as_ref() != Some(&decided) {
+            return Ok(());
+        }
         let starts = is_start(&record, Record::from_fields(&write.fields).token);
-        for _ in 0..TRIES {
+        let mut tries = 1;
+        loop {
             let Known { status, etag } = match known.take() {
                 Some(known) => known,
                 None => self.read_again(path, &desk, write).await?,
@@ -169,21 +196,27 @@ impl Shared {
             let target = match status.after(&record) {
                 Some(target) => target,
                 None if starts => status,
-                None => return Ok(()),
+                None => break,
             };
             let text = target.text().to_owned();
             match self.store.write_timer(&desk.timer, text, etag).await {
                 Ok(written) => {
                     self.note_time(written.time);
                     desk.learn(Some(Known { status: target, etag: Some(written.etag) }));
-                    return Ok(());
+                    break;
                 }
-                Err(StoreError::Changed) => {}
+                Err(StoreError::Changed) if tries < TRIES => tries += 1,
+                Err(StoreError::Changed) => {
+                    let source =
+                        format!("the status of the timer, {}, changed {TRIES} times", desk.timer);
+                    return Err(StoreError::Unavailable { sent: false, source: source.into() });
+                }
                 Err(error) => return Err(error),
             }
         }
-        let source = format!("the status of the timer, {}, changed {TRIES} times", desk.timer);
-        Err(StoreError::Unavailable { sent: false, source: source.into() })
+        // If the record's own write has to be repeated, the status says so already.
+        desk.decided().take_if(|expected| *expected == decided);
+        Ok(())
     }
 
     /// Reads the status under the lease: that it was ours at the read is proved after it.
@@ -215,6 +248,7 @@ fn known(read: TimerRead) -> Result<Known, TimerStatusError> {
         return Ok(Known { status: SharedStatus::default(), etag: None });
     };
     let status = SharedStatus::parse(&stored.text)?;
+    status.check(read.time.into())?;
     Ok(Known { status, etag: Some(stored.etag) })
 }
 

@@ -7,10 +7,10 @@ use super::rig::{
     at, complete, completion, late, news, run, run_within, spec, standby, subscription,
 };
 use crate::coordinator::tests::rig::{
-    Account, LEASE, MINUTE, SECOND, Sidecar, counts, pass, settle,
+    Account, LEASE, MINUTE, SECOND, Sidecar, counts, pass, request, settle,
 };
 use crate::coordinator::{
-    CallError, Completion, LockSelector, NoObserver, ScheduleEvent, ScheduleStream,
+    CallError, Completion, HoldRequest, LockSelector, NoObserver, ScheduleEvent, ScheduleStream,
 };
 use crate::lock::Layout;
 use crate::schedule::Report;
@@ -191,16 +191,21 @@ async fn t22_while_a_host_of_dotnet_listens_everybody_waits() {
 async fn t22_a_status_that_changed_since_it_was_read_is_read_and_decided_again() {
     let account = Account::new();
     let (sidecar, mut dotnet) = pair(&account);
-    let mut stream = subscribe(&sidecar, spec(EVERY));
+    let mut stream = subscribe(&sidecar, spec("@every 300s"));
     let first = run(&mut stream).await;
     complete(&sidecar, &first, Report::Succeeded).await;
     // The last runner reads nothing before it starts. A host whose clock is ahead was faster, and leaves no version.
-    pass(9 * MINUTE).await;
+    pass(295 * SECOND).await;
     assert!(dotnet.lock().await);
-    dotnet.write(&local(at(1_200), ""), at(1_800), at(1_200));
+    dotnet.write(&local(at(600), ""), at(900), at(600));
     dotnet.stop().await;
+    sidecar.counts();
+    pass(30 * SECOND).await;
+    let asked = sidecar.counts();
+    let writes = (asked.of(Operation::WriteTimer), asked.of(Operation::WriteRecord));
+    assert_eq!((asked.of(Operation::Acquire), writes), (1, (1, 0)), "{asked}");
     let next = run(&mut stream).await;
-    assert_eq!((next.told.scheduled_at, next.told.missed_count), (at(1_800), 0));
+    assert_eq!((next.told.scheduled_at, next.told.missed_count), (at(900), 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,6 +313,38 @@ async fn t22_a_host_that_writes_long_after_its_lease_takes_nothing_back() {
     let granted = run(&mut stream).await;
     assert_eq!(granted.told.scheduled_at, at(1_800));
     assert_eq!(dotnet.last().await, Some(at(1_200)), "brought forward at the start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn t22_a_status_ahead_of_the_stores_time_is_refused() {
+    let account = Account::new();
+    let (sidecar, dotnet) = pair(&account);
+    dotnet.write(&local(at(86_400), ".2"), at(87_000), at(86_400));
+    let mut stream = subscribe(&sidecar, spec(EVERY));
+    let error = failed(&mut stream).await.to_string();
+    assert!(error.contains("ahead of the store's time"), "{error}");
+    // Once it is put right, nobody remembers it.
+    dotnet.write(&local(at(0), ".2"), at(600), at(0));
+    let mut stream = subscribe(&sidecar, spec(EVERY));
+    assert_eq!(run(&mut stream).await.told.scheduled_at, at(600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn t22_a_plain_hold_leaves_the_status_alone_also_a_broken_one() {
+    let account = Account::new();
+    let (sidecar, dotnet) = pair(&account);
+    let mut stream = subscribe(&sidecar, spec(EVERY));
+    let granted = run(&mut stream).await;
+    complete(&sidecar, &granted, Report::Succeeded).await;
+    settle().await;
+    dotnet.write_text("{".to_owned());
+    let _ = sidecar.coordinator.schedule(&LockSelector::Path(lock(&sidecar))).await.unwrap_err();
+    sidecar.counts();
+    let key = listening(spec(EVERY)).key;
+    let maintenance = sidecar.acquire(HoldRequest { key, ..request("nightly") }).await;
+    sidecar.release(&maintenance).await;
+    let asked = sidecar.counts();
+    assert_eq!(asked.of(Operation::ReadTimer) + asked.of(Operation::WriteTimer), 0, "{asked}");
 }
 
 #[tokio::test(start_paused = true)]
