@@ -8,7 +8,7 @@ use crate::lock::MAX_TIMER_STATUS_BYTES;
 pub struct StoredTimer {
     /// The ETag of the status.
     pub etag: ETag,
-    /// What was written, byte for byte; of a text that is too long only one byte more than is allowed.
+    /// What was written, byte for byte; of one that is too long, no more than tells that it is.
     pub text: String,
 }
 

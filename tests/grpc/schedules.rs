@@ -195,7 +195,8 @@ async fn t22_the_layout_webjobs_has_schedules_of_listeners() {
 async fn t22_a_store_that_dotnet_cannot_share_has_no_schedules_in_the_layout_webjobs() {
     let account = Account::new();
     let folder = tempfile::tempdir().unwrap();
-    let embedded = SqliteStore::open(&folder.path().join("locks.db"), account.clock.clone());
+    let embedded =
+        SqliteStore::open(&folder.path().join("locks.db"), Arc::clone(&account.clock) as _);
     let webjobs = |settings: &mut CoordinatorSettings| {
         settings.host.namespace.layout = Layout::WebJobs;
     };

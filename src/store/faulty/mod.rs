@@ -157,14 +157,6 @@ impl<S> FaultyStore<S> {
         let_go
     }
 
-    async fn wait_if_held(&self, operation: &'static str) {
-        let held = self.state().held.clone().filter(|(held, _)| *held == operation);
-        if let Some((_, let_go)) = held {
-            let_go.notified().await;
-            self.state().held = None;
-        }
-    }
-
     /// Takes this many requests a second at most, and asks for patience beyond; `None` takes them all.
     pub fn accept_at_most(&self, a_second: Option<u64>) {
         self.state().accepted.most = a_second;
@@ -276,7 +268,11 @@ impl<S: LeaseStore + 'static> FaultyStore<S> {
         T: Send + 'static,
         F: Fn(Arc<S>) -> BoxFuture<'static, Result<T, StoreError>> + Send + Sync + 'static,
     {
-        self.wait_if_held(operation).await;
+        let held = self.state().held.clone().filter(|(held, _)| *held == operation);
+        if let Some((_, let_go)) = held {
+            let_go.notified().await;
+            self.state().held = None;
+        }
         let fate = self.fate(operation)?;
         let request = Arc::new(request);
         if let Some(after) = fate.repeated_after {

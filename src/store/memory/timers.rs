@@ -11,8 +11,7 @@ impl MemoryLocks {
     #[must_use]
     pub fn read_timer(&self, timer: &TimerPath, time: StoreTime) -> TimerRead {
         let status = self.timers.get(timer).cloned().map(|mut status| {
-            let most = status.text.floor_char_boundary(MAX_TIMER_STATUS_BYTES + 1);
-            status.text.truncate(most);
+            status.text = status.text.chars().take(MAX_TIMER_STATUS_BYTES + 1).collect();
             status
         });
         TimerRead { status, time }
