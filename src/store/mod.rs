@@ -14,6 +14,7 @@ mod error;
 #[cfg(feature = "testing")]
 mod faulty;
 mod lease;
+mod list;
 mod memory;
 mod operation;
 mod plan;
@@ -35,6 +36,7 @@ pub use counting::{CountingStore, Counts};
 pub use error::{LeaseEnd, Source, StoreError};
 #[cfg(feature = "testing")]
 pub use faulty::{Fault, FaultPlan, FaultyStore};
+pub use list::{List, Listing};
 pub use memory::{MemoryLocks, MemoryStore, RecordCopy};
 pub use operation::Operation;
 pub use plan::{PlanRead, PlanWritten, StoredPlan};
@@ -379,26 +381,4 @@ impl LeaseState {
             Self::Available | Self::Broken | Self::Expired => false,
         }
     }
-}
-
-/// Asks for a page of locks.
-#[derive(Clone, Debug)]
-pub struct List {
-    /// The container.
-    pub container: Container,
-    /// What the names in the container begin with.
-    pub prefix: String,
-    /// Where the page before ended; `None` for the first.
-    pub continuation: Option<String>,
-    /// Locks a page has at the most, 1 to 1,000.
-    pub limit: usize,
-}
-
-/// A page of locks.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// The locks, in the order of their names.
-    pub locks: Vec<(LockPath, StoredLock)>,
-    /// Where the next page begins; `None` at the end.
-    pub continuation: Option<String>,
 }

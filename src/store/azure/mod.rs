@@ -13,6 +13,7 @@ mod client;
 mod connection_string;
 mod containers;
 mod credential;
+mod deletion;
 mod denial;
 mod error;
 mod history;
@@ -33,8 +34,8 @@ use async_trait::async_trait;
 use azure_core::http::RequestContent;
 use azure_storage_blob::BlobClient;
 use azure_storage_blob::models::{
-    BlobClientAcquireLeaseOptions, BlobClientDeleteOptions, BlobClientReleaseLeaseOptions,
-    BlobClientRenewLeaseOptions, BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
+    BlobClientAcquireLeaseOptions, BlobClientReleaseLeaseOptions, BlobClientRenewLeaseOptions,
+    BlobClientSetMetadataOptions, BlockBlobClientUploadOptions,
 };
 
 use self::client::Clients;
@@ -340,28 +341,7 @@ impl LeaseStore for AzureStore {
     }
 
     async fn delete(&self, path: &LockPath, if_match: ETag) -> Result<(), StoreError> {
-        let plan = self.find_plan(path).await?;
-        let options = BlobClientDeleteOptions {
-            if_match: Some(answer::condition(&if_match)),
-            ..BlobClientDeleteOptions::default()
-        };
-        let deleted = self.blob(path).delete(Some(options)).await;
-        let mut deleted = deleted.map(drop).map_err(|failure| self.error(Request::Delete, failure));
-        // A condition on a blob that is not there may fail as a condition.
-        if matches!(deleted, Err(StoreError::Changed))
-            && matches!(self.read_record(path).await, Err(StoreError::NotFound))
-        {
-            deleted = Err(StoreError::NotFound);
-        }
-        // When the lock is gone already, an earlier delete may have been cut short.
-        if matches!(deleted, Ok(()) | Err(StoreError::NotFound)) {
-            self.delete_note(path).await;
-        }
-        // T21: never before its lock, and only the one that was there then. Without the lock it may be about to be made.
-        if let (Ok(()), Some(etag)) = (&deleted, plan) {
-            self.drop_plan(path, &etag).await;
-        }
-        deleted
+        self.remove(path, &if_match).await
     }
 
     /// Reads a blob that is never there: the answer tells whether its container is.

@@ -1,6 +1,7 @@
 //! Schedules over sidecars that share a store, on tokio's paused clock (T1 to T21).
 
 mod beside;
+mod beside_faults;
 mod budget;
 mod chance;
 mod completing;
