@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::super::rig::Rig;
 use super::*;
+use crate::lock::HostId;
 use crate::store::{BreakPeriod, FaultPlan, FaultyStore, MemoryStore};
 use crate::testing::SimClock;
 use crate::time::UnixMillis;
