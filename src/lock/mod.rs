@@ -13,6 +13,7 @@ mod lease_id;
 mod path;
 mod permit;
 mod record;
+mod timer;
 mod token;
 
 pub use checkpoint::{Checkpoint, CheckpointTooLong, CheckpointValue, MAX_CHECKPOINT_BYTES};
@@ -26,6 +27,7 @@ pub use path::{Container, Layout, LockPath, Namespace, PathError, Prefix};
 pub use permit::{Permit, Permits, PermitsError};
 pub use record::{ETag, Fields, HOLDER_FIELD, Record};
 pub(crate) use record::{RECORD_FIELDS, generation_of, is_handed_on, token_of};
+pub use timer::{MAX_TIMER_STATUS_BYTES, TimerPath};
 pub use token::FencingToken;
 
 /// The greatest size of the text of a schedule's plan, which is kept beside its lock, in bytes (T3).
